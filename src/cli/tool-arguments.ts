@@ -4,8 +4,9 @@
  *
  * Called by `tools call` and `call`.
  */
+
+import { exactJson, keepsDigits, parseExactJson } from '../base/exact-json.ts';
 import { fail } from '../wire/errors.ts';
-import { exactJson, keepsDigits, parseExactJson } from '../wire/exact-json.ts';
 import { isObject } from '../wire/json.ts';
 import { type JsonSchema, schemaTypes } from './schema-types.ts';
 

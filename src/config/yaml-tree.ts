@@ -6,7 +6,7 @@
  * prints files that it reads.
  */
 import type { Document, Node, Pair, Scalar, YAMLMap, YAMLSeq } from 'yaml';
-import { keepsDigits } from '../wire/exact-json.ts';
+import { keepsDigits } from '../base/exact-json.ts';
 import { type ConfigEntry, type ConfigMap, type ConfigNode, join, type Position, type Reading } from './reader.ts';
 
 /** Most values one file may unfold to. Aliases of aliases grow exponentially; a real file has some hundred values. */

@@ -2,9 +2,10 @@
  * Reads what a user typed for the commands of a capability, and words the mistakes: which option, what it expects, what it
  * got. Called by the `commands.ts` of the capabilities. All functions fail with `usage`.
  */
+
+import { exactJson } from '../base/exact-json.ts';
 import { suggest } from '../base/suggest.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
-import { exactJson } from '../wire/exact-json.ts';
 import { isObject } from '../wire/json.ts';
 
 /** Longest part of a wrong value that an error shows, in characters. */

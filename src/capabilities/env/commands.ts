@@ -1,5 +1,6 @@
 /** `handfast env …`: lists, plays, runs and records environments of a host, and runs a host with those of a Python. */
 import type { AgentSession } from '../../agent/agent.ts';
+import { exactJson } from '../../base/exact-json.ts';
 import type {
   CapabilityCommand,
   CapabilityHostCommand,
@@ -8,7 +9,6 @@ import type {
 } from '../../packages/capability.ts';
 import { wholeNumber } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
-import { exactJson } from '../../wire/exact-json.ts';
 import { isObject } from '../../wire/json.ts';
 import { type EnvCheckReport, EnvClient, type EnvRecord, type RemoteEpisode } from './client.ts';
 import type { Policy, RolloutOptions } from './recording/rollout.ts';

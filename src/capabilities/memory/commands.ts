@@ -1,9 +1,10 @@
 /** `handfast memory …`. Listed by `capability.ts`. */
+
+import { parseExactJson } from '../../base/exact-json.ts';
 import { parseWrittenTimestamp, TIMESTAMP_FORM } from '../../base/timestamp.ts';
 import type { CapabilityCommand, CommandContext } from '../../packages/capability.ts';
 import { fileError, oneOf, unexpected, wholeNumber } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
-import { parseExactJson } from '../../wire/exact-json.ts';
 import { isObject } from '../../wire/json.ts';
 import { type Memory, MemoryClient, type MemoryForget, type MemoryNewEntry, type MemoryTier } from './client.ts';
 import type { MemoryKey } from './key.ts';

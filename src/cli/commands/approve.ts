@@ -1,11 +1,12 @@
 /**
  * `handfast approve …`: the questions agents ask before they act, answered from any terminal.
  */
+
+import { parseExactJson } from '../../base/exact-json.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { byPrefix, type Sought } from '../../packages/named-id.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
-import { parseExactJson } from '../../wire/exact-json.ts';
 import { isObject } from '../../wire/json.ts';
 import { type ApprovalServer, withApprovalServers } from '../connect/approval-servers.ts';
 import type { ControlFlags } from '../connect/open-control.ts';

@@ -1,8 +1,8 @@
 /** JSON in words of the command line. Used by the commands of chains. */
 import { readFile } from 'node:fs/promises';
+import { exactJson } from '../../../base/exact-json.ts';
 import { fileProblem } from '../../../base/workspace/file-error.ts';
 import { fail } from '../../../wire/errors.ts';
-import { exactJson } from '../../../wire/exact-json.ts';
 import { isObject } from '../../../wire/json.ts';
 
 /** The JSON value of a word; a word that is no JSON is a text. Fails with `usage` for JSON that would lose something. */

@@ -1,7 +1,7 @@
 /** JSON that a person wrote keeps its digits and its keys, or is refused. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { exactJson, keepsDigits, parseExactJson } from '../../src/wire/exact-json.ts';
+import { exactJson, keepsDigits, parseExactJson } from '../../src/base/exact-json.ts';
 
 test('numbers keep their digits', () => {
   for (const text of [

@@ -2,9 +2,10 @@
  * JSON that a person wrote, read so that nothing of it is lost: `JSON.parse` rounds numbers that have more digits than a double
  * keeps, and drops all but the last of equal keys. Pure. Used for words and files of the command line.
  */
-import { trimmedEnd } from '../base/trim-end.ts';
-import { MAX_DEPTH } from './depth.ts';
-import { scanJson } from './json-scan.ts';
+
+import { MAX_DEPTH } from '../wire/depth.ts';
+import { scanJson } from '../wire/json-scan.ts';
+import { trimmedEnd } from './trim-end.ts';
 
 /** A value, or why there is none: `lost` says what the value would lose, and is undefined for a text that is no JSON. */
 export type ExactJson =
