@@ -16,7 +16,7 @@ test('texts of a megabyte that almost end with such characters are read', () => 
   const many = 1024 * 1024;
   // With an expression that tries each place again, each of these takes minutes.
   assert.deepEqual(skillNamesIn(`$a${'.'.repeat(many)}b. and $c.`), [`a${'.'.repeat(many)}b`, 'c']);
-  const condition = parseCondition(`$.a == 'b${"'".repeat(many)}c'`);
+  const condition = parseCondition(`$.a == 'b${'"'.repeat(many)}c'`);
   assert.ok(typeof condition !== 'string');
-  assert.equal(holds(condition, new Map([['a', `b${"'".repeat(many)}c`]]) as never), true);
+  assert.equal(holds(condition, new Map([['a', `b${'"'.repeat(many)}c`]]) as never), true);
 });

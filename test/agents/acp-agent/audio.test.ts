@@ -8,6 +8,7 @@ import { calls, scriptFolder } from '../acp/scripted-agent.ts';
 import { desktop, served, startEditor } from './editor.ts';
 
 const SOUND = Buffer.from('RIFF\0\0\0\0WAVEfmt ').toString('base64');
+const MP3 = Buffer.from('ID3\x04\0\0\0\0\0\0').toString('base64');
 const sound: ContentBlock = { type: 'audio', mimeType: 'audio/x-wav', data: SOUND };
 const prompt: ContentBlock[] = [{ type: 'text', text: 'what is said?' }, sound];
 
@@ -25,7 +26,7 @@ test('a model that takes audio is given it, in a block or as a resource, and an 
   assert.equal((await editor.initialize()).agentCapabilities?.promptCapabilities?.audio, true);
   const sessionId = await editor.open(place.project);
   assert.equal((await editor.prompt(sessionId, prompt)).stopReason, 'end_turn');
-  const resource = { uri: `file://${place.project}/said.mp3`, mimeType: 'audio/mp3', blob: SOUND };
+  const resource = { uri: `file://${place.project}/said.mp3`, mimeType: 'audio/mp3', blob: MP3 };
   await editor.prompt(sessionId, [{ type: 'resource', resource }]);
   const messages: { content: unknown }[] = server.requests.at(-1)?.body.messages ?? [];
   const audio = messages
@@ -33,7 +34,7 @@ test('a model that takes audio is given it, in a block or as a resource, and an 
     .flatMap((part: { input_audio?: object }) => part.input_audio ?? []);
   assert.deepEqual(audio, [
     { data: SOUND, format: 'wav' },
-    { data: SOUND, format: 'mp3' },
+    { data: MP3, format: 'mp3' },
   ]);
   await assert.rejects(editor.prompt(sessionId, [{ ...sound, mimeType: 'audio/midi' }]), /unsupported audio mime type/);
   assert.equal(await editor.quit(), 0);
