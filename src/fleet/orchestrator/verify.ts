@@ -4,8 +4,10 @@
  * Paths are those from the folder the worker was given, in the repository or in the task's own worktree.
  * @see docs/fleet.md#verification
  */
+
 import { lstat, realpath } from 'node:fs/promises';
 import { join, posix } from 'node:path';
+import { isPresent } from '../../base/is-present.ts';
 import { nextTurn } from '../../base/next-turn.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
@@ -79,7 +81,7 @@ async function inspect(claims: Claims, repository: string, base: string | null):
     if (await hasCommit(repository, claims.head)) found += claims.head === base ? 0 : 1;
     else against.push(`there is no commit ${claims.head}`);
   }
-  if (claims.worktree !== null && !(await exists(claims.worktree))) {
+  if (claims.worktree !== null && !(await isPresent(claims.worktree))) {
     open.push(`its worktree ${claims.worktree} does not exist any more`);
   } else if (claims.files.length + claims.outside.length > 0) {
     const tree = await treeOf(repository, claims);
@@ -144,7 +146,7 @@ async function statesOf(
   const states = new Map<string, FileState>();
   for (const path of paths) {
     if (changed.has(path) || isBelowNew(path, changed)) states.set(path, 'changed');
-    else if (!(await exists(join(top, path)))) states.set(path, 'missing');
+    else if (!(await isPresent(join(top, path)))) states.set(path, 'missing');
     else states.set(path, (await changedInSubmodule(top, base, path, changed)) ? 'changed' : 'unchanged');
   }
   for (const path of await foldersWith(changed, top, states)) states.set(path, 'changed');
@@ -214,7 +216,7 @@ async function changedInSubmodule(
   const inside = join(top, folder);
   // A submodule that is new has no commit to compare with: all of it is.
   if (code !== 0) return true;
-  if (!(await exists(join(inside, '.git')))) return false;
+  if (!(await isPresent(join(inside, '.git')))) return false;
   const within = path.slice(folder.length + 1);
   const there = await changedSince(inside, stdout.trim());
   return there.has(within) || isBelowNew(within, there) || changedInSubmodule(inside, stdout.trim(), within, there);
@@ -240,15 +242,6 @@ async function ignoredOf(tree: string, files: readonly string[]): Promise<readon
   const ignored = new Set(found);
   // Of a folder git names the files.
   return files.filter((file) => ignored.has(file) || found.some((one) => one.startsWith(`${file}/`)));
-}
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await lstat(path);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Only what is safe to hand to git: relative paths that stay inside, commit ids. */

@@ -4,16 +4,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { commands } from '../../../src/capabilities/chains/commands.ts';
-import { connect } from '../../../src/connect.ts';
+import { type Agent, connect } from '../../../src/connect.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { chainHost } from './support.ts';
 
-test('chain run names the run and the command that continues it when the host is lost', async (t) => {
-  const { host, held } = await chainHost(t);
-  const agent = await connect(host, { capabilities: ['chains', 'tools'], resume: false });
-  t.after(() => agent.close());
-  const file = join(temporaryFolder(t), 'c.yaml');
-  writeFileSync(file, 'nodes: [{ node_id: hold, kind: tool, name: hold, input: { name: hold } }]\n');
+/** The command `chain run` for an agent, with a terminal that keeps its notes. */
+function runCommand(agent: Agent) {
   const notes: string[] = [];
   const terminal = {
     json: false,
@@ -28,6 +24,16 @@ test('chain run names the run and the command that continues it when the host is
   };
   const others = { openAgent: async () => agent, openFleet: () => assert.fail('no fleet') };
   const command = commands.find(({ usage }) => usage === 'run <chain>');
+  return { command, notes, terminal, others };
+}
+
+test('chain run names the run and the command that continues it when the host is lost', async (t) => {
+  const { host, held } = await chainHost(t);
+  const agent = await connect(host, { capabilities: ['chains', 'tools'], resume: false });
+  t.after(() => agent.close());
+  const file = join(temporaryFolder(t), 'c.yaml');
+  writeFileSync(file, 'nodes: [{ node_id: hold, kind: tool, name: hold, input: { name: hold } }]\n');
+  const { command, notes, terminal, others } = runCommand(agent);
   const running = command?.run({ agent, args: [file], options: {}, terminal, signal: t.signal, ...others });
   await held('hold');
   const [run] = await agent.chains.runs();
@@ -44,20 +50,7 @@ test('a signal to end cancels the run, and what it has done is undone before the
   const agent = await connect(host, { capabilities: ['chains', 'tools'] });
   t.after(() => agent.close());
   const folder = temporaryFolder(t);
-  const notes: string[] = [];
-  const terminal = {
-    json: false,
-    raw() {},
-    rawError() {},
-    exact() {},
-    exactError() {},
-    line() {},
-    document() {},
-    table() {},
-    note: (text: string) => void notes.push(text),
-  };
-  const others = { openAgent: async () => agent, openFleet: () => assert.fail('no fleet') };
-  const command = commands.find(({ usage }) => usage === 'run <chain>');
+  const { command, notes, terminal, others } = runCommand(agent);
   const run = async (text: string, options: object, signal: AbortSignal) => {
     const file = join(folder, 'c.yaml');
     writeFileSync(file, text);

@@ -4,9 +4,11 @@
  *
  * Called by `worktrees.ts` before it removes one, and where a conversation continues in another.
  */
-import { cp, lstat, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+
+import { cp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import { readStatus } from '../../../base/git-output.ts';
+import { isPresent } from '../../../base/is-present.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { git, stampsOf, type TreeMark } from './git.ts';
 
@@ -86,9 +88,9 @@ async function indexOf(path: string) {
     const entry = output.slice(at, end);
     const [, tag = '', mode, commit = '', name = ''] = /^(.) (\d+) (\w+) \d\t(.*)$/s.exec(entry) ?? [];
     if (mode === '160000') {
-      if (await exists(join(path, name, '.git'))) submodules.push({ name, commit });
+      if (await isPresent(join(path, name, '.git'))) submodules.push({ name, commit });
       // Lower case: assume-unchanged. `S`: skip-worktree, which is usual for a file that is not checked out.
-    } else if (/[a-zS]/.test(tag) && (await exists(join(path, name)))) hidden.push(name);
+    } else if (/[a-zS]/.test(tag) && (await isPresent(join(path, name)))) hidden.push(name);
   }
   return { hidden, submodules };
 }
@@ -122,14 +124,14 @@ export async function copyUncommitted(from: string, to: string): Promise<boolean
     // A link on the way that git does not look at must not lead the copy out of the worktree.
     if (!(await isWithin(to, dirname(target)))) continue;
     await rm(target, { recursive: true, force: true });
-    if (await exists(source)) await cp(source, target, { recursive: true, verbatimSymlinks: true });
+    if (await isPresent(source)) await cp(source, target, { recursive: true, verbatimSymlinks: true });
   }
   return true;
 }
 
 async function isWithin(top: string, folder: string): Promise<boolean> {
   let existing = folder;
-  while (!(await exists(existing))) existing = dirname(existing);
+  while (!(await isPresent(existing))) existing = dirname(existing);
   const real = await realpath(existing);
   return real === top || real.startsWith(top + sep);
 }
@@ -152,12 +154,3 @@ const freshFile = async (path: string): Promise<string> =>
   join((await git(path, ['rev-parse', '--absolute-git-dir'])).replace(/\n$/, ''), FRESH_FILE);
 
 const namesIn = (output: string): string[] => output.split('\0').filter((name) => name !== '');
-
-async function exists(path: string): Promise<boolean> {
-  try {
-    await lstat(path);
-    return true;
-  } catch {
-    return false;
-  }
-}
