@@ -548,7 +548,8 @@ async function withPaths(
     try {
       const { directory } = await holdDirectory(workspace, dirname(place), { guard });
       await directory.close();
-      return relative(cwd, join(directory.realPath, basename(place))) || '.';
+      const known = relative(cwd, join(directory.realPath, basename(place))) || '.';
+      return known.startsWith('-') ? `./${known}` : known;
     } catch (error) {
       // Git may know a folder that is no longer there.
       if (isAbsolute(path)) throw error;
