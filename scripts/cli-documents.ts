@@ -355,7 +355,7 @@ export const documents: Readonly<Record<string, Shape>> = {
     'problem?': text,
   }),
   'memory export': of('memory', 'MemoryEntry'),
-  'memory import': document({ stored: count, errors: list(text) }),
+  'memory import': document({ stored: count, expired: count, errors: list(text) }),
   call: {
     description: 'The reply; with --stream each event, then the reply as {"result":…}.',
     anyOf: [any, callEvent, document({ result: any })],

@@ -4,7 +4,6 @@
  * Backends wrap their toolbox in it; `approvals/` decides. What is shown to the user is what is called: the arguments are
  * copied and frozen before anybody is asked.
  */
-import { foreignSchemas } from '../../base/foreign-schemas.ts';
 import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError } from '../../wire/errors.ts';
 import type { ApprovalRequest } from '../contract/approver.ts';
@@ -68,6 +67,8 @@ async function argumentsProblem(
   signal: AbortSignal,
 ): Promise<string | undefined> {
   try {
+    // Its threads are loaded when the first call waits for a person.
+    const { foreignSchemas } = await import('../../base/foreign-schemas.ts');
     await foreignSchemas.check(inputSchema, input, { what: `arguments of ${name}`, fills: false, signal });
     return undefined;
   } catch (thrown) {
