@@ -153,7 +153,7 @@ const structured: Reader = (value) => {
 };
 const callMembers = { ...meta, isError: flag };
 const wholeCall: Reader = (value) => (isObject(value) ? value : { content: value });
-/** A result of another family, such as a task, is read where it is asked for. */
+/** A result of another family, such as a task or a question, is read where it is asked for. */
 const FAMILIES = ['task', 'inputRequests', 'requestState'];
 const isOfFamily = (result: JsonObject): boolean =>
   FAMILIES.some((key) => Object.hasOwn(result, key)) ||
@@ -217,10 +217,12 @@ const RESULTS: Readonly<Record<string, Reader>> = {
   'prompts/list': objectOf(page, {
     prompts: entries(objectOf({ ...described, arguments: listOf(argument) }, { name: named })),
   }),
-  'prompts/get': objectOf({ ...meta, description: text }, { messages }),
-  'resources/read': objectOf(meta, {
-    contents: (value) => listOf(contents)(Array.isArray(value) ? value : isObject(value) ? [value] : []),
-  }),
+  'prompts/get': ofFamily(objectOf({ ...meta, description: text }, { messages })),
+  'resources/read': ofFamily(
+    objectOf(meta, {
+      contents: (value) => listOf(contents)(Array.isArray(value) ? value : isObject(value) ? [value] : []),
+    }),
+  ),
   'completion/complete': objectOf(meta, {
     completion: objectOf(
       { total: number, hasMore: flag },
@@ -254,5 +256,6 @@ export function readResult(method: string, result: unknown, isStateless: boolean
   // Methods without a result, which some servers write as null.
   if (reader === undefined) return isObject(result) ? objectOf(meta)(result) : {};
   const read = reader(isObject(result) && method !== 'tools/call' ? withoutNulls(result) : result);
-  return isStateless && CACHED.test(method) ? cached(read) : read;
+  const isWhole = isStateless && CACHED.test(method) && !(isObject(result) && isOfFamily(result));
+  return isWhole ? cached(read) : read;
 }
