@@ -237,7 +237,9 @@ test('a task that is cancelled loses its environment at once: what it called is 
   const seconds = `600${process.pid}`;
   const call = { name: 'shell', arguments: { command: `touch started; exec sleep ${seconds}` } };
   const running = asked(given, 'tools/call', call);
-  await eventually(() => existsSync(mark) && runs('sleep', seconds), 'the call');
+  const ended = running.then(({ status, text }) => assert.fail(`the call has ended: ${status} ${text}`));
+  ended.catch(() => {});
+  await Promise.race([ended, eventually(() => existsSync(mark) && runs('sleep', seconds), 'the call')]);
   await fleet.orchestrator.cancel(task);
   const { status, text } = await running;
   // A call that has become a stream has its status already.
