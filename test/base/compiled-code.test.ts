@@ -19,10 +19,11 @@ test('a thread stores its code where this process does', async () => {
     execArgv: [],
     env: { ...compiledCode() },
   });
+  const exited = once(thread, 'exit');
   const [folder] = await once(thread, 'message');
   assert.ok(folder !== undefined);
   assert.equal(folder, getCompileCacheDir());
-  await once(thread, 'exit');
+  await exited;
 });
 
 test('a process passes on the folder that it enabled itself; one that stores nothing passes nothing on', (t) => {

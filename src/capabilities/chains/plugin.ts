@@ -144,15 +144,17 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         const startedAt = performance.now();
         const { chain_id: chainId = '', durable = limits.durable, initial_input: input = {} } = request;
         const { correlation_id: correlationId = '' } = request;
-        const { graph, problems, ...defined } = await define(request, context, deps);
         const id = chainId || newId();
-        if (graph === undefined) {
-          const error = problemError(problems);
+        const started = await runs.announced.start(id, context, async () => {
+          const { graph, problems, ...defined } = await define(request, context, deps);
+          if (graph === undefined) return { error: problemError(problems) };
+          return runs.start({ chainId: id, ...defined, graph, input, durable, correlationId }, context);
+        });
+        if ('error' in started) {
           const empty = { success: false, outputs: {}, final_output: null, duration_ms: 0, nodes_run: 0 };
-          return { chain_id: id, ...empty, error, state: 'failed' };
+          return { chain_id: id, ...empty, error: started.error, state: 'failed' };
         }
-        const active = await runs.start({ chainId: id, ...defined, graph, input, durable, correlationId }, context);
-        return result(active, context, startedAt);
+        return result(started, context, startedAt);
       }),
       handle(messages.chainCheck, async (request, context) => {
         const { graph, problems, definition } = await define(request, context, deps, true);

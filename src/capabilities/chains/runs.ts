@@ -14,6 +14,7 @@ import { inTurns, type Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { Store } from '../../host/store/store.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
+import { AnnouncedRuns } from './announced-runs.ts';
 import { callNode } from './calls.ts';
 import type { ChainGraph } from './definition/graph.ts';
 import { emitEvent } from './emit-event.ts';
@@ -110,6 +111,8 @@ export class Runs {
   readonly #opening = new Map<string, Promise<void>>();
   /** Runs on their way from a request to `#active`, in the same form: what is promised settles when they are there, or failed. */
   readonly #starting = new Map<string, Map<string, Promise<unknown>>>();
+  /** Runs that were asked for, until they have started. */
+  readonly announced = new AnnouncedRuns();
   /** Runs that do not run and that something is written to, in the same form. */
   readonly #changing = new Map<string, Map<string, Promise<unknown>>>();
   /** Interrupted runs whose journal was read. */
@@ -372,7 +375,8 @@ export class Runs {
 
   /** The same, and a run that is on its way. */
   #others(chainId: string, context: CallContext): Promise<unknown> | undefined {
-    return this.#changes(chainId, context) ?? this.#startingOf(context).get(chainId);
+    const started = this.#startingOf(context).get(chainId) ?? this.announced.of(chainId, context);
+    return this.#changes(chainId, context) ?? started;
   }
 
   /** Writes to a run that does not run, as was just found. Until it is written nothing else starts or changes it. */

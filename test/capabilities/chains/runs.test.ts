@@ -386,6 +386,25 @@ test('a subagent answers no question of the agent above, and reaches none of its
   assert.equal((await above).success, true);
 });
 
+test('requests about a run that was asked for a moment ago find it, however long its definition takes to be read', async (t) => {
+  const { host } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  const nodes: ChainNode[] = [
+    { node_id: 'ask', kind: 'wait', wait: { approval: 'May it?' } },
+    { ...after('end', ['ask']), output_schema: { type: 'object' } },
+  ];
+  const asked = { status: chains.status.bind(chains), history: chains.history.bind(chains) };
+  for (const [name, ask] of Object.entries(asked)) {
+    const run = chains.run({ nodes }, {}, { chainId: name });
+    await ask(name);
+    await chains.cancel(name);
+    assert.equal((await run).state, 'cancelled', name);
+  }
+  const run = chains.run({ nodes }, {}, { chainId: 'at once' });
+  await chains.cancel('at once');
+  assert.equal((await run).state, 'cancelled');
+});
+
 test('a wait is no longer than it was when the clock was set back', async (t) => {
   let back = 0;
   const { host } = await chainHost(t, { chains: { now: () => Date.now() - back } });
