@@ -2,15 +2,8 @@
  * The texts that encoded bytes may hold: UTF-8, UTF-16, Latin-1, and what they unpack to. Used by the redactor for base64 and for lists of
  * bytes. A sender chooses the bytes, so unpacking is bounded for each message.
  */
-import {
-  brotliDecompressSync,
-  constants,
-  gunzipSync,
-  inflateRawSync,
-  inflateSync,
-  type ZlibOptions,
-  zstdDecompressSync,
-} from 'node:zlib';
+// By its default: an older Node has not all names, and is to get the one line about its age.
+import zlib, { type ZlibOptions } from 'node:zlib';
 
 /** Bytes that one message may unpack to, and attempts without a mark that tells the format. */
 const MAX_UNPACKED_BYTES = 8 * 1024 * 1024;
@@ -42,7 +35,7 @@ export class EncodedTexts {
     const text = textIn(bytes);
     if (text !== undefined) return [text];
     if (bytes.length > MAX_ATTEMPTED_BYTES) return [];
-    for (const attempt of [inflateRawSync, brotliDecompressSync]) {
+    for (const attempt of [zlib.inflateRawSync, zlib.brotliDecompressSync]) {
       if (--this.#attemptsLeft < 0) return [];
       const unpacked = this.#unpacked(bytes, attempt);
       if (unpacked !== undefined) return unpacked;
@@ -70,11 +63,11 @@ type Unpack = (bytes: Buffer, options: { readonly maxOutputLength: number }) => 
 /** What unpacks bytes that begin with the mark of a format. The end of them may be missing. */
 function unpackerOf(bytes: Buffer): Unpack | undefined {
   const [first, second = 0] = bytes;
-  const cut: ZlibOptions = { finishFlush: constants.Z_SYNC_FLUSH };
-  if (first === 0x1f && second === 0x8b) return (given, options) => gunzipSync(given, { ...options, ...cut });
+  const cut: ZlibOptions = { finishFlush: zlib.constants.Z_SYNC_FLUSH };
+  if (first === 0x1f && second === 0x8b) return (given, options) => zlib.gunzipSync(given, { ...options, ...cut });
   if (first === 0x78 && (first * 256 + second) % 31 === 0)
-    return (given, options) => inflateSync(given, { ...options, ...cut });
-  return bytes.length > 4 && bytes.readUInt32LE(0) === 0xfd2fb528 ? zstdDecompressSync : undefined;
+    return (given, options) => zlib.inflateSync(given, { ...options, ...cut });
+  return bytes.length > 4 && bytes.readUInt32LE(0) === 0xfd2fb528 ? zlib.zstdDecompressSync : undefined;
 }
 
 /** Text in UTF-16, whose every second byte is zero at the start. */

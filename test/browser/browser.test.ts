@@ -13,7 +13,7 @@ import { bundlers, entries, gzipped } from './bundles.ts';
 import { Chromium, type Page, skip } from './chromium.ts';
 
 /** Most KiB of an entry point, minified and gzipped. docs/browser.md has the same numbers. */
-const BUDGET_KIB = { agent: 31, control: 28 };
+const BUDGET_KIB = { agent: 33, control: 30 };
 
 /** Streams ten lines, one each tenth of a second. */
 const COUNT = 'for n in 1 2 3 4 5 6 7 8 9 10; do echo line $n; sleep 0.1; done';
