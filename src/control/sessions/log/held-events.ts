@@ -91,15 +91,21 @@ export class HeldEvents {
 /** The end of a turn that completed and could not be stored, under the number of the end. */
 function failed({ session, owner, seq, params }: PublishedEvent, { code, message }: HandfastError): PublishedEvent {
   const { session_id, turn_id, usage, duration_ms } = params.payload;
-  const type = 'session.error';
-  return publishedEvent(session, owner, type, seq, params.timestamp, {
-    session_id,
-    turn_id,
-    message: `the turn ended, and its end could not be stored: ${message}`,
-    kind: code,
-    retryable: false,
-    stop_reason: 'error',
-    usage,
-    duration_ms,
+  return publishedEvent({
+    session,
+    owner,
+    type: 'session.error',
+    seq,
+    timestamp: params.timestamp,
+    payload: {
+      session_id,
+      turn_id,
+      message: `the turn ended, and its end could not be stored: ${message}`,
+      kind: code,
+      retryable: false,
+      stop_reason: 'error',
+      usage,
+      duration_ms,
+    },
   });
 }

@@ -199,7 +199,10 @@ export class OpenSession implements SessionLog {
       payload as Readonly<Record<string, unknown>>,
     );
     const owner = type === 'session.created' ? String(whole.owner ?? '') : record.owner;
-    const { event, body, size } = journaledEvent(this.images.holder, this.id, owner, type, seq, timestamp, whole);
+    const { event, body, size } = journaledEvent(
+      { session: this.id, owner, type, seq, timestamp, payload: whole },
+      this.images.holder,
+    );
     fold(folded, { kind: type, payload: whole, timestamp, seq, size });
     const isVolatile = VOLATILE.has(type);
     this.#write({ cursor: cursorOf(seq), ts, kind: type, request: turnId ?? '', body }, isVolatile);

@@ -29,18 +29,14 @@ export const RESERVED = 'cursors.reserved';
 
 const HEAD = '{"jsonrpc":"2.0","method":"event","params":';
 
-/** An event, serialised. Members of `payload` that are undefined are left out of both forms. */
-export function publishedEvent(
-  session: string,
-  owner: string,
-  type: string,
-  seq: number,
-  timestamp: string,
-  payload: Readonly<Record<string, unknown>>,
-): PublishedEvent {
-  const params: SessionEvent = { type, timestamp, payload, seq };
-  return { session, owner, type, seq, params, line: `${HEAD}${JSON.stringify(params)}}` };
+/** The parts of an event. Members of `payload` that are undefined are left out of both forms. */
+export interface EventParts extends Pick<PublishedEvent, 'session' | 'owner' | 'type' | 'seq'> {
+  readonly timestamp: string;
+  readonly payload: Readonly<Record<string, unknown>>;
 }
+
+/** An event, serialised. */
+export const publishedEvent = (parts: EventParts): PublishedEvent => journaledEvent(parts).event;
 
 /** An event, its entry in the journal, and about how many characters its line has. */
 export interface JournaledEvent {
@@ -49,45 +45,27 @@ export interface JournaledEvent {
   readonly size: number;
 }
 
-/** As {@link publishedEvent}, for an event of a session: its entry refers to the stored images of `holder`. */
-export function journaledEvent(
-  holder: string,
-  session: string,
-  owner: string,
-  type: string,
-  seq: number,
-  timestamp: string,
-  payload: Readonly<Record<string, unknown>>,
-): JournaledEvent {
+/** An event with its entry, which refers to the stored images of `holder`. */
+export function journaledEvent(parts: EventParts, holder?: string): JournaledEvent {
+  const { session, owner, type, seq, timestamp, payload } = parts;
   const params: SessionEvent = { type, timestamp, payload, seq };
   const { text, omitted } = storedJson(params, holder);
   const body = `${HEAD}${text}}`;
-  const facts = { session, owner, type, seq };
-  const event = omitted === 0 ? { ...facts, params, line: body } : new EventWithImages(facts, params);
+  const facts = { session, owner, type, seq, params };
+  const event = omitted === 0 ? { ...facts, line: body } : eventWithImages(facts);
   return { event, body, size: body.length + omitted };
 }
 
 /** An event whose images are stored. Its line is made for the first client that gets it. */
-class EventWithImages implements PublishedEvent {
-  readonly session: string;
-  readonly owner: string;
-  readonly type: string;
-  readonly seq: number;
-  readonly params: SessionEvent;
-  #line: string | undefined;
-
-  constructor(facts: Pick<PublishedEvent, 'session' | 'owner' | 'type' | 'seq'>, params: SessionEvent) {
-    this.session = facts.session;
-    this.owner = facts.owner;
-    this.type = facts.type;
-    this.seq = facts.seq;
-    this.params = params;
-  }
-
-  get line(): string {
-    this.#line ??= lineOf(this.params);
-    return this.#line;
-  }
+function eventWithImages(facts: Omit<PublishedEvent, 'line'>): PublishedEvent {
+  let line: string | undefined;
+  return {
+    ...facts,
+    get line() {
+      line ??= lineOf(facts.params);
+      return line;
+    },
+  };
 }
 
 const lineOf = (params: SessionEvent): string => sentJson(() => `${HEAD}${JSON.stringify(params)}}`);

@@ -44,14 +44,14 @@ export class ServerEventLog implements ServerEvents {
     const { journal, hub, now } = this.#parts;
     const ts = now();
     this.#seq += 1;
-    const event = publishedEvent(
-      '',
+    const event = publishedEvent({
+      session: '',
       owner,
       type,
-      this.#seq,
-      new Date(ts).toISOString(),
-      payloadOf({}, payload as never),
-    );
+      seq: this.#seq,
+      timestamp: new Date(ts).toISOString(),
+      payload: payloadOf({}, payload as never),
+    });
     // Server events belong to no request: its column holds the owner of the event.
     const entry = { cursor: this.#seq, ts, kind: type, request: owner, body: event.line };
     // Only a closed journal refuses: then no client is left to replay it to.

@@ -89,7 +89,7 @@ function withoutText(image: AnyImage): object {
 }
 
 /** The JSON of a value in which the stored images of `of` are references. `omitted`: the characters that it does not have. */
-export function storedJson(value: unknown, of: string): { readonly text: string; readonly omitted: number } {
+export function storedJson(value: unknown, of?: string): { readonly text: string; readonly omitted: number } {
   holder = of;
   omitted = 0;
   try {
