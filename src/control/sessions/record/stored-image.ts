@@ -125,7 +125,7 @@ export const replyWithImages = <Value>(value: Value): JsonText<Value> =>
   );
 
 /** An item as it was stored, with its images. */
-export function withImages<Item>(item: Item, shelf: ImageShelf): Item {
+function withImages<Item>(item: Item, shelf: ImageShelf): Item {
   const { images } = (item ?? {}) as WithImages;
   if (!Array.isArray(images)) return item;
   const read = images.map((image) => {
@@ -135,7 +135,13 @@ export function withImages<Item>(item: Item, shelf: ImageShelf): Item {
   return { ...item, images: read };
 }
 
-/** Members of payloads that have images, or lists of what has. */
+/** The items of a stored list, with their images. Throws for a text that is not JSON. */
+export function storedItems<Item>(text: string, shelf: ImageShelf): Item[] {
+  const items = JSON.parse(text) as Item[];
+  return mayRefer(text) ? items.map((item) => withImages(item, shelf)) : items;
+}
+
+/** Members of payloads that hold images, or items with images. */
 const HOLDING = ['message', 'items', 'messages', 'history'] as const;
 
 /** The payload of an entry as it was stored, with its images. */

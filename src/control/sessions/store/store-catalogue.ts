@@ -9,7 +9,7 @@ import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import { fail } from '../../../wire/errors.ts';
 import { ChunkedList, type ChunkPlace, type ChunkSource, type ListChange } from '../record/chunked-list.ts';
 import { type FoldedSession, fromHead, type Head, LISTS, type ListName } from '../record/folded.ts';
-import { headWithImages, mayRefer, storedJson, withImages } from '../record/stored-image.ts';
+import { headWithImages, mayRefer, storedItems, storedJson } from '../record/stored-image.ts';
 import { stored } from './store-failure.ts';
 import { type StoredImages, sessionHolder } from './store-images.ts';
 
@@ -174,9 +174,9 @@ export class Catalogue {
     if (row === undefined) return undefined;
     const key = row.key as number;
     const text = row.head as string;
-    const stored = JSON.parse(text) as Head;
-    const head = mayRefer(text) ? headWithImages(stored, this.#images.shelf(sessionHolder(id))) : stored;
-    const session = fromHead(head, {
+    const head = JSON.parse(text) as Head;
+    const whole = mayRefer(text) ? headWithImages(head, this.#images.shelf(sessionHolder(id))) : head;
+    const session = fromHead(whole, {
       messages: ChunkedList.stored(this.#chunks(id, key, 'messages')),
       history: ChunkedList.stored(this.#chunks(id, key, 'history')),
       turns: ChunkedList.stored(this.#chunks(id, key, 'turns')),
@@ -202,12 +202,7 @@ export class Catalogue {
         const { items, packed } = of(this.#itemsOfChunk, number);
         return textOfColumns(items, packed);
       },
-      parse: (text) => {
-        const parsed = JSON.parse(text) as unknown[];
-        if (!mayRefer(text)) return parsed;
-        const shelf = this.#images.shelf(sessionHolder(id));
-        return parsed.map((item) => withImages(item, shelf));
-      },
+      parse: (text) => storedItems(text, this.#images.shelf(sessionHolder(id))),
     };
   }
 

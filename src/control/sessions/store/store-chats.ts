@@ -10,7 +10,7 @@ import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
-import { mayRefer, storedJson, withImages } from '../record/stored-image.ts';
+import { storedItems, storedJson } from '../record/stored-image.ts';
 import { stored } from './store-failure.ts';
 import { chatHolder, type StoredImages } from './store-images.ts';
 
@@ -105,11 +105,8 @@ export class SavedChats {
   /** The history of a chat, turn by turn. */
   items(id: string): readonly HistoryItem[] {
     const shelf = this.#images.shelf(chatHolder(id));
-    return this.#statements.items.all(id).flatMap(({ items, packed }) => {
-      const text = textOfColumns(items, packed);
-      const parsed = JSON.parse(text) as HistoryItem[];
-      return mayRefer(text) ? parsed.map((item) => withImages(item, shelf)) : parsed;
-    });
+    const rows = this.#statements.items.all(id);
+    return rows.flatMap(({ items, packed }) => storedItems<HistoryItem>(textOfColumns(items, packed), shelf));
   }
 
   /** Turn id of the last turn of a chat. */
