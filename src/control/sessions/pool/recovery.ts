@@ -25,6 +25,7 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
     sizes.set(id, bytes);
   }
   const images = store.images.sizes();
+  const storedOf = (id: string): number => (sizes.get(id) ?? 0) + (images.get(sessionHolder(id)) ?? 0);
   const unfinished: string[] = [];
   const rows = store.catalogue.all();
   for (const { id, owner, closed, deleted, busy, ofSubagent, cursor } of rows) {
@@ -36,7 +37,7 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
       ends.delete(id);
       continue;
     }
-    storage.add(id, owner, (sizes.get(id) ?? 0) + (images.get(sessionHolder(id)) ?? 0));
+    storage.add(id, owner, storedOf(id));
     // A journal that lost the stream says which cursors may have been used.
     const last = ends.get(id) ?? (await journal.read(stream, cursor, 1)).last;
     if (busy || last > cursor || (ofSubagent && !closed)) {
@@ -52,8 +53,7 @@ export async function recoverSessions(pool: SessionPool, approver: Approver): Pr
     const session = await OpenSession.recover(id, pool.parts);
     if (session === undefined) log.error('a session cannot be read: its first entries are missing', { session: id });
     else {
-      if (!known.has(id))
-        storage.add(id, session.record.owner, (sizes.get(id) ?? 0) + (images.get(sessionHolder(id)) ?? 0));
+      if (!known.has(id)) storage.add(id, session.record.owner, storedOf(id));
       await resumeSession(session, pool, approver);
     }
   }

@@ -45,8 +45,8 @@ const REFERENCE = '"stored":"';
 /** True when a stored text may refer to images. */
 export const mayRefer = (json: string): boolean => json.includes(REFERENCE);
 
-/** Characters of the text with this key. */
-const charsOf = (key: string): number => Number(key.slice(key.lastIndexOf('-') + 1));
+/** Characters of the text with this key; 0 for a name that is not a key. */
+export const charsOf = (key: string): number => Number(key.slice(key.lastIndexOf('-') + 1)) || 0;
 
 /** Where the text of an image is stored; undefined for one that has its text. */
 export const placeOf = (image: AnyImage): Place | undefined => places.get(image);

@@ -15,7 +15,6 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
-  statSync,
 } from 'node:fs';
 import { mkdir, open, rm } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -24,7 +23,14 @@ import { base64Bytes, withoutSpace } from '../../../base/base64.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { sqliteFailure } from '../../../base/sqlite/failure.ts';
 import type { Image, ImageReference } from '../../../protocol/session-types.ts';
-import { type AnyImage, type ImageShelf, placeOf, storedImage, type WithImages } from '../record/stored-image.ts';
+import {
+  type AnyImage,
+  charsOf,
+  type ImageShelf,
+  placeOf,
+  storedImage,
+  type WithImages,
+} from '../record/stored-image.ts';
 
 /** Images with fewer characters stand in their entries. */
 const LONG_CHARACTERS = 64 * 1024;
@@ -135,13 +141,13 @@ export class StoredImages {
     syncedNow(join(folder, to));
   }
 
-  /** Bytes stored for each holder. */
+  /** Bytes stored for each session, by its holder. Reads names alone: each key has the size of its file. */
   sizes(): ReadonlyMap<string, number> {
     const folder = this.#folder;
     if (folder === undefined) return new Map();
-    const sizeOf = (holder: string) =>
-      namesIn(join(folder, holder)).reduce((all, name) => all + statSync(join(folder, holder, name)).size, 0);
-    return new Map(namesIn(folder).map((holder) => [holder, sizeOf(holder)]));
+    const sessions = namesIn(folder).filter((holder) => holder.startsWith(sessionHolder('')));
+    const sizeOf = (holder: string) => namesIn(join(folder, holder)).reduce((all, key) => all + charsOf(key), 0);
+    return new Map(sessions.map((holder) => [holder, sizeOf(holder)]));
   }
 
   /** Removes the images of a holder. */
