@@ -80,7 +80,6 @@ export class StoredImages {
 
   /** Stores a long image for a holder; resolves when it is on disk. Short ones stay as they are. Fails with `disk_full` or `runtime_error`. */
   async put<Any extends AnyImage>(holder: string, image: Any): Promise<Any> {
-    if (placeOf(image)?.shelf.holder === holder) return image;
     if (this.#folder === undefined || !isLong(image)) return image;
     const { dataUrl, data_url: given = dataUrl ?? '' } = image as Partial<Image & ImageReference>;
     // Putting its bytes together is the work of a turn of the event loop.
@@ -160,15 +159,14 @@ export class StoredImages {
       // It has none.
       return;
     }
-    // What is left of it is removed at the next start.
-    void rm(removed, { recursive: true, force: true }).catch(() => {});
+    discard(removed);
   }
 
   #sweep(): void {
     const folder = this.#folder;
     if (folder === undefined) return;
     for (const name of namesIn(folder)) {
-      if (name.startsWith(DELETED)) void rm(join(folder, name), { recursive: true, force: true }).catch(() => {});
+      if (name.startsWith(DELETED)) discard(join(folder, name));
     }
   }
 
@@ -200,14 +198,18 @@ export class StoredImages {
 
 /** A data URL with characters alone that JSON does not escape: without white space; undefined for a text that is none. */
 async function plainDataUrl(text: string): Promise<string | undefined> {
-  const comma = text.indexOf(',', 0) + 1;
-  const head = text.slice(0, Math.min(comma, MAX_HEAD));
-  if (comma > MAX_HEAD || !/^data:[\w/+.;=-]*;base64,$/i.test(head)) return undefined;
-  const payload = text.slice(comma);
+  const head = text.slice(0, text.slice(0, MAX_HEAD).indexOf(',') + 1);
+  if (!/^data:[\w/+.;=-]*;base64,$/i.test(head)) return undefined;
+  const payload = text.slice(head.length);
   if (base64Bytes(payload) !== undefined) return text;
   await new Promise<void>(nextTurn);
   const bare = withoutSpace(payload);
   return bare === undefined || base64Bytes(bare) === undefined ? undefined : `${head}${bare}`;
+}
+
+/** Removes a deleted folder. If that fails, the next start does. */
+function discard(folder: string): void {
+  void rm(folder, { recursive: true, force: true }).catch(() => {});
 }
 
 function namesIn(folder: string): string[] {
