@@ -153,6 +153,28 @@ test('forks, saved chats, exports and imports have the image, and keep it when i
   await harness.stop();
 });
 
+test('the share of the disk counts an image of a session once, however often the session gets it', async (t) => {
+  const data = dataDirectory(t);
+  let harness = await data.start();
+  const url = picture();
+  const id = await harness.create();
+  await shown(harness, id, url);
+  const { activeSessionId } = await harness.call(sessionGet, { session_id: id });
+  assert.ok(activeSessionId !== null);
+  const used = (): number => harness.sessions.storage.used;
+  const before = used();
+  await harness.call(sessionFork, { session_id: id });
+  assert.ok(used() - before < 1.5 * url.length, 'its message and its history name one file');
+  const forked = used();
+  for (let time = 0; time < 3; time += 1) await harness.sessions.resumeChat(id, activeSessionId, ALICE);
+  assert.ok(used() - forked < url.length, 'the session had the file');
+  const stopped = used();
+  await harness.stop();
+  harness = await data.start();
+  assert.ok(Math.abs(used() - stopped) < url.length, 'a restart counts what was counted');
+  await harness.stop();
+});
+
 test('prompts that wait have their images, in their order, and after a restart', async (t) => {
   const data = dataDirectory(t);
   const [one, two] = [picture(), picture()];

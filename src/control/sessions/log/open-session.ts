@@ -29,7 +29,6 @@ import {
   payloadWithImages,
   storedChars,
   storedJson,
-  type WithImages,
 } from '../record/stored-image.ts';
 import type { SessionStore } from '../store/store.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
@@ -247,11 +246,8 @@ export class OpenSession implements SessionLog {
 
   /** Items of another session, or of a chat, with their images as this session's. */
   adopted<Item extends object>(items: readonly Item[]): readonly Item[] {
-    const adopted = this.#parts.store.images.adopted(this.images.holder, items);
-    if (adopted !== items) {
-      const chars = adopted.reduce((all, item) => all + storedChars((item as WithImages).images), 0);
-      this.#parts.storage.add(this.id, this.record.owner, chars);
-    }
+    const { items: adopted, chars } = this.#parts.store.images.adopted(this.images.holder, items);
+    if (chars > 0) this.#parts.storage.add(this.id, this.record.owner, chars);
     return adopted;
   }
 

@@ -134,7 +134,7 @@ export class SavedChats {
       statements.cut.run(key, position);
       for (const [at, { turn, items, messageCount }] of turns.entries()) {
         const holder = chatHolder(id);
-        const { text, omitted } = storedJson(this.#images.adopted(holder, items), holder);
+        const { text, omitted } = storedJson(this.#images.adopted(holder, items).items, holder);
         const bytes = Buffer.byteLength(text) + omitted;
         statements.putTurn.run(key, position + at, turn, messageCount, bytes, ...textColumns(text));
         messages += messageCount;

@@ -103,18 +103,21 @@ export class StoredImages {
     return storedImage(image, this.shelf(holder), key);
   }
 
-  /** The same images as those of another holder. */
-  adopted<Item extends object>(holder: string, items: readonly Item[]): readonly Item[] {
+  /** Items with the images of another holder as those of this one. `chars`: of the images that it did not have yet. */
+  adopted<Item extends object>(
+    holder: string,
+    items: readonly Item[],
+  ): { readonly items: readonly Item[]; readonly chars: number } {
     const folder = this.#folder;
-    if (folder === undefined) return items;
-    let isChanged = false;
+    if (folder === undefined) return { items, chars: 0 };
+    let chars = 0;
     const adopt = (image: AnyImage): AnyImage => {
       const place = placeOf(image);
       if (place === undefined || place.shelf.holder === holder) return image;
       try {
         mkdirSync(join(folder, holder), { recursive: true, mode: 0o700 });
-        linked(join(folder, place.shelf.holder, place.key), join(folder, holder, place.key));
-        isChanged = true;
+        const isNew = linked(join(folder, place.shelf.holder, place.key), join(folder, holder, place.key));
+        if (isNew) chars += charsOf(place.key);
         return storedImage(image, this.shelf(holder), place.key);
       } catch {
         // It then stands in its entry.
@@ -125,8 +128,8 @@ export class StoredImages {
       const { images } = item as WithImages;
       return images === undefined ? item : { ...item, images: images.map(adopt) };
     });
-    if (isChanged) syncedNow(join(folder, holder));
-    return isChanged ? adopted : items;
+    if (chars > 0) syncedNow(join(folder, holder));
+    return { items: adopted, chars };
   }
 
   /** Gives a holder all images of another one. */
@@ -220,16 +223,17 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** Gives a file a second name; where the file system has none, a copy. */
-function linked(from: string, to: string): void {
+/** Gives a file a second name; where the file system has none, a copy. False when it has that name. */
+function linked(from: string, to: string): boolean {
   try {
     linkSync(from, to);
   } catch (thrown) {
     const { code } = thrown as NodeJS.ErrnoException;
-    if (code === 'EEXIST') return;
+    if (code === 'EEXIST') return false;
     if (code === 'ENOENT') throw thrown;
     copyFileSync(from, to);
   }
+  return true;
 }
 
 /** Has the names of new files in a folder on disk. Windows persists them by itself and opens no folders. */
