@@ -218,6 +218,17 @@ test('prompts that wait have their images, in their order, and after a restart',
   await harness.stop();
 });
 
+test('a session that is deleted while its image is stored leaves no file', async (t) => {
+  const data = dataDirectory(t);
+  const harness = await data.start();
+  const id = await harness.create();
+  const images = [{ data_url: picture() }, { data_url: picture() }];
+  const sent = harness.call(sessionSend, { session_id: id, text: 'look', images, enqueue: true });
+  await Promise.allSettled([harness.call(sessionDelete, { session_id: id }), sent]);
+  assert.equal(data.files()[`session-${id}`], undefined);
+  await harness.stop();
+});
+
 test('an image whose file is damaged is reported, and the conversation is read', async (t) => {
   const data = dataDirectory(t);
   const harness = await data.start();

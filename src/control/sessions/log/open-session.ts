@@ -233,11 +233,14 @@ export class OpenSession implements SessionLog {
     if (items.length > 0 || mode === 'replace') this.note(`history.${mode}`, { items });
   }
 
-  /** Stores the long images of a prompt, before entries refer to them. Fails with `disk_full` or `runtime_error`. */
+  /** Stores the long images of a prompt, before entries refer to them. Fails with `disk_full`, `runtime_error` or `session_closed`. */
   async storeImages<Any extends AnyImage>(images: readonly Any[]): Promise<readonly Any[]> {
     const stored: Any[] = [];
     for (const image of images) {
       const one = await this.#parts.store.images.put(this.images.holder, image);
+      // The deletion may have removed the other images before this one was stored.
+      if (this.deleted) this.#parts.store.images.drop(this.images.holder);
+      this.#takesEntries();
       if (one !== image) this.#parts.storage.add(this.id, this.record.owner, storedChars([one]));
       stored.push(one);
     }

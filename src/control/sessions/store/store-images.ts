@@ -89,8 +89,8 @@ export class StoredImages {
     if (text === undefined) return { ...image, [dataUrl === undefined ? 'data_url' : 'dataUrl']: NO_DATA_URL };
     const bytes = Buffer.from(text, 'latin1');
     const key = `${randomUUID()}-${crc32(bytes).toString(16)}-${text.length}`;
+    const folder = join(this.#folder, holder);
     try {
-      const folder = join(this.#folder, holder);
       await mkdir(folder, { recursive: true, mode: 0o700 });
       await using file = await open(join(folder, key), 'wx', 0o600);
       await file.writeFile(bytes);
@@ -98,6 +98,8 @@ export class StoredImages {
       await synced(folder);
       await synced(this.#folder);
     } catch (thrown) {
+      // A part of the file would use space on a full disk.
+      await rm(join(folder, key), { force: true }).catch(() => {});
       throw sqliteFailure(thrown, WHAT);
     }
     return storedImage(image, this.shelf(holder), key);
@@ -128,7 +130,7 @@ export class StoredImages {
       const { images } = item as WithImages;
       return images === undefined ? item : { ...item, images: images.map(adopt) };
     });
-    if (chars > 0) syncedNow(join(folder, holder));
+    if (chars > 0) syncedNow(join(folder, holder), folder);
     return { items: adopted, chars };
   }
 
@@ -140,7 +142,7 @@ export class StoredImages {
     if (names.length === 0) return;
     mkdirSync(join(folder, to), { recursive: true, mode: 0o700 });
     for (const name of names) linked(join(folder, from, name), join(folder, to, name));
-    syncedNow(join(folder, to));
+    syncedNow(join(folder, to), folder);
   }
 
   /** Bytes stored for each session, by its holder. Reads names alone: each key has the size of its file. */
@@ -243,12 +245,19 @@ async function synced(folder: string): Promise<void> {
   await handle.sync();
 }
 
-function syncedNow(folder: string): void {
+/** Has the names of new files in folders on disk before it returns. Fails with `disk_full` or `runtime_error`. */
+function syncedNow(...folders: readonly string[]): void {
   if (process.platform === 'win32') return;
-  const handle = openSync(folder, 'r');
   try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
+    for (const folder of folders) {
+      const handle = openSync(folder, 'r');
+      try {
+        fsyncSync(handle);
+      } finally {
+        closeSync(handle);
+      }
+    }
+  } catch (thrown) {
+    throw sqliteFailure(thrown, WHAT);
   }
 }
