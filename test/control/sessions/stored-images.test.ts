@@ -175,6 +175,25 @@ test('the share of the disk counts an image of a session once, however often the
   await harness.stop();
 });
 
+test('an import stores an image once that a message has twice', async (t) => {
+  const data = dataDirectory(t);
+  const harness = await data.start();
+  const [url, byteSize] = [picture(), BYTES];
+  const image = { path: 'a.png', mimeType: 'image/png', byteSize, dataUrl: url };
+  const payload = {
+    head: {},
+    messages: [{ id: 1, kind: 'user', text: 'look', images: [image, image] }],
+    history: [{ role: 'user', turn: 't', text: 'look', images: [image, image] }],
+    turns: [],
+  };
+  const lines = [{ format: 'handfast.session/1' }, { seq: 1, kind: 'record.restored', timestamp: '', payload }];
+  const { session_id } = await harness.call(sessionImport, { lines: lines.map((line) => JSON.stringify(line)) });
+  const { messages, history } = await harness.call(sessionGet, { session_id });
+  assert.deepEqual([imagesOf(messages), imagesOf(history)], [[url, url], [url, url]]);
+  assert.equal(data.files()[`session-${session_id}`]?.length, 1);
+  await harness.stop();
+});
+
 test('prompts that wait have their images, in their order, and after a restart', async (t) => {
   const data = dataDirectory(t);
   const [one, two] = [picture(), picture()];

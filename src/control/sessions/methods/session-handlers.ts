@@ -61,7 +61,7 @@ interface NewSession {
 }
 
 const LISTED = { usual: 50, most: 500 };
-/** Pieces of a copied conversation that are stored in one turn of the event loop: all of most. */
+/** Pieces of a copied conversation that are stored in one turn of the event loop. Most conversations have fewer. */
 const PIECES_AT_ONCE = 4;
 
 /** The handlers. */
@@ -192,10 +192,10 @@ async function copied(turns: SessionTurns, conversation: Conversation, nextMessa
 
 /** A conversation whose long images are stored for a session: one that is in a message and in the history, once. */
 async function withStoredImages(session: OpenSession, conversation: Conversation): Promise<Conversation> {
-  const stored = new Map<string, Image>();
-  const one = async (image: Image): Promise<Image> => {
+  const stored = new Map<string, Promise<Image>>();
+  const one = (image: Image): Image | Promise<Image> => {
     if (!isLong(image)) return image;
-    const known = stored.get(image.dataUrl) ?? (await session.storeImages([image]))[0] ?? image;
+    const known = stored.get(image.dataUrl) ?? session.storeImages([image]).then(([put = image]) => put);
     stored.set(image.dataUrl, known);
     return known;
   };
@@ -203,8 +203,7 @@ async function withStoredImages(session: OpenSession, conversation: Conversation
     const done: Item[] = [];
     for (const item of items) {
       const { images } = item as { readonly images?: readonly Image[] };
-      const isWithout = images === undefined || !images.some(isLong);
-      done.push(isWithout ? item : { ...item, images: await Promise.all(images.map(one)) });
+      done.push(images === undefined ? item : { ...item, images: await Promise.all(images.map(one)) });
     }
     return done;
   };
