@@ -5,7 +5,6 @@
  * Called by `page-handlers.ts` and `session-handlers.ts`.
  * @see docs/protocol/session-rpc.md#export
  */
-import { jsonChars } from '../../../base/json-size.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { Turns } from '../../../base/turns.ts';
 import type { Journal } from '../../../journal/journal.ts';
@@ -28,8 +27,8 @@ import {
   wholeOf,
 } from '../record/folded.ts';
 import { mayRefer, type WithImages } from '../record/stored-image.ts';
-import { isLong as isLongImage } from '../store/store-images.ts';
-import type { Conversation } from './forks.ts';
+import { isLong } from '../store/store-images.ts';
+import { type Conversation, entryChars } from './forks.ts';
 
 /** Names the format in its first line. */
 export const EXPORT_FORMAT = 'handfast.session/1';
@@ -122,10 +121,10 @@ export async function importLines(lines: readonly string[]): Promise<Imported> {
   for (const line of lines) {
     while (turns.over) await turns.next();
     if (line.trim() === '') continue;
-    const isLong = line.length > LONG_CHARACTERS;
-    if (isLong) await new Promise<void>(nextTurn);
+    const isLongLine = line.length > LONG_CHARACTERS;
+    if (isLongLine) await new Promise<void>(nextTurn);
     const entry = read(line);
-    if (isLong) await new Promise<void>(nextTurn);
+    if (isLongLine) await new Promise<void>(nextTurn);
     if (head === undefined) {
       head = entry;
       if (head.format !== EXPORT_FORMAT) break;
@@ -157,10 +156,9 @@ export async function importLines(lines: readonly string[]): Promise<Imported> {
 }
 
 /** Fails with `too_large` for an item that is too long for an entry. */
-function mustFitEntry(given: UiMessage | HistoryItem): void {
-  const { images = [], ...item } = given as WithImages;
-  const short = images.filter((image) => !isLongImage(image));
-  if (jsonChars([item, ...short], { chars: MAX_ITEM_CHARACTERS, depth: MAX_DEPTH }) !== 'chars') return;
+function mustFitEntry(item: UiMessage | HistoryItem): void {
+  const bounds = { chars: MAX_ITEM_CHARACTERS, depth: MAX_DEPTH };
+  if (entryChars(item as WithImages, isLong, bounds) !== 'chars') return;
   throw fail('too_large', `these lines have an item of more than ${MAX_ITEM_CHARACTERS} characters`, {
     limit: MAX_ITEM_CHARACTERS,
     unit: 'characters',

@@ -2,14 +2,14 @@
  * A conversation copied from one session, or from an export, into a new session.
  * Called by `session-handlers.ts`.
  */
-import { jsonChars } from '../../../base/json-size.ts';
+import { type BeyondBound, type JsonBounds, jsonChars } from '../../../base/json-size.ts';
 import type { UiMessage } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import { mustFitReply } from '../../contract/reply-size.ts';
 import type { HistoryItem, TurnRow } from '../../contract/session-log.ts';
 import type { OpenSession } from '../log/open-session.ts';
 import { type FoldedSession, type StoredTurn, sizeOfWhole, wholeOf } from '../record/folded.ts';
-import { placeOf, type WithImages } from '../record/stored-image.ts';
+import { type AnyImage, placeOf, type WithImages } from '../record/stored-image.ts';
 
 /** A conversation that can be continued elsewhere. */
 export interface Conversation {
@@ -109,10 +109,18 @@ function* pieces<Item extends object>(
   if (start < items.length) yield { part: items.slice(start), isFirst: start === 0 };
 }
 
-/** About how many characters an item has, without its images that are stored apart. */
+/** About how many characters the entry of an item has, at most {@link PIECE_CHARACTERS}. */
 function charactersOf(item: WithImages): number {
-  const { images = [], ...rest } = item;
-  const bounds = { chars: PIECE_CHARACTERS, depth: MAX_DEPTH };
-  const chars = jsonChars([rest, ...images.filter((image) => placeOf(image) === undefined)], bounds);
+  const isApart = (image: AnyImage): boolean => placeOf(image) !== undefined;
+  const chars = entryChars(item, isApart, { chars: PIECE_CHARACTERS, depth: MAX_DEPTH });
   return typeof chars === 'number' ? chars : PIECE_CHARACTERS;
+}
+
+/** Characters of an item without its images that are stored apart; or the bound that it is beyond. */
+export function entryChars(
+  { images = [], ...item }: WithImages,
+  isApart: (image: AnyImage) => boolean,
+  bounds: JsonBounds,
+): number | BeyondBound {
+  return jsonChars([item, ...images.filter((image) => !isApart(image))], bounds);
 }
