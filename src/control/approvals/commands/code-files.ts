@@ -2,6 +2,7 @@
  * Files that programs read as code or settings by their own choice: a line that writes one and starts such a program may start
  * anything. From the manuals of the programs. Data; used by `command-reader.ts`.
  */
+import { likelyValue } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 
 /** The last parts of the paths, and the programs that read such files. */
@@ -58,7 +59,7 @@ const FOLDER = /(?:^|\/)(?:\.{1,2}|hooks|s?bin)?\/?$|\/$/;
 
 /** The files that a command makes or changes, as far as its words tell. */
 export function madeBy(program: string, words: readonly Word[]): string[] {
-  const values = words.map(({ value, text }) => value ?? text.replaceAll(/["']/g, ''));
+  const values = words.map(likelyValue);
   const operands = values.filter((value) => !value.startsWith('-'));
   if (COPIES.has(program)) {
     const [last = '', ...sources] = operands.toReversed();

@@ -7,8 +7,9 @@
  */
 import { fail } from '../../../wire/errors.ts';
 import { equalOptions, isPushOperand } from './equal-options.ts';
+import { wordFor } from './options.ts';
 import type { Word } from './shell-syntax.ts';
-import { programOf, wordFor } from './started-by.ts';
+import { programOf } from './started-by.ts';
 
 /** Whether a rule that asks or denies is about a command. */
 export type Match = 'yes' | 'maybe' | 'no';

@@ -10,12 +10,21 @@ import { givenVariables } from '../../../base/child-environment.ts';
 import { onceSucceeded } from '../../../base/once-succeeded.ts';
 import { trimmedEnd } from '../../../base/trim-end.ts';
 import { madeBy, readsWritten } from './code-files.ts';
-import { commandOf } from './options.ts';
+import { commandOf, likelyValue, wordFor } from './options.ts';
 import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
 import type { SecondOpinion } from './second-opinion.ts';
-import { NOTES, type Note, readScript, type ScriptReading, type SimpleCommand, type Word } from './shell-syntax.ts';
+import {
+  NOTES,
+  type Note,
+  readScript,
+  type ScriptReading,
+  type SimpleCommand,
+  TOO_DEEP,
+  TOO_LARGE,
+  type Word,
+} from './shell-syntax.ts';
 import type { Started } from './started.ts';
-import { assigned, programOf, startedBy, wordFor } from './started-by.ts';
+import { assigned, programOf, startedBy } from './started-by.ts';
 
 /** One program with its arguments. */
 export interface Command {
@@ -47,6 +56,9 @@ const COMMAND_MEMBERS = ['command', 'argv', 'cwd', 'env', 'stdin'];
 
 /** Names under which tools take the file they work on. */
 export const PATH_MEMBERS: readonly string[] = ['path', 'file_path', 'filePath', 'abs_path'];
+
+/** Members of an input whose texts are not commands, or are read as the command. */
+const NO_TEXTS: ReadonlySet<string> = new Set([...COMMAND_MEMBERS, ...PATH_MEMBERS]);
 
 /** Members of a command's input that do not change what is run. */
 export const BESIDE_THE_POINT: ReadonlySet<string> = new Set([
@@ -336,15 +348,11 @@ class Line {
     const started = this.commands.filter(({ supposed }) => !supposed);
     const programs = started.map((command) => programOf(command) ?? '');
     // Of a word that is not known, as `~/.profile`, the last part may be.
-    const written = this.#written.map(({ value, text }) => value ?? text.replaceAll(/["']/g, ''));
-    const files = [...written, ...started.flatMap(({ words }, at) => madeBy(programs[at] ?? '', words.slice(1)))];
-    if (files.length > 0 && readsWritten(files, programs))
-      this.hidden ??= 'a program in it may read a file that it writes';
+    const files = [...this.#written.map(likelyValue), ...started.flatMap(({ words }, at) => madeBy(programs[at] ?? '', words.slice(1)))];
+    if (readsWritten(files, programs)) this.hidden ??= 'a program in it may read a file that it writes';
   }
 }
 
-const TOO_DEEP = 'it is nested too deeply to be read';
-const TOO_LARGE = 'it is too large to be read';
 const TOO_MANY_VARIABLES = 'it sets too many variables';
 
 const workOf = (words: readonly Word[]): number =>
@@ -363,7 +371,7 @@ function otherTexts(
   const { command, cmd, program, executable } = input;
   const before = [command, cmd, program, executable].find((one) => typeof one === 'string');
   for (const [member, value] of Object.entries(input)) {
-    if ([...COMMAND_MEMBERS, ...PATH_MEMBERS].includes(member) || BESIDE_THE_POINT.has(member)) continue;
+    if (NO_TEXTS.has(member) || BESIDE_THE_POINT.has(member)) continue;
     if (typeof value === 'string') {
       read += 1;
       // Titles of calls have their command in such quotes.

@@ -2,7 +2,15 @@
  * The programs that git starts: by settings on its command line, by options and operands of its subcommands, and by addresses. From the
  * manual of git 2.39 to 2.51. Pure; used by `started-by.ts`. Settings of repositories and hooks are files, which are not looked into.
  */
-import { commandOf, isOption, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
+import {
+  commandOf,
+  isOption,
+  longOption,
+  mayBeOption,
+  type RunningOptions,
+  runningOptions,
+  wordFor,
+} from './options.ts';
 import type { SimpleCommand, Word } from './shell-syntax.ts';
 
 export interface GitStarted {
@@ -78,7 +86,6 @@ const OPTIONS: Readonly<Record<string, RunningOptions>> = {
 const NOTHING: GitStarted = { commands: [], scripts: [], hidden: false };
 const HIDDEN: GitStarted = { ...NOTHING, hidden: true };
 const UNKNOWN = Symbol('unknown');
-const GIT: Word = { value: 'git', head: 'git', text: 'git' };
 
 /** The command line in `NAME=value`, if any; `UNKNOWN` where it is not known. */
 function setting(text: string | undefined): string | undefined | typeof UNKNOWN {
@@ -132,7 +139,7 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
       if (verb?.value === 'run') commands = more.length > 0 ? [commandOf(more)] : [];
       // Words behind it that are no options are a command of git, or a program whose name begins so.
       if (/^v(?:iew|isualize)$/.test(verb?.value ?? '') && more.length > 0 && !isOption(more[0])) {
-        commands = [commandOf([GIT, ...more])];
+        commands = [commandOf([wordFor('git'), ...more])];
       }
       hidden ||= verb?.value === undefined && verb !== undefined;
       break;

@@ -3,7 +3,7 @@
  * read. Of `sed` and `awk` it is read as far as it may start a program. Pure; used by `started-by.ts`.
  */
 
-import { list, mayBeOption } from './options.ts';
+import { list, mayBeOption, wordFor } from './options.ts';
 import { withoutVersion } from './program-version.ts';
 import type { Word } from './shell-syntax.ts';
 
@@ -139,7 +139,7 @@ function moduleOf(module = '', rest: readonly Word[]): Code {
   // Profilers run the module or the file that their words name, with its options.
   if (module === 'cProfile' || module === 'profile') return codeOf('python', rest.slice(profiled(rest)));
   if (PROGRAMS.test(module)) {
-    return { kind: 'program', words: [{ value: module, head: module, text: module }, ...rest] };
+    return { kind: 'program', words: [wordFor(module), ...rest] };
   }
   return MODULES.test(module) ? { kind: 'none' } : { kind: 'hidden' };
 }

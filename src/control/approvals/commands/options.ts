@@ -105,5 +105,14 @@ export const isOption = (word: Word | undefined): boolean => (word?.value ?? wor
 export const mayBeOption = ({ value, head }: Word): boolean =>
   value === undefined && (head === '' || head.startsWith('-'));
 
+/** A word that is known. */
+export const wordFor = (value: string): Word => ({ value, head: value, text: value });
+
+/** One or more words that are not in the line. */
+export const FURTHER: Word = { value: undefined, head: '', text: '…' };
+
+/** The value of a word; of a word that is known only when the line runs, its text without quotes. */
+export const likelyValue = ({ value, text }: Word): string => value ?? text.replaceAll(/["']/g, '');
+
 /** Words as a command. */
 export const commandOf = (words: readonly Word[]): SimpleCommand => ({ words, input: undefined });

@@ -75,10 +75,13 @@ const MAX_CHARACTERS = 32 * 1024;
 const MAX_NESTED = 200;
 const MAX_DOCUMENTS = 64;
 const MAX_COMMANDS = 512;
-/** Blanks between words, and what may stand between commands: the parser reads all of a line. */
+/** Blanks between words, and separators of commands: the parser reads all of a line. */
 const MAX_BLANKS = 8192;
 const MAX_SEPARATORS = 4096;
 const MAX_DEPTH = 400;
+
+export const TOO_DEEP = 'it is nested too deeply to be read';
+export const TOO_LARGE = 'it is too large to be read';
 
 const OPENERS = /[$<>]\(|\(\(|\$[{[]|`|\(\s*\)|[@?*+!]\(/g;
 
@@ -99,7 +102,7 @@ export function readScript(text: string): ScriptReading {
       const { parse, forEachChild } = parser();
       new Visitor(found, parse, forEachChild).visit(parse(text), 0);
     } catch {
-      found.doubt('it is nested too deeply to be read');
+      found.doubt(TOO_DEEP);
     }
   }
   return found;
@@ -108,11 +111,9 @@ export function readScript(text: string): ScriptReading {
 function refusalOf(text: string): string | undefined {
   if (text.length > MAX_CHARACTERS) return `it is longer than ${MAX_CHARACTERS} characters`;
   if (CONTROL.test(text)) return 'it holds control characters';
-  const counts = [text.match(/\s+/g)?.length ?? 0, text.match(/[;&|\n]+/g)?.length ?? 0] as const;
-  if (counts[0] > MAX_BLANKS || counts[1] > MAX_SEPARATORS) return 'it is too large to be read';
-  const opened = text.match(OPENERS)?.length ?? 0;
-  const documents = text.match(/<</g)?.length ?? 0;
-  return opened > MAX_NESTED || documents > MAX_DOCUMENTS ? 'it is nested too deeply to be read' : undefined;
+  const count = (pattern: RegExp): number => text.match(pattern)?.length ?? 0;
+  if (count(/\s+/g) > MAX_BLANKS || count(/[;&|\n]+/g) > MAX_SEPARATORS) return TOO_LARGE;
+  return count(OPENERS) > MAX_NESTED || count(/<</g) > MAX_DOCUMENTS ? TOO_DEEP : undefined;
 }
 
 /** Collects while the tree is walked. */
@@ -151,7 +152,7 @@ class Visitor {
 
   visit(node: Unbash.SyntaxNode, depth: number): void {
     const found = this.#found;
-    if (depth > MAX_DEPTH || found.commands.length > MAX_COMMANDS) return found.doubt('it is too large to be read');
+    if (depth > MAX_DEPTH || found.commands.length > MAX_COMMANDS) return found.doubt(TOO_LARGE);
     this.#look(node, depth);
     this.#forEachChild(node, (child) => this.visit(child, depth + 1));
   }

@@ -2,7 +2,7 @@
  * The programs that `ssh`, `scp` and `sftp` start: the command for the other machine, which may be this one, and those of settings.
  * Pure; used by `started-by.ts`.
  */
-import { commandOf, isOption, mayBeOption, runningOptions } from './options.ts';
+import { commandOf, FURTHER, isOption, mayBeOption, runningOptions, wordFor } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 import { NOTHING, type Started, unknown } from './started.ts';
 
@@ -12,11 +12,8 @@ const SSH_RUNS = /^(?:proxycommand|localcommand|knownhostscommand|remotecommand)
 const SSH_OPAQUE =
   /^(?:pkcs11provider|smartcarddevice|securitykeyprovider|xauthlocation|include|match|proxyusefdpass|permitlocalcommand)\b/i;
 
-/** It starts `ssh` with words of its own. */
-export const SSH = commandOf([
-  { value: 'ssh', head: 'ssh', text: 'ssh' },
-  { value: undefined, head: '', text: '…' },
-]);
+/** `ssh`, as other programs start it, with words that are not in the line. */
+export const SSH = commandOf([wordFor('ssh'), FURTHER]);
 
 /** Reads a value of `-o` of `ssh` and `scp`; adds the command line in it to `scripts`. `opaque` where it may start other programs. */
 function settingOf(given: string, scripts: string[]): 'known' | 'opaque' {

@@ -15,7 +15,17 @@ import {
   runningOptionsOf,
   STARTS_NOTHING,
 } from './known-programs.ts';
-import { commandOf, isOption, list, longOption, mayBeOption, type RunningOptions, runningOptions } from './options.ts';
+import {
+  commandOf,
+  FURTHER,
+  isOption,
+  list,
+  longOption,
+  mayBeOption,
+  type RunningOptions,
+  runningOptions,
+  wordFor,
+} from './options.ts';
 import { withoutVersion } from './program-version.ts';
 import { TAKES_NAMES } from './programs.ts';
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
@@ -24,12 +34,6 @@ import { copied, remote, SSH } from './ssh.ts';
 import { hidden, NOTHING, OTHER_LANGUAGE, type Started, UNKNOWN, unknown } from './started.ts';
 import { STARTERS, type Starter } from './starters.ts';
 import { assignedTo } from './variables.ts';
-
-/** A word that is known. */
-export const wordFor = (value: string): Word => ({ value, head: value, text: value });
-
-/** One or more words that are not in the line. */
-const FURTHER: Word = { value: undefined, head: '', text: '…' };
 
 const SHELLS = new Set(['sh', 'bash', 'rbash', 'dash', 'ash', 'zsh', 'ksh', 'mksh', 'pdksh']);
 /** The parser reads exactly their language; others have more in it. */
@@ -90,11 +94,14 @@ const LOADING: Starter = {
   shows: '--list --list-tunables --list-diagnostics --help --version',
 };
 
+type Reading = (rest: readonly Word[]) => Started;
+
+/** Programs that are read in one way. */
+const each = (programs: string, reading: Reading): [string, Reading][] =>
+  list(programs).map((program) => [program, reading]);
+
 /** Programs with a syntax of their own. */
-const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map<
-  string,
-  (rest: readonly Word[]) => Started
->([
+const SPECIAL: ReadonlyMap<string, Reading> = new Map<string, Reading>([
   ['eval', (rest) => scriptOf(dashes(rest), true)],
   ['trap', (rest) => (rest.length < 2 ? NOTHING : { ...scriptOf(dashes(rest).slice(0, 1), false), notes: ['state'] })],
   ['su', otherUser],
@@ -109,30 +116,21 @@ const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map
   ['source', sourced],
   ['hash', hashed],
   ['ssh', remote],
-  ['scp', copied],
-  ['sftp', copied],
+  ...each('scp sftp', copied),
   ['crontab', (rest) => (rest.some(({ value }) => value === '-l') ? NOTHING : hidden)],
   ['enable', (rest) => (rest.some(({ value }) => value === undefined || /^-[a-z]*f/.test(value)) ? hidden : NOTHING)],
-  ['fd', foundByFd],
-  ['fdfind', foundByFd],
+  ...each('fd fdfind', foundByFd),
   ['ip', (rest) => (rest.some(({ value }) => value === undefined || /^e(?:x|$)/.test(value)) ? hidden : NOTHING)],
   ['coreutils', multiCall],
-  ['sed', (rest) => byCode(sedCode(rest))],
-  ['gsed', (rest) => byCode(sedCode(rest))],
-  ...['awk', 'gawk', 'mawk', 'nawk', 'original-awk'].map((name): [string, (rest: readonly Word[]) => Started] => [
-    name,
-    (rest) => byCode(awkCode(rest)),
-  ]),
+  ...each('sed gsed', (rest) => byCode(sedCode(rest))),
+  ...each('awk gawk mawk nawk original-awk', (rest) => byCode(awkCode(rest))),
   ['sqlite3', (rest) => queries(rest, /^\s*\.|\n\s*\.|load_extension|edit\s*\(|writefile/i)],
   ['psql', (rest) => queries(rest, /\\|program|^(?:-\w*o|--o\w*=)?\s*\|/i)],
   ['rsync', synced],
   ['hg', mercurial],
   ['coverage', measured],
-  ...['rename', 'prename', 'file-rename', 'perl-rename'].map((name): [string, (rest: readonly Word[]) => Started] => [
-    name,
-    renamed,
-  ]),
-  ...['sox', 'soxi', 'play', 'rec'].map((name): [string, (rest: readonly Word[]) => Started] => [name, sounds]),
+  ...each('rename prename file-rename perl-rename', renamed),
+  ...each('sox soxi play rec', sounds),
 ]);
 
 /** Code of another language. */
