@@ -2,7 +2,7 @@
  * Files that programs read as code or settings by their own choice: a line that writes one and starts such a program may start
  * anything. From the manuals of the programs. Data; used by `command-reader.ts`.
  */
-import { likelyValue } from './options.ts';
+import { likelyValue, type RunningOptions, runningOptions, wordFor } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 
 /** The last parts of the paths, and the programs that read such files. */
@@ -48,30 +48,43 @@ const PROGRAM_FOLDER = /(?:^|\/)s?bin\/[^/]+$/;
  */
 export function readsWritten(files: readonly string[], programs: readonly string[]): boolean {
   return files.some((file) => {
-    if (PROGRAM_FOLDER.test(file) && programs.includes(file.replace(/^.*\//s, '').toLowerCase())) return true;
+    if (PROGRAM_FOLDER.test(file) && programs.includes(lastPart(file).toLowerCase())) return true;
     return READ_BY.some(([names, readers]) => names.test(file) && programs.some((program) => readers.test(program)));
   });
 }
 
-/** The last operand is what they make, or the folder for it. */
+/** They make their last operand, or files in that folder. */
 const COPIES: ReadonlySet<string> = new Set(['cp', 'ln', 'mv', 'install', 'rsync', 'link', 'rename', 'gcp', 'gmv']);
 const FOLDER = /(?:^|\/)(?:\.{1,2}|hooks|s?bin)?\/?$|\/$/;
+/** Their option for a folder; that of `rsync` with this letter has no value. */
+const INTO: RunningOptions = { scripts: '-t --target-directory', stops: 'gmoS' };
+/** Options of `curl` and `wget` for the file that they write. */
+const OUTPUT: RunningOptions = { scripts: '-o -O --output --output-document' };
+/** `curl` writes a file with the last part of the address. */
+const REMOTE_NAME = /^(?:-\w*O|--remote-name)/;
+
+const lastPart = (path: string): string => path.replace(/^.*\//s, '');
 
 /** The files that a command makes or changes, as far as its words tell. */
 export function madeBy(program: string, words: readonly Word[]): string[] {
   const values = words.map(likelyValue);
   const operands = values.filter((value) => !value.startsWith('-'));
   if (COPIES.has(program)) {
-    const [last = '', ...sources] = operands.toReversed();
-    const target = values.find((_, at) => /^(?:-t|--target-directory)$/.test(values[at - 1] ?? '')) ?? last;
-    if (!FOLDER.test(target) && target === last) return [target];
-    return [target, ...[...sources, last].map((source) => `${target}/${source.replace(/^.*\//s, '')}`)];
+    const last = operands.at(-1) ?? '';
+    const given = program === 'rsync' ? [] : valuesOf(INTO, values);
+    if (given.length === 0 && !FOLDER.test(last)) return [last];
+    const folders = given.length === 0 ? [last] : given;
+    return folders.flatMap((folder) => [folder, ...operands.map((source) => `${folder}/${lastPart(source)}`)]);
   }
   if (program === 'tee' || program === 'sponge') return operands;
   if (program === 'dd') return operands.flatMap((value) => /^of=(.*)$/s.exec(value)?.[1] ?? []);
   if (/^g?sed$/.test(program)) return values.some((value) => /^(?:-\w*i|--i)/.test(value)) ? operands : [];
   if (program === 'curl' || program === 'wget') {
-    return values.filter((_, at) => /^(?:-\w*[oO]|--output(?:-document)?)$/.test(values[at - 1] ?? ''));
+    const isNamed = program === 'wget' || values.some((value) => REMOTE_NAME.test(value));
+    return [...valuesOf(OUTPUT, values), ...(isNamed ? operands : [])];
   }
   return [];
 }
+
+const valuesOf = (options: RunningOptions, values: readonly string[]): readonly string[] =>
+  runningOptions(values.map(wordFor), options).scripts;
