@@ -1,5 +1,5 @@
 /**
- * The texts that encoded bytes may hold: UTF-8, UTF-16, Latin-1, and what they unpack to. Used by the redactor for base64 and for lists of
+ * The text that encoded bytes may hold, packed or not: UTF-8, UTF-16 or Latin-1. Used by the redactor for base64 and for lists of
  * bytes. A sender chooses the bytes, so unpacking is bounded for each message.
  */
 // By its default: an older Node has not all names, and is to get the one line about its age.
@@ -8,11 +8,14 @@ import zlib, { type ZlibOptions } from 'node:zlib';
 /** Bytes that one message may unpack to, and attempts without a mark that tells the format. */
 const MAX_UNPACKED_BYTES = 8 * 1024 * 1024;
 const MAX_ATTEMPTS = 64;
-/** Longest bytes that are tried without such a mark. */
+/** Longest bytes that are tried without a mark. */
 const MAX_ATTEMPTED_BYTES = 64 * 1024;
-/** Bytes that tell, in nearly all cases, that something is no encoded text. */
+/** First bytes, which nearly always rule a text out where none is encoded. */
 const FIRST_BYTES = 16;
 const IS_TEXT = /^[\t\n\r\x20-\x7e\u00a0-\u{10ffff}]*$/u;
+
+/** A message unpacks to more than the redactor reads. */
+export const TOO_MUCH = Symbol('too much');
 
 export class EncodedTexts {
   #bytesLeft = MAX_UNPACKED_BYTES;
@@ -24,43 +27,41 @@ export class EncodedTexts {
     this.#attemptsLeft = MAX_ATTEMPTS;
   }
 
-  /** The texts in some bytes; `too-much` where the message unpacks to more than is looked through. */
-  of(bytes: Buffer): readonly string[] | 'too-much' {
+  /** The text in some bytes, if any. */
+  of(bytes: Buffer): string | typeof TOO_MUCH | undefined {
     const wide = wideText(bytes);
-    if (wide !== undefined) return [wide];
+    if (wide !== undefined) return wide;
     const unpack = unpackerOf(bytes);
-    // Some texts begin with such a mark.
     const marked = unpack && this.#unpacked(bytes, unpack);
-    if (marked !== undefined) return marked;
-    const text = textIn(bytes);
-    if (text !== undefined) return [text];
-    if (bytes.length > MAX_ATTEMPTED_BYTES) return [];
+    // A text may begin with the mark of a format.
+    const text = marked ?? textIn(bytes);
+    if (text !== undefined || bytes.length > MAX_ATTEMPTED_BYTES) return text;
     for (const attempt of [zlib.inflateRawSync, zlib.brotliDecompressSync]) {
-      if (--this.#attemptsLeft < 0) return [];
+      if (--this.#attemptsLeft < 0) return undefined;
       const unpacked = this.#unpacked(bytes, attempt);
       if (unpacked !== undefined) return unpacked;
     }
-    return [];
+    return undefined;
   }
 
-  #unpacked(bytes: Buffer, unpack: Unpack): readonly string[] | 'too-much' | undefined {
-    if (this.#bytesLeft <= 0) return 'too-much';
+  #unpacked(bytes: Buffer, unpack: Unpack): string | typeof TOO_MUCH | undefined {
+    if (this.#bytesLeft <= 0) return TOO_MUCH;
     try {
       const unpacked = unpack(bytes, { maxOutputLength: this.#bytesLeft });
       this.#bytesLeft -= unpacked.length;
       // An archive has other bytes beside its texts.
-      return unpacked.length === 0 ? undefined : [wideText(unpacked) ?? unpacked.toString()];
+      return unpacked.length === 0 ? undefined : (wideText(unpacked) ?? unpacked.toString());
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ERR_BUFFER_TOO_LARGE') return undefined;
       this.#bytesLeft = 0;
-      return 'too-much';
+      return TOO_MUCH;
     }
   }
 }
 
 type Unpack = (bytes: Buffer, options: { readonly maxOutputLength: number }) => Buffer;
 
-/** What unpacks bytes that begin with the mark of a format. The end of them may be missing. */
+/** Finds the format of packed bytes by their mark. Of gzip and zlib the end may be missing. */
 function unpackerOf(bytes: Buffer): Unpack | undefined {
   const [first, second = 0] = bytes;
   const cut: ZlibOptions = { finishFlush: zlib.constants.Z_SYNC_FLUSH };

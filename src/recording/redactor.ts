@@ -10,7 +10,7 @@
 import { parseNested } from '../wire/depth.ts';
 import { isObject } from '../wire/json.ts';
 import { eachView, folded, foldedText, foldedView, type View, withoutCut } from './decoded-views.ts';
-import { EncodedTexts } from './encoded-texts.ts';
+import { EncodedTexts, TOO_MUCH } from './encoded-texts.ts';
 import type { Redacted, SkippedSecret } from './format.ts';
 import { cutForms, encodingsOf, partsOf, SecretParts } from './secret-forms.ts';
 import { isSecretFlag, isSecretHeader, isSecretName } from './secret-names.ts';
@@ -247,10 +247,10 @@ export class Redactor {
     );
   }
 
-  /** True for bytes that hold a text with a secret, also packed, and where they unpack to more than is looked through. */
+  /** True for bytes that hold a text with a secret, also packed, and for bytes that unpack to too much. */
   #isSecret(bytes: Buffer, inner: number): boolean {
-    const texts = this.#texts.of(bytes);
-    return texts === 'too-much' || texts.some((text) => this.#text(text, inner, false) !== text);
+    const text = this.#texts.of(bytes);
+    return text === TOO_MUCH || (text !== undefined && this.#text(text, inner, false) !== text);
   }
 
   /** A text that is JSON itself: members of it may be secrets by their names. */
