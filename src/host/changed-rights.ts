@@ -1,9 +1,10 @@
 /** A living session gets the rights that its principal has now. A part of `host.ts`. */
 import { isDeepStrictEqual } from 'node:util';
-import { capabilitiesChanged, EXTENSION_CAPABILITIES } from '../protocol/a2e.ts';
+import { capabilitiesChanged } from '../protocol/a2e.ts';
 import type { Principal } from '../session/principal.ts';
 import { may } from '../session/rights.ts';
 import type { Session, Terms } from '../session/session.ts';
+import { hearsChanges } from './changed-capability.ts';
 
 /** What it needs of the host. */
 export interface ChangedRightsDeps {
@@ -27,7 +28,7 @@ export function giveRights(
   const isLeft = (capability: string): boolean => may(principal, 'use', capability) && fits(principal, capability);
   const left = new Set([...granted].filter(isLeft));
   const gone = [...granted].filter((capability) => !left.has(capability));
-  if (extensions.has(EXTENSION_CAPABILITIES)) {
+  if (hearsChanges(session)) {
     for (const capability of gone) session.push(capabilitiesChanged, { capability, enabled: false, metadata: {} });
   }
   const isSame = isDeepStrictEqual(principal, session.principal);

@@ -9,7 +9,7 @@ import { JsonSchemas, type SchemaChecker } from '../base/json-schema.ts';
 import type { Log } from '../base/log.ts';
 import { onceSucceeded } from '../base/once-succeeded.ts';
 import { sleep } from '../base/sleep.ts';
-import { type DatabaseLoss, type ToldLoss, toldLosses } from '../base/sqlite/losses.ts';
+import { type DatabaseLoss, toldLosses } from '../base/sqlite/losses.ts';
 import type { Principal, SessionView } from '../session/principal.ts';
 import { grantOf } from '../session/rights.ts';
 import type { StorageShares } from '../session/storage-shares.ts';
@@ -154,7 +154,7 @@ export class PluginRuntime implements PluginContext {
 
   /** The reply to an agent that is not notified of changes, with the losses once in its session. */
   #withLosses(reply: object, session: SessionView): object {
-    const losses = this.lossesFor(session.principal);
+    const losses = toldLosses(this.lossesFor(session.principal));
     if (losses.length === 0) return reply;
     this.#informed.add(session);
     return { ...reply, losses };
@@ -238,12 +238,12 @@ export class PluginRuntime implements PluginContext {
     this.#deps.changed(this.plugin.type, undefined, concerns);
   }
 
-  /** The losses that concern a principal. */
-  lossesFor(principal: Principal): readonly ToldLoss[] {
+  /** The losses that concern a principal, acknowledged or not. */
+  lossesFor(principal: Principal): readonly DatabaseLoss[] {
     const state = this.plugin.store === undefined ? undefined : this.#deps.stateLoss();
     if (state === undefined && this.#losses.size === 0) return [];
     const own = [...this.#losses.values()].filter(({ concerns }) => concerns(principal));
-    return toldLosses([...(state === undefined ? [] : [state]), ...own.map(({ loss }) => loss)]);
+    return [...(state === undefined ? [] : [state]), ...own.map(({ loss }) => loss)];
   }
 
   changed(session?: SessionView): void {

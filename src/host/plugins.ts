@@ -138,9 +138,12 @@ export class Plugins {
     }
   }
 
-  /** The state of the plugins has lost writes. */
+  /** The state of the plugins has lost writes: each capability that stores in it changed. */
   stateLost(): void {
-    for (const runtime of this.#runtimes) if (runtime.plugin.store !== undefined) runtime.changed();
+    const storing = this.#runtimes.filter(({ plugin }) => plugin.store !== undefined);
+    for (const capability of new Set(storing.map(({ plugin }) => plugin.type))) {
+      this.#deps.changed(capability, undefined);
+    }
   }
 
   /** Why the requests of a capability have no handler: a plugin of it could not be loaded. */

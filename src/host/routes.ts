@@ -4,6 +4,7 @@
  */
 
 import type { Log } from '../base/log.ts';
+import { toldLosses } from '../base/sqlite/losses.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 import type { Route } from '../connection/running-request.ts';
 import type { Method } from '../protocol/method.ts';
@@ -58,7 +59,8 @@ export function offerOf(plugins: readonly PluginRuntime[], who: FactsFor): Capab
     const { name, type, priority = 0, exclusive = false, metadata } = plugin;
     const facts = typeof metadata === 'function' ? metadata(who) : (metadata ?? {});
     if (facts === undefined) continue;
-    const losses = plugins.flatMap((runtime) => runtime.lossesFor(who.principal));
+    // The state that several plugins share is one loss.
+    const losses = toldLosses([...new Set(plugins.flatMap((runtime) => runtime.lossesFor(who.principal)))]);
     return { ...facts, name, type, priority, exclusive, ...(losses.length > 0 && { losses }) };
   }
   return undefined;

@@ -98,6 +98,29 @@ test('the change is sent before the reply', async (t) => {
   assert.deepEqual([reply.type, reply.plans.length, reply.losses], ['planning/plan/list/resp', 1, undefined]);
 });
 
+test('plugins of one capability that share the state report its loss once', async (t) => {
+  const folder = temporaryFolder(t);
+  await olderPlan(t, folder);
+  const host = createHost({
+    plugins: [planningPlugin(), { name: 'more-planning', type: 'planning', methods: [], store: {} }],
+    stateFile: join(folder, 'state.db'),
+    dataDir: join(folder, 'data'),
+  });
+  await host.start();
+  t.after(() => host.close(0));
+  const changes: unknown[] = [];
+  const agent = await connect(host, {
+    capabilities: ['planning'],
+    onCapabilityChanged: (_, { metadata }) => changes.push(short(metadata.losses)),
+  });
+  t.after(() => agent.close());
+  await agent.planning.plans();
+  // A plugin whose store opens with the host says it in the handshake.
+  const known = short(agent.capabilities.get('planning')?.metadata.losses);
+  assert.deepEqual(known, [LOSS]);
+  assert.ok(changes.length <= 1, `${changes.length} changes`);
+});
+
 test('an agent of plain A2E gets the loss in its first reply, and in no later one', async (t) => {
   const folder = temporaryFolder(t);
   await olderPlan(t, folder);

@@ -60,7 +60,7 @@ export function recordedLoss(file: string): DatabaseLoss | undefined {
 const isOpen = ({ file }: DatabaseLoss): boolean => fs().existsSync(recordOf(file));
 
 /** A loss as peers get it: without the places of files. */
-export interface ToldLoss {
+interface ToldLoss {
   readonly code: 'journal_damaged';
   readonly message: string;
   /** True when a write is missing that was acknowledged from the disk. */
