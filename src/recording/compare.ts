@@ -5,7 +5,7 @@
  *
  * @see docs/record-replay.md#what-is-compared
  */
-import { pointer } from '../wire/findings.ts';
+import { keysOf, pointer } from '../wire/findings.ts';
 import { badRecording, type Protocol, type VolatileFields } from './format.ts';
 import { PLACEHOLDER } from './redactor.ts';
 
@@ -110,10 +110,7 @@ export class VolatilePaths {
         throw badRecording(
           `${JSON.stringify(text.slice(0, 80))} is no JSON Pointer, which begins with "/" and has at most ${MAX_POINTER} characters`,
         );
-      const segments = text
-        .slice(1)
-        .split('/')
-        .map((segment) => segment.replaceAll('~1', '/').replaceAll('~0', '~'));
+      const segments = keysOf(text);
       const [first, second] = segments;
       if (segments.length === 2 && first === '**' && second !== '*' && second !== '**')
         this.#names.add(second as string);

@@ -10,8 +10,10 @@ import { meant } from '../config/reader.ts';
 import { closedGrant } from '../host/grant-schema.ts';
 import type { Plugin } from '../host/plugin.ts';
 import { capabilityNames, capabilityOf } from '../protocol/a2e.ts';
+import { UNKNOWN_MEMBER } from '../wire/check.ts';
 import { shown } from '../wire/codec.ts';
 import { asError, fail } from '../wire/errors.ts';
+import { keysOf } from '../wire/findings.ts';
 import { isObject } from '../wire/json.ts';
 
 type Problem = Pick<ConfigProblem, 'path' | 'message'>;
@@ -122,7 +124,7 @@ function misfits(schema: JsonSchema, given: unknown, at: string): Problem[] {
   while (found.length < MAX_PROBLEMS) {
     const issue = firstIssue(() => check(grant));
     if (issue === undefined) break;
-    const keys = issue.path.split('/').slice(1).map(unescaped);
+    const keys = keysOf(issue.path);
     const path = keys.reduce((place, key) => `${place}${/^\d+$/.test(key) ? `[${key}]` : `.${key}`}`, at);
     const member = keys.at(-1);
     const owner = valueAt(grant, keys.slice(0, -1));
@@ -137,9 +139,6 @@ function misfits(schema: JsonSchema, given: unknown, at: string): Problem[] {
   }
   return found;
 }
-
-/** The words of `issueText` for a member that no schema names. */
-const UNKNOWN_MEMBER = 'is not a known property';
 
 function firstIssue(check: () => unknown): Problem | undefined {
   try {
@@ -165,5 +164,3 @@ function membersAt(schema: JsonSchema, keys: readonly string[]): string[] {
   const properties = isObject(at) ? at.properties : undefined;
   return isObject(properties) ? Object.keys(properties) : [];
 }
-
-const unescaped = (key: string): string => key.replaceAll('~1', '/').replaceAll('~0', '~');

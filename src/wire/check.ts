@@ -37,10 +37,13 @@ export function issuePath(issue: Issue): string {
   return shortPath(typeof missing === 'string' ? `${issue.instancePath}/${missing}` : issue.instancePath);
 }
 
+/** About a member that no schema names. */
+export const UNKNOWN_MEMBER = 'is not a known property';
+
 /** One line about an issue, without the offending value: `must be string`. Its path names a missing field already. */
 export function issueText(issue: Issue): string {
   if (issue.params.missingProperty !== undefined) return 'is required';
-  if (issue.params.additionalProperty !== undefined) return 'is not a known property';
+  if (issue.params.additionalProperty !== undefined) return UNKNOWN_MEMBER;
   const lengths = NAME_PATTERN.exec(String(issue.params.pattern));
   if (lengths !== null) return `must have ${lengths[1]} to ${lengths[2]} characters, none of them a control character`;
   const allowed = issue.params.allowedValues ?? issue.params.allowedValue;

@@ -20,6 +20,12 @@ export function pointer(where: string, key: string | number): string {
   return /[~/]/.test(key) ? `${where}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}` : `${where}/${key}`;
 }
 
+/** A segment of a JSON Pointer without its escapes. */
+export const keyOf = (segment: string): string => segment.replaceAll('~1', '/').replaceAll('~0', '~');
+
+/** The keys of a JSON Pointer; none for the whole document. */
+export const keysOf = (path: string): string[] => path.split('/').slice(1).map(keyOf);
+
 /** The findings of one message. Past {@link MAX_FINDINGS} of a kind nothing is added: it is refused anyway, or only odd. */
 export class Findings {
   readonly errors: Finding[] = [];

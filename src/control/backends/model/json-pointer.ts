@@ -1,4 +1,5 @@
 /** Pointers within a schema: `/$defs/A` (RFC 6901, also percent-encoded) and the names that `$anchor` and `$id` give. Pure. */
+import { keyOf } from '../../../wire/findings.ts';
 import { isObject } from '../../../wire/json.ts';
 
 /** Parts of a document that are looked through for a name. */
@@ -9,7 +10,7 @@ export function jsonPointer(document: unknown, pointer: string, finish = (found:
   if (pointer !== '' && !pointer.startsWith('/')) return finish(anchored(document, pointer));
   let found = document;
   for (const encoded of pointer.split('/').slice(1)) {
-    const name = decoded(encoded).replaceAll('~1', '/').replaceAll('~0', '~');
+    const name = keyOf(decoded(encoded));
     if (typeof found !== 'object' || found === null || !Object.hasOwn(found, name)) return undefined;
     found = (found as Readonly<Record<string, unknown>>)[name];
   }
