@@ -163,8 +163,7 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
       checksState: true,
       dialects: [control?.rpc.dialect, fleet?.dialect].filter((dialect) => dialect !== undefined),
     });
-    const { host, audit } = assembled;
-    const { checkGrants } = assembled;
+    const { host, audit, checkGrants } = assembled;
     const reload = reloading(config, { auth, log, grantsOf, guard, checkGrants, reread: options.reread });
     workspace.resolve({ host, audit, tokenFor: (principal) => inside.tokenFor(principal) });
     try {
