@@ -42,6 +42,14 @@ export function jsonArguments(text: string | undefined, example: string): Readon
   return typedObject(text, `the arguments must be a JSON object, e.g. '${example}'`);
 }
 
+/** The JSON value of a word; a word that is not JSON is a text. `what`: the option, for the error of JSON that would lose something. */
+export function jsonOrText(text: string, what: string): unknown {
+  const read = exactJson(text);
+  if ('value' in read) return read.value;
+  if (read.lost !== undefined) throw fail('usage', `${what}: ${read.lost}`);
+  return text;
+}
+
 /** The JSON object in a word. Fails with `usage` and `message`, and what the object would lose. */
 export function typedObject(text: string, message: string): Readonly<Record<string, unknown>> {
   const read = exactJson(text);
