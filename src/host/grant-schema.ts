@@ -5,10 +5,10 @@
 import type { JsonSchema } from '../base/json-schema.ts';
 import { isObject } from '../wire/json.ts';
 
-/** Of a capability whose plugins have no schema. */
+/** The schema for a capability whose plugins have none. */
 export const NO_MEMBERS: JsonSchema = { type: 'object', additionalProperties: false };
 
-/** Keywords by which a schema says itself which further members there are. */
+/** Keywords by which a schema decides itself about further members. */
 const DECIDES = [
   'additionalProperties',
   'unevaluatedProperties',

@@ -56,7 +56,7 @@ export interface HostOptions {
   /** The file of the plugins' stores, made when a plugin that declares one starts. Default: in memory. */
   readonly stateFile?: string;
   /**
-   * Opens that file at the start where it was not closed in good order, not at the first request: what it lost is then known
+   * Opens that file at the start where it was not closed in good order, not at the first request: its losses are then known
    * from the start. For hosts that start rarely. Default false.
    * @internal
    */

@@ -41,7 +41,7 @@ export interface RuntimeDeps {
   readonly storage: StorageShares | undefined;
   /** Opens the state of all plugins, once. */
   openState(): Promise<StateDatabase>;
-  /** What the opened state has lost. */
+  /** The loss of the opened state. */
   stateLoss(): DatabaseLoss | undefined;
   /** Where requests go while another host has the state; undefined: they fail with `journal_locked`. */
   readonly sharedState: SharedState | undefined;
@@ -59,7 +59,7 @@ export class PluginRuntime implements PluginContext {
   #checkGrant: SchemaChecker | undefined;
   readonly #grants = new WeakMap<Principal, { readonly grant: unknown }>();
   #dataFolder: (() => Promise<string>) | undefined;
-  /** Losses of what this plugin stores in files of its own, by file. */
+  /** Losses of files in which this plugin stores beside the state, by file. */
   readonly #losses = new Map<string, { readonly loss: DatabaseLoss; concerns(principal: Principal): boolean }>();
   /** Sessions of plain A2E whose agent got the losses. */
   readonly #informed = new WeakSet<SessionView>();
@@ -140,8 +140,8 @@ export class PluginRuntime implements PluginContext {
   }
 
   /**
-   * Runs a handler once the store is open; where another host has it, the request is made there. What the store has lost
-   * reaches the agent no later than the reply.
+   * Runs a handler once the store is open; where another host has it, the request is made there. Losses of the store
+   * reach the agent no later than the reply.
    */
   serve(handler: Handler, request: object, context: CallContext): object | Promise<object> {
     const served = this.#serve(handler, request, context);

@@ -104,7 +104,7 @@ export class SecretParts {
   readonly #wholes: Whole[] = [];
   readonly #starts = new Ends();
   readonly #ends = new Ends();
-  /** All values: a piece that is in none of them is no middle. */
+  /** All values: a piece that none of them has is not a middle. */
   #joined = '';
   #longest = 0;
 

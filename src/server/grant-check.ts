@@ -1,7 +1,7 @@
 /**
  * Checks the grants within capabilities by the schemas of their plugins. A member that no plugin knows would be ignored, and the
  * principal would have more rights than its configuration names. `assemble.ts` checks at the start, `serve.ts` before rights are
- * reloaded, `task-environments.ts` what a worker lends; `handfast config check` and `handfast fleet check` start no plugin.
+ * reloaded, `task-environments.ts` before a worker lends grants; `handfast config check` and `handfast fleet check` start no plugin.
  */
 import { type JsonSchema, JsonSchemas } from '../base/json-schema.ts';
 import { builtinCapability } from '../capabilities/index.ts';
@@ -52,7 +52,7 @@ export function checkLentGrants(
 
 const grantOf = (type: string): JsonSchema | undefined => builtinCapability(type)?.offer?.({})?.grant;
 
-/** A capability of the protocol whose plugin the configuration leaves out is checked all the same. */
+/** Checks a capability of the protocol also where the configuration leaves its plugin out. */
 const ofBuiltin = (capability: string): ReturnType<Schemas> =>
   builtinCapability(capability) === undefined ? 'absent' : schemaList(grantOf(capability));
 
@@ -109,7 +109,7 @@ function problemsOf(
   return [{ path: at, message: `expected {}, because this capability has no rights within it${elsewhere}` }];
 }
 
-/** Subagents get what is delegated to them, in the same form. */
+/** Grants that are delegated to subagents have the form of those of a principal. */
 function delegated(grant: unknown, at: string, schemas: Schemas): Problem[] {
   const delegate = isObject(grant) ? grant.delegate : undefined;
   const grants = isObject(delegate) ? delegate.grants : undefined;

@@ -21,7 +21,7 @@ export function reportDamage(log: Log, file: string): (error: HandfastError) => 
   };
 }
 
-/** Passed as `onCorrupt` where the server opens a journal: says that a damaged one was replaced, and keeps that as a loss. */
+/** For `onCorrupt` of a journal: logs that a new one replaces a damaged one, and records the loss. */
 export function reportReplaced(log: Log, file: string, what: string): (damage: Damage) => void {
   return ({ reason, movedTo }) => {
     log.error(`${what} was damaged; started a new one`, { file, reason, movedTo });

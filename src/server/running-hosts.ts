@@ -17,7 +17,7 @@ export interface RunningHost {
   readonly listeners: readonly string[];
   /** Path of the Unix socket for commands of this user; null when it could not be opened. */
   readonly socket: string | null;
-  /** Path of the Unix socket for the HTTP routes of operators; null when there is none. */
+  /** Path of the Unix socket for the HTTP routes of operators; null when it is not open. */
   readonly http_socket: string | null;
   /** Absolute real path. */
   readonly workspace: string;

@@ -135,7 +135,7 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
   }
 }
 
-/** Passes on what the other host says of a capability, such as the writes that its state has lost. */
+/** Passes on the facts of a capability at the other host, among them the losses of its state. */
 function passOn(session: SessionView, capability: string, { enabled, metadata }: GrantedCapability): void {
   if (!hearsChanges(session as Session)) return;
   session.push({ push: capabilitiesChanged.push, capability }, { capability, enabled, metadata });

@@ -180,7 +180,7 @@ test('hex and base64 that are cut over two messages are replaced in both', () =>
   }
 });
 
-test('what unpacks to more than is looked through is replaced, and packed text without a secret stays', () => {
+test('bytes that unpack to too much are replaced, and packed text without a secret stays', () => {
   const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: SECRETS[0]! }] });
   const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024)).toString('base64');
   assert.equal(redactor.text(`x ${bomb}`), 'x [redacted:pattern:base64:1]');

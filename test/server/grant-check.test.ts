@@ -65,7 +65,7 @@ test('rules about tools under grants are refused with the place where they stand
   assert.deepEqual(await check(t, '{ tools: {} }', 'plugins: [memory]'), []);
 });
 
-test('an unknown member of every capability is refused, with the members there are and the nearest of them', async (t) => {
+test('an unknown member of every capability is refused, with the known members and the nearest of them', async (t) => {
   for (const [capability, wrong, right] of [
     ['chains', 'acess: read', 'access'],
     ['env', 'enviroments: [x]', 'environments'],
@@ -110,7 +110,7 @@ test('every unknown member is named, and a value of another type; the error has 
   await assert.rejects(checkGrants(config), /handfast\.yaml:\d+:\d+: at auth\.tokens\[0\]\.grants\.proc\.program: /);
 });
 
-test('names of capabilities are held to those there are, in one spelling', async (t) => {
+test('a grant names a known capability, in one spelling', async (t) => {
   const [unknown] = await check(t, '{ memroy: {} }');
   assert.equal(
     unknown,
@@ -119,7 +119,7 @@ test('names of capabilities are held to those there are, in one spelling', async
   assert.equal((await check(t, '{ "*": {} }')).length, 1);
 });
 
-test('roles are checked as tokens are, used or not; so is what subagents get', async (t) => {
+test('roles are checked as tokens are, used or not; so are grants for subagents', async (t) => {
   const config = await load(
     t,
     tokenWith('{ multi_agent: { delegate: { grants: { tools: { allow: [x] }, proc: { program: [ls] } } } } }'),

@@ -28,7 +28,7 @@ export interface ApprovalHandlerDeps {
    * in; throws `schema_violation`.
    */
   readonly checkContent: (schema: Readonly<Record<string, unknown>>, content: unknown) => unknown;
-  /** Resolves when what was remembered for directories is on disk; rejects when it could not be stored. */
+  /** Resolves when the answers that were remembered for directories are on disk; rejects when they could not be stored. */
   readonly rulesStored: () => Promise<void>;
 }
 

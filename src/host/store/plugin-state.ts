@@ -34,7 +34,7 @@ export class PluginState {
     this.#options = options;
   }
 
-  /** What the opened file has lost. */
+  /** The loss of the opened file. */
   get loss(): DatabaseLoss | undefined {
     return this.#loss;
   }
@@ -48,7 +48,7 @@ export class PluginState {
       if (sameAsClosed(new Mark(`${file}.mark`), file) && recordedLoss(file) === undefined) return;
       await this.open();
     } catch {
-      // The request that needs it says why it cannot be opened.
+      // The first request that needs the file fails with the reason.
     }
   }
 

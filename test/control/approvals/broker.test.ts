@@ -518,7 +518,7 @@ test('under any interleaving every request resolves exactly once, every wait end
   );
 });
 
-test('before a person is asked, the caller says whether the call is possible; what the policy decides needs no answer', async () => {
+test('the caller says whether a call is possible before a person is asked; calls that the policy decides need no answer', async () => {
   const log = new FakeSessionLog();
   const broker = new ApprovalBroker();
   let looked = 0;

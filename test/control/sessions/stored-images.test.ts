@@ -92,7 +92,7 @@ test('an image is in one file, and every reader gets it, before and after a rest
   for (const seen of await seenIn(harness, id)) assert.deepEqual(seen, first);
   const { [`session-${id}`]: files, ...others } = data.files();
   assert.equal(files?.length, 1);
-  assert.equal(Object.keys(others).length, 1, 'the saved chat has a name for the same file');
+  assert.equal(Object.keys(others).length, 1, 'the saved chat names that file, too');
   assert.equal(statSync(join(data.folder, 'session-images', `session-${id}`, files?.[0] ?? '')).nlink, 2);
   const stored = ['journal.db', 'journal.db-wal', 'sessions.db', 'sessions.db-wal'];
   const bytes = stored.reduce(

@@ -1,11 +1,11 @@
 /**
- * Files that programs read as code or settings by their own choice: a line that writes one and starts such a program may start
+ * Files that programs read as code or settings by their own choice: a line that writes one and starts its program may start
  * anything. From the manuals of the programs. Data; used by `command-reader.ts`.
  */
 import { likelyValue, type RunningOptions, runningOptions, wordFor } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 
-/** The last parts of the paths, and the programs that read such files. */
+/** The last parts of the paths, and the programs that read these files. */
 const READ_BY: readonly (readonly [files: RegExp, programs: RegExp])[] = [
   [/(?:^|\/)(?:GNUm|[Mm])akefile$|\.mk$/, /make$/],
   [/(?:^|\/)(?:\.git\/.*|\.gitconfig|\.gitmodules|git\/(?:config|attributes))$|(?:^|\/)hooks\/[\w-]+$/, /^git/],
@@ -42,8 +42,8 @@ const READ_BY: readonly (readonly [files: RegExp, programs: RegExp])[] = [
 const PROGRAM_FOLDER = /(?:^|\/)s?bin\/[^/]+$/;
 
 /**
- * True when a program that the line starts may read or be a file that the same line writes.
- * @param files as they stand in the line
+ * True when a program that the line starts may read one of these files, or be one.
+ * @param files that the line writes, as they stand in it
  * @param programs by their names
  */
 export function readsWritten(files: readonly string[], programs: readonly string[]): boolean {

@@ -149,7 +149,7 @@ function isVersion(name: string, other: string): boolean {
   return long.startsWith(short) && /^[-.]?\d[\d.]*$/.test(long.slice(short.length));
 }
 
-/** The option is there, or one that means the same. */
+/** Whether the words have the option, or one with its meaning. */
 function hasOrEqual(option: string, program: string | undefined, words: readonly Word[]): Match {
   const found = equalOptions(program, option).map((one) => has(one, words));
   if (program === 'git' && words.some(({ value }) => value === 'push')) {

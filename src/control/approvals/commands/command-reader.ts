@@ -149,8 +149,8 @@ export class CommandReader {
   }
 
   /**
-   * What a call may run whose command stands in members that are not known: `cmd`, `script`, the title of an agent's call. Only rules
-   * that ask or deny look at it.
+   * Reads a call whose command stands in members that rules do not know: `cmd`, `script`, the title of an agent's call. Only rules
+   * that ask or deny look at the result.
    * @param isRun the call does run a command
    */
   readUnknown(input: Readonly<Record<string, unknown>>, isRun: boolean): CommandReading {
@@ -374,7 +374,7 @@ function otherTexts(
     if (NO_TEXTS.has(member) || BESIDE_THE_POINT.has(member)) continue;
     if (typeof value === 'string') {
       read += 1;
-      // Titles of calls have their command in such quotes.
+      // Titles of calls have their command in backquotes.
       line.script(value.replace(/^`([^`]*)`$/s, '$1'), 1, standing);
     } else if (isTexts(value) && value.length > 0) {
       read += 1;

@@ -1,5 +1,5 @@
 /**
- * Options that mean the same: a rule that asks or denies names one of them. From the manuals of coreutils, findutils, git and of the
+ * Options with one meaning: a rule that asks or denies names one of them. From the manuals of coreutils, findutils, git and of the
  * programs themselves. Data; read by `command-pattern.ts`.
  */
 
@@ -47,7 +47,7 @@ const EQUAL: Readonly<Record<string, readonly string[]>> = {
   tar: ['-x --extract --get', '-c --create', '-P --absolute-names'],
 };
 
-/** The options that mean the same as this one, itself among them. */
+/** The options with the meaning of this one, itself among them. */
 export function equalOptions(program: string | undefined, option: string): readonly string[] {
   const [name = '', ...value] = option.split(/(?==)/);
   const groups = program !== undefined && Object.hasOwn(EQUAL, program) ? (EQUAL[program] ?? []) : [];

@@ -137,7 +137,7 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
   switch (name) {
     case 'bisect':
       if (verb?.value === 'run') commands = more.length > 0 ? [commandOf(more)] : [];
-      // Words behind it that are no options are a command of git, or a program whose name begins so.
+      // Its operands are a command of git, or a program whose name begins with `git-`.
       if (/^v(?:iew|isualize)$/.test(verb?.value ?? '') && more.length > 0 && !isOption(more[0])) {
         commands = [commandOf([wordFor('git'), ...more])];
       }

@@ -13,7 +13,7 @@ export type Code =
   | { readonly kind: 'none' }
   /** It is in a file. */
   | { readonly kind: 'file'; readonly file: Word }
-  /** It is a program of its own, which these words start too: `python -m pytest`. */
+  /** It is in a module that is a program too, which these words start: `python -m pytest`. */
   | { readonly kind: 'program'; readonly words: readonly Word[] }
   /** It is in the line or in its input, in a language that is not read. */
   | { readonly kind: 'hidden' };
@@ -29,7 +29,7 @@ interface Interpreter {
   readonly stops?: string;
   /** Longer options that stand alone; behind others a value may follow. */
   readonly flags?: RegExp;
-  /** Words that are no file, and read code from the input. */
+  /** Words in place of a file, with which it reads code from the input. */
   readonly verbs?: string;
 }
 
@@ -81,10 +81,10 @@ const SAME: Readonly<Record<string, string>> = {
 /** Modules of Python that run no code of the line. */
 const MODULES =
   /^(?:venv|virtualenv|unittest|http\.server|json\.tool|build|twine|ensurepip|compileall|zipfile|tarfile|py_compile|site|sysconfig|platform|sphinx|django|doctest|ast|tokenize|base64|calendar|this|webbrowser|pydoc)$/;
-/** Modules that are programs too, by the same words. */
+/** Modules that are programs too, with these names. */
 const PROGRAMS =
   /^(?:pip|pytest|mypy|black|ruff|isort|flake8|pylint|coverage|pipx|poetry|uv|tox|nox|mkdocs|flask|uvicorn|gunicorn|pre_commit|pyright|bandit)$/;
-/** `-F` of `perl` with a pattern that is no code. */
+/** `-F` of `perl` with a pattern that runs no code. */
 const SAFE_SPLIT = /^-[a-zA-Z]*F(?:[^/"'].*|\/[\w\s:,;|.+*\\-]*\/)?$/s;
 
 /** Input of the command that is named like a file. */

@@ -82,7 +82,7 @@ export async function exportEntries(
         ? paramsOf(body as string, session.images)
         : { payload: session.payloadOf(body as string), timestamp: new Date(ts).toISOString() };
       entries.push({ seq: seqAt(at), kind, timestamp, payload });
-      // One with long images ends its page.
+      // An entry with long images ends its page.
       characters += (body as string).length + (mayRefer(body as string) ? PAGE_CHARACTERS : 0);
     }
     if (page.entries.length === 0) break;
@@ -166,9 +166,9 @@ function mustFitEntry(item: UiMessage | HistoryItem): void {
   });
 }
 
-/** A whole session, with what an import takes of it. */
+/** The parts of a whole session that an import takes. */
 function conversationIn({ head, messages, history, turns }: Record<string, unknown>): Record<string, unknown> {
-  // Without a head it is left out.
+  // A session without a head is left out.
   if (!isObject(head)) return {};
   const { title = '' } = membersOf(head.record);
   return { head: { record: { title }, running: null, chatLength: 0 }, messages, history, turns };

@@ -63,8 +63,8 @@ const PIECE_CHARACTERS = 256 * 1024;
 const MAX_DEPTH = 256;
 
 /**
- * Puts a conversation into a new session, a piece for each `next`. Its messages get numbers of their own; its long images are stored
- * already.
+ * Puts a conversation, whose long images are stored already, into a new session, a piece for each `next`. Its messages get new
+ * numbers.
  */
 export function* copyConversation(
   session: OpenSession,
@@ -87,7 +87,7 @@ export function* copyConversation(
   }
   const last = ({ lastMessageId }: StoredTurn) => (lastMessageId === undefined ? 0 : (ids.get(lastMessageId) ?? 0));
   for (const { part, isFirst } of pieces(from.turns)) {
-    // What a prompt was called names it in its own session alone.
+    // An idempotency key names a prompt in its own session alone.
     const turns: TurnRow[] = part.map(({ sent: _sent, ...turn }) => ({ ...turn, lastMessageId: last(turn) }));
     session.note(isFirst ? 'turns.replace' : 'turns.append', { turns });
     yield;

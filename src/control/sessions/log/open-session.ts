@@ -223,7 +223,7 @@ export class OpenSession implements SessionLog {
     this.#write({ cursor: this.#cursor + 1, ts, kind, request: '', body }, false);
   }
 
-  /** Sends its status once more: an event between internal entries, so that a page of an export can end there. */
+  /** Sends its status once more: a page of an export can end at this event between internal entries. */
   repeatStatus(): void {
     const { record } = this.folded;
     this.emit('session.status', { pending: isPending(record), status_label: record.statusLabel });
@@ -254,7 +254,7 @@ export class OpenSession implements SessionLog {
     return adopted;
   }
 
-  /** The payload of an entry of this session that is no event. Throws for one that is no JSON. */
+  /** The payload of an internal entry of this session. Throws for a body that is not JSON. */
   payloadOf(body: string): Record<string, unknown> {
     const payload = JSON.parse(body) as Record<string, unknown>;
     return mayRefer(body) ? payloadWithImages(payload, this.images) : payload;
@@ -427,7 +427,7 @@ export class OpenSession implements SessionLog {
     else this.#parts.log.warn('an entry of a session cannot be read', { session: this.id, cursor });
   }
 
-  /** A journal entry as the fold takes it; `seq` is that of the newest event before it. Undefined when it is no JSON. */
+  /** A journal entry as the fold takes it; `seq` is that of the newest event before it. Undefined for a body that is not JSON. */
   #read({ cursor, ts, kind, body }: Omit<JournalEntry, 'request'>, seq: number): FoldEntry | undefined {
     if (typeof body !== 'string') return undefined;
     try {

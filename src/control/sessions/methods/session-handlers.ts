@@ -182,7 +182,7 @@ async function copied(turns: SessionTurns, conversation: Conversation, nextMessa
   for (let pieces = 0; pieces < PIECES_AT_ONCE; pieces += 1) if (work.next().done === true) return;
   await turns.exclusively('interrupted', async (signal) => {
     do {
-      // Each piece is a commit of its own.
+      // One commit for each piece.
       await session.flushed();
       signal.throwIfAborted();
       session.repeatStatus();
@@ -190,7 +190,7 @@ async function copied(turns: SessionTurns, conversation: Conversation, nextMessa
   });
 }
 
-/** A conversation whose long images are stored for a session: one that is in a message and in the history, once. */
+/** Stores the long images of a conversation for a session, each image once, though a message and the history have it. */
 async function withStoredImages(session: OpenSession, conversation: Conversation): Promise<Conversation> {
   const stored = new Map<string, Promise<Image>>();
   const one = (image: Image): Image | Promise<Image> => {

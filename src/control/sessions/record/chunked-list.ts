@@ -30,7 +30,7 @@ export interface ChunkSource {
   place(number: number): ChunkPlace;
   /** The JSON of an array of items. */
   read(number: number): string;
-  /** The items of such a text. Default: the value of the JSON. */
+  /** The items in that text. Default: the value of the JSON. */
   parse?(text: string): unknown[];
 }
 
@@ -106,7 +106,7 @@ export class ChunkedList<Item> {
     return this.#items.at(-1);
   }
 
-  /** Items from `start` to before `end`. Items that are not in memory are read, and not held. */
+  /** Items from `start` to before `end`. Items that are not in memory are read, and do not stay there. */
   slice(start: number, end: number): Item[] {
     const found: Item[] = [];
     if (start < this.#first) {
@@ -124,7 +124,7 @@ export class ChunkedList<Item> {
     return found;
   }
 
-  /** The item at an index; undefined where there is none. */
+  /** The item at an index; undefined behind the last one. */
   at(index: number): Item | undefined {
     return this.slice(index, index + 1)[0];
   }

@@ -90,7 +90,7 @@ export interface Head {
   /** Absent where there are none. */
   readonly asked?: readonly Approval[];
   readonly chatLength: number;
-  /** Absent where there are none. */
+  /** Absent where it is 0. */
   readonly historyImages?: number;
 }
 

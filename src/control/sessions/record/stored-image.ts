@@ -1,6 +1,6 @@
 /**
  * Long images (and audio) of conversations. The text of each is stored once, and entries, snapshots and saved chats refer to it; in
- * memory such an image looks like any other, and its text is read when it is asked for.
+ * memory a stored image looks like any other, and reading its text reads the file.
  *
  * `control/sessions/store/store-images.ts` stores the texts. @see docs/decisions/0063-images-stored-once.md
  */
@@ -10,7 +10,7 @@ import { JsonText } from '../../../wire/json.ts';
 /** The stored texts of one holder: a session, or a saved chat. */
 export interface ImageShelf {
   readonly holder: string;
-  /** The text of an image; an image without content where it is lost. */
+  /** The text of an image; that of an image without content where its file is lost. */
   read(key: string): string;
 }
 

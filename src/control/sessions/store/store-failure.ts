@@ -2,10 +2,10 @@
 import { sqliteFailure } from '../../../base/sqlite/failure.ts';
 import type { HandfastError } from '../../../wire/errors.ts';
 
-/** What errors call it. */
+/** Its name in errors. */
 export const STORE = 'the session store';
 
-/** Turns what the store threw while it was in use into an error of the table; the original is its `cause`. */
+/** Turns an error that the store threw while it was in use into one of the table; the original is its `cause`. */
 export const storeFailure = (thrown: unknown): HandfastError => sqliteFailure(thrown, STORE);
 
 /** Does a write. Throws the errors of {@link storeFailure}. */

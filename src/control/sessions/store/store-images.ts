@@ -1,6 +1,6 @@
 /**
  * The texts of long images, each in a file: written and synced off the event loop, once, however many entries refer to it. A session and a
- * saved chat have a folder each, which goes with them; an image of both is one file with two names.
+ * saved chat have a folder each, which is removed with them; an image of both is one file with two names.
  *
  * Made by `store.ts`. @see docs/decisions/0063-images-stored-once.md
  */
@@ -34,12 +34,12 @@ import {
 
 /** Images with fewer characters stand in their entries. */
 const LONG_CHARACTERS = 64 * 1024;
-/** What errors call it. */
-const WHAT = 'the folder of images';
+/** Its name in errors. */
+const NAME = 'the folder of images';
 /** Longest beginning of a data URL, in characters. */
 const MAX_HEAD = 256;
 const DELETED = 'deleted-';
-/** In place of a long text that is no data URL. */
+/** In place of a long text that is not a data URL. */
 const NO_DATA_URL = 'data:image/png;base64,!';
 /** In place of an image that is lost. */
 const NO_IMAGE = 'data:image/png;base64,';
@@ -100,7 +100,7 @@ export class StoredImages {
     } catch (thrown) {
       // A part of the file would use space on a full disk.
       await rm(join(folder, key), { force: true }).catch(() => {});
-      throw sqliteFailure(thrown, WHAT);
+      throw sqliteFailure(thrown, NAME);
     }
     return storedImage(image, this.shelf(holder), key);
   }
@@ -201,7 +201,7 @@ export class StoredImages {
   }
 }
 
-/** A data URL with characters alone that JSON does not escape: without white space; undefined for a text that is none. */
+/** A data URL without white space, so that JSON escapes none of its characters; undefined for another text. */
 async function plainDataUrl(text: string): Promise<string | undefined> {
   const head = text.slice(0, text.slice(0, MAX_HEAD).indexOf(',') + 1);
   if (!/^data:[\w/+.;=-]*;base64,$/i.test(head)) return undefined;
@@ -258,6 +258,6 @@ function syncedNow(...folders: readonly string[]): void {
       }
     }
   } catch (thrown) {
-    throw sqliteFailure(thrown, WHAT);
+    throw sqliteFailure(thrown, NAME);
   }
 }
