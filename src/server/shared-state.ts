@@ -55,6 +55,8 @@ const workspaceFile = (path: string): string => `${path}.workspace`;
 export class StateForwarding implements Pick<SharedState, 'forward'> {
   readonly #path: string;
   readonly #sessions = new WeakMap<SessionView, Map<string, Promise<AgentSession>>>();
+  /** Sessions for agents of plain A2E that got the losses. */
+  readonly #informed = new WeakSet<AgentSession>();
 
   constructor(path: string) {
     this.#path = path;
@@ -88,7 +90,16 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
         (error) => context.finishStream(asError(error)),
       );
     } else await emitted;
-    return call;
+    return this.#withLosses(await call, context, agent);
+  }
+
+  /** The reply to an agent that is not notified of changes, with the losses of the state once in its session. */
+  #withLosses(reply: object, { depth, session }: CallContext, agent: AgentSession): object {
+    const [granted] = agent.capabilities.values();
+    const losses = granted?.metadata.losses;
+    if (losses === undefined || depth > 0 || hearsChanges(session as Session) || this.#informed.has(agent)) return reply;
+    this.#informed.add(agent);
+    return { ...reply, losses };
   }
 
   /** That of the host which has the state; undefined: it does not say. */
@@ -118,7 +129,7 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
         resume: false,
         onCapabilityChanged: (_, granted) => passOn(session, capability, granted),
       });
-      // It was granted this capability alone, so that they belong to it.
+      // It was granted this capability alone, so the pushes belong to it.
       agent.onOtherPush((push, content) => session.push({ push, capability }, withoutEnvelope(content)));
       void agent.closed.then(ended);
       const close = (): void => void agent.close();

@@ -6,11 +6,13 @@ import assert from 'node:assert/strict';
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { silentLog } from '../../src/base/log.ts';
 import { memoryPlugin } from '../../src/capabilities/memory/plugin.ts';
 import { planningPlugin } from '../../src/capabilities/planning/plugin.ts';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { connect } from '../../src/connect.ts';
 import { createHost, type Host } from '../../src/host/host.ts';
+import { StateForwarding, serveState } from '../../src/server/shared-state.ts';
 import { createAuthenticator, tokenDigest } from '../../src/session/auth.ts';
 import { type Message, rawAgent } from '../support/raw-agent.ts';
 import { echo } from '../support/tools.ts';
@@ -132,6 +134,41 @@ test('an agent of plain A2E gets the loss in its first reply, and in no later on
   assert.deepEqual(short(reply.losses), [LOSS]);
   agent.send({ type: 'planning/plan/list', id: 'b', a2e: '1.0' });
   assert.equal((await agent.next()).losses, undefined);
+});
+
+test('an agent of plain A2E gets the loss of a state that another host has', async (t) => {
+  const folder = temporaryFolder(t);
+  await olderPlan(t, folder);
+  const opened = Promise.withResolvers<void>();
+  const hosts = [0, 1].map(() => {
+    const path = join(folder, 'state.sock');
+    const forwarding = new StateForwarding(path);
+    const host: Host = createHost({
+      plugins: [planningPlugin()],
+      stateFile: join(folder, 'state.db'),
+      dataDir: join(folder, 'data'),
+      sharedState: {
+        opened: () => opened.resolve(serveState({ path, workspace: folder, host, log: silentLog })),
+        forward: (...request) => forwarding.forward(...request),
+      },
+    });
+    t.after(() => host.close(0));
+    return host;
+  });
+  for (const host of hosts) {
+    await host.start();
+    const agent = rawAgent(host);
+    await agent.shake({ agent_caps: ['planning'] });
+    const asked = async (id: string) => {
+      agent.send({ type: 'planning/plan/list', id, a2e: '1.0' });
+      const { plans, losses } = await agent.answer(id);
+      assert.equal(plans.length, 1);
+      return losses;
+    };
+    assert.deepEqual(short(await asked('a')), [LOSS]);
+    assert.equal(await asked('b'), undefined);
+    await opened.promise;
+  }
 });
 
 test('the loss of a memory reaches agents of its principal, and no other', async (t) => {
