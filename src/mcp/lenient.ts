@@ -5,7 +5,7 @@
  *
  * Used by `results.ts`. A value that fits is returned as it is, not as a copy.
  */
-import { isObject, type JsonObject } from '../wire/json.ts';
+import { isObject } from '../wire/json.ts';
 
 /** Returns the value to use; undefined: it is left out. */
 export type Reader = (value: unknown) => unknown;
@@ -72,10 +72,4 @@ export function objectOf(
     }
     return read;
   };
-}
-
-/** An object without its members that are null. */
-export function withoutNulls(value: JsonObject): JsonObject {
-  if (!Object.values(value).includes(null)) return value;
-  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
 }

@@ -6,8 +6,7 @@
  */
 import { evictOldest } from '../base/evict-oldest.ts';
 import { MAX_REPLY_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
-import { isObject, type JsonObject } from '../wire/json.ts';
-import { withoutNulls } from './lenient.ts';
+import { isObject, type JsonObject, withoutNulls } from '../wire/json.ts';
 import { readResult } from './results.ts';
 import type { Transport } from './sdk.ts';
 import { type TooMany, tooDeep, tooLong } from './too-long.ts';

@@ -4,7 +4,7 @@
  *
  * Used by `read-message.ts`.
  */
-import { isObject, type JsonObject } from '../wire/json.ts';
+import { isObject, type JsonObject, withoutNulls } from '../wire/json.ts';
 import {
   capability,
   chained,
@@ -17,7 +17,6 @@ import {
   otherwise,
   type Reader,
   text,
-  withoutNulls,
 } from './lenient.ts';
 
 const annotations = objectOf({
