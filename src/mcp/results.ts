@@ -152,15 +152,11 @@ const structured: Reader = (value) => {
 };
 const callMembers = { ...meta, isError: flag };
 const wholeCall: Reader = (value) => (isObject(value) ? value : { content: value });
-/** A result of another family, such as a task or a question, is read where it is asked for. */
+/** Members that only results of another family have: a task, or a question. */
 const FAMILIES = ['task', 'inputRequests', 'requestState'];
 const isOfFamily = (result: JsonObject): boolean =>
-  FAMILIES.some((key) => Object.hasOwn(result, key)) ||
+  FAMILIES.some((key) => result[key] !== undefined && result[key] !== null) ||
   (typeof result.resultType === 'string' && result.resultType !== 'complete');
-const ofFamily =
-  (reader: Reader): Reader =>
-  (value) =>
-    isObject(value) && isOfFamily(value) ? value : reader(value);
 
 const role = oneOf('user', 'assistant');
 /** A message whose content is a list is as many messages. */
@@ -174,9 +170,7 @@ const messages: Reader = (value) => {
 };
 const argument = objectOf({ description: text, required: flag }, { name: named });
 
-const called = ofFamily(
-  chained(wholeCall, objectOf({ ...callMembers, structuredContent: structured }, { content: parts })),
-);
+const called = chained(wholeCall, objectOf({ ...callMembers, structuredContent: structured }, { content: parts }));
 
 /** The revision that stands where none is named, as the protocol has it for requests. */
 const OLDEST_WITH_HTTP = '2025-03-26';
@@ -216,12 +210,10 @@ const RESULTS: Readonly<Record<string, Reader>> = {
   'prompts/list': objectOf(page, {
     prompts: entries(objectOf({ ...described, arguments: listOf(argument) }, { name: named })),
   }),
-  'prompts/get': ofFamily(objectOf({ ...meta, description: text }, { messages })),
-  'resources/read': ofFamily(
-    objectOf(meta, {
-      contents: (value) => listOf(contents)(Array.isArray(value) ? value : isObject(value) ? [value] : []),
-    }),
-  ),
+  'prompts/get': objectOf({ ...meta, description: text }, { messages }),
+  'resources/read': objectOf(meta, {
+    contents: (value) => listOf(contents)(Array.isArray(value) ? value : isObject(value) ? [value] : []),
+  }),
   'completion/complete': objectOf(meta, {
     completion: objectOf(
       { total: number, hasMore: flag },
@@ -237,9 +229,9 @@ const MAX_COMPLETIONS = 100;
 /** Of the generation without sessions. */
 const STATELESS: Readonly<Record<string, Reader>> = {
   'tools/list': objectOf(page, { tools: entries(statelessTool) }),
-  'tools/call': ofFamily(chained(wholeCall, objectOf(callMembers, { content: parts }))),
+  'tools/call': chained(wholeCall, objectOf(callMembers, { content: parts })),
 };
-const CACHED = /^(?:(?:tools|prompts|resources|resources\/templates)\/list|resources\/read|server\/discover)$/;
+const CACHED = /^(?:(?:tools|prompts|resources|resources\/templates)\/list|resources\/read)$/;
 const cached = objectOf(
   {},
   {
@@ -250,11 +242,12 @@ const cached = objectOf(
 
 /** The result to use; undefined where it is none of its method. */
 export function readResult(method: string, result: unknown, isStateless: boolean): unknown {
+  // The code that follows tasks, and the official client, read these.
+  if (isObject(result) && isOfFamily(result)) return result;
   const table = isStateless && Object.hasOwn(STATELESS, method) ? STATELESS : RESULTS;
   const reader = Object.hasOwn(table, method) ? table[method] : undefined;
   // Methods without a result, which some servers write as null.
   if (reader === undefined) return isObject(result) ? objectOf(meta)(result) : {};
   const read = reader(isObject(result) && method !== 'tools/call' ? withoutNulls(result) : result);
-  const isWhole = isStateless && CACHED.test(method) && !(isObject(result) && isOfFamily(result));
-  return isWhole ? cached(read) : read;
+  return isStateless && CACHED.test(method) ? cached(read) : read;
 }

@@ -141,6 +141,10 @@ const RESULTS: readonly (readonly [given: unknown, read: unknown])[] = [
   [{ content: [text('a'), { type: 'text', text: null }, null, 'b'] }, { content: [text('a'), text(''), text('b')] }],
   [{ structuredContent: [1] }, { content: [], structuredContent: { result: [1] } }],
   [null, { content: [] }],
+  [
+    { content: 'a', task: null, inputRequests: null, requestState: null },
+    { content: [text('a')], task: null, inputRequests: null, requestState: null },
+  ],
   [{ content: [{ type: 'video', url: 'x' }] }, { content: [text('{"type":"video","url":"x"}')] }],
   [
     { content: [{ type: 'image', data: 'data:image/gif;base64,QUJD', mimeType: null }] },
