@@ -4,6 +4,8 @@
  *
  * Used by `read-message.ts`.
  */
+import { base64Bytes, withoutSpace } from '../base/base64.ts';
+import { trimmedEnd } from '../base/trim-end.ts';
 import { isObject, type JsonObject, withoutNulls } from '../wire/json.ts';
 import {
   capability,
@@ -86,18 +88,14 @@ const statelessTool = objectOf({ ...toolMembers, outputSchema: objectSchema }, {
 const base64: Reader = (value) => {
   if (typeof value !== 'string') return undefined;
   const bare = value.startsWith('data:') ? value.slice(value.indexOf(',') + 1) : value;
-  // Long texts: each is read once where it is as it should be.
-  const plain = /[^A-Za-z0-9+/=]/.test(bare)
-    ? bare.replaceAll(/\s+/g, '').replaceAll('-', '+').replaceAll('_', '/')
-    : bare;
-  const end = plain.indexOf('=');
-  const digits = end < 0 ? plain : plain.slice(0, end);
-  const isRest = end < 0 || /^={1,2}$/.test(plain.slice(end));
-  return isRest && digits.length % 4 !== 1 && (plain === bare || !/[^A-Za-z0-9+/]/.test(digits))
-    ? digits + PADDING[digits.length % 4]
-    : undefined;
+  let plain: string | undefined = bare;
+  if (base64Bytes(bare) === undefined) {
+    plain = withoutSpace(bare.replaceAll('-', '+').replaceAll('_', '/'));
+    if (plain === undefined || base64Bytes(plain) === undefined) return undefined;
+  }
+  const digits = trimmedEnd(plain, '=');
+  return digits.padEnd(4 * Math.ceil(digits.length / 4), '=');
 };
-const PADDING = ['', '', '==', '='];
 const blobContents = objectOf({ mimeType: text, _meta: object }, { uri: otherwise(text, ''), blob: base64 });
 const textContents = objectOf({ mimeType: text, _meta: object }, { uri: otherwise(text, ''), text });
 const contents: Reader = (value) => {
