@@ -6,7 +6,7 @@
  */
 import { evictOldest } from '../base/evict-oldest.ts';
 import { MAX_REPLY_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
-import { isObject, type JsonObject, withoutNulls } from '../wire/json.ts';
+import { isObject, type JsonObject, membersOf, withoutNulls } from '../wire/json.ts';
 import { readResult } from './results.ts';
 import type { Transport } from './sdk.ts';
 import { type TooMany, tooDeep, tooLong } from './too-long.ts';
@@ -64,11 +64,11 @@ export class MessageReader {
     try {
       value = JSON.parse(text.charCodeAt(0) === BYTE_ORDER_MARK ? text.slice(1) : text);
     } catch (thrown) {
-      return this.#failed(own ?? this.#named(text), (id) => unreadable(id, notJson(text, thrown as Error)));
+      return this.#failed(this.#named(text, own), (id) => unreadable(id, notJson(text, thrown as Error)));
     }
     if (nestedTooDeeply(text, value)) {
-      const id = isObject(value) && !('method' in value) ? (value.id as Id) : undefined;
-      return this.#failed(own ?? id, tooDeep);
+      const { id, method } = membersOf(value);
+      return this.#failed(typeof method === 'string' ? undefined : (own ?? (id as Id)), tooDeep);
     }
     // Revision 2025-03-26 has batches.
     return (Array.isArray(value) ? value : [value]).flatMap((each) => this.#read(each, own));
@@ -76,7 +76,7 @@ export class MessageReader {
 
   /** In place of a text with more of something than it may have. */
   tooMany(text: string, unit: TooMany, own?: Id): Message[] {
-    return this.#failed(own ?? this.#named(text.slice(0, 200)), (id) => tooLong(id, unit));
+    return this.#failed(this.#named(text.slice(0, 200), own), (id) => tooLong(id, unit));
   }
 
   /** A request has its end; none where it is not known which. */
@@ -116,11 +116,13 @@ export class MessageReader {
     return unreadable(id, `its result is not one of ${method}`);
   }
 
-  /** The request that a text names which is no JSON. */
-  #named(text: string): Id | undefined {
-    const found = /["']id["']\s*:\s*(?:(\d{1,15})\b|["']([^"'\\]{1,128})["'])/.exec(text.slice(0, MAX_SEARCHED));
-    if (found === null || !/["'](?:jsonrpc|result|error)["']|^\s*"id"/.test(text.slice(0, MAX_SEARCHED)))
-      return undefined;
+  /** The request of this client that a text without JSON answers: a request or a notification of the server answers none. */
+  #named(text: string, own: Id | undefined): Id | undefined {
+    const head = text.slice(0, MAX_SEARCHED);
+    if (/["'](?:(method)["']\s*:\s*["']|(?:result|error)["']\s*:)/.exec(head)?.[1] !== undefined) return undefined;
+    if (own !== undefined) return own;
+    const found = /["']id["']\s*:\s*(?:(\d{1,15})\b|["']([^"'\\]{1,128})["'])/.exec(head);
+    if (found === null || !/["'](?:jsonrpc|result|error)["']|^\s*"id"/.test(head)) return undefined;
     const id = found[1] === undefined ? (found[2] as string) : Number(found[1]);
     return this.#pending.has(id) ? id : undefined;
   }

@@ -107,6 +107,8 @@ const LISTS: Readonly<Record<string, unknown>> = {
   'its id as a text': '{"jsonrpc":"2.0","id":"ID","result":{"tools":[{"name":"good"}]}}',
   'no version of JSON-RPC, and a member too many': '{"id":ID,"result":{"tools":[{"name":"good"}]},"took_ms":3}',
   'a byte order mark': '\ufeff{"jsonrpc":"2.0","id":ID,"result":{"tools":[{"name":"good"}]}}',
+  'a request of the server before it that has its id and is not JSON':
+    '{"jsonrpc":"2.0","id":ID,"method":"roots/list","params":{"a":NaN}}\n{"jsonrpc":"2.0","id":ID,"result":{"tools":[{"name":"good"}]}}',
   'a batch': '[{"jsonrpc":"2.0","id":ID,"result":{"tools":[{"name":"good"}]}}]',
 };
 

@@ -162,6 +162,7 @@ test('a call that was cut off when its server forgot the session is not made aga
 });
 
 const result = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"read"}]}}';
+const deep = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":${'['.repeat(99)}${']'.repeat(99)}}}`;
 const READ: Readonly<Record<string, ReturnType<typeof sent>>> = {
   'a type in capitals with a charset': sent(200, result, 'Application/JSON; charset=UTF-8'),
   'the type of plain text': sent(200, result, 'text/plain'),
@@ -179,6 +180,16 @@ const READ: Readonly<Record<string, ReturnType<typeof sent>>> = {
   'an event of many lines': sent(
     200,
     `data: {"jsonrpc":"2.0","id":ID,"error":null,\ndata: "result":{"content":[{"type":"text","text":"read","_meta":null}]}}\n\n`,
+    'text/event-stream',
+  ),
+  'a notification before it that is not JSON': sent(
+    200,
+    `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":NaN}}\n\ndata: ${result}\n\n`,
+    'text/event-stream',
+  ),
+  'a notification before it that is nested too deeply': sent(
+    200,
+    `data: ${deep}\n\ndata: ${result}\n\n`,
     'text/event-stream',
   ),
   'other events before it': sent(
