@@ -143,12 +143,13 @@ const LONG_BODIES: Readonly<
   'a JSON text': { type: 'application/json', each: 'x', isRefused: true },
   'an event': { type: 'text/event-stream', each: 'x', isRefused: true },
   'many events': { type: 'text/event-stream', each: '\n\n: comment', isRefused: false },
+  'many events of a type in capitals': { type: 'Text/Event-Stream', each: '\n\n: comment', isRefused: false },
 };
 
 for (const [what, { type, each, isRefused }] of Object.entries(LONG_BODIES)) {
   test(`a response over HTTP of 100 MiB in ${what} ${isRefused ? 'fails its call alone' : 'is read'}`, async (t) => {
     const part = each.repeat(Math.ceil(MIB / each.length));
-    const isEvent = type === 'text/event-stream';
+    const isEvent = type !== 'application/json';
     const http = createServer(async (request, response) => {
       if (request.method !== 'POST') return void response.writeHead(405).end();
       const { id, method, params } = (await json(request)) as { id?: number; method: string; params?: Params };
