@@ -4,12 +4,9 @@
  *
  * Used by `connection.ts`, whose `fetch` returns these responses to the client.
  */
-import { SseReader } from '../base/http/sse-reader.ts';
-import type { Message, MessageReader } from './read-message.ts';
-import { unreadable } from './read-message.ts';
+import { isEventStream, SseReader } from '../base/http/sse-reader.ts';
+import { type Id, type Message, type MessageReader, unreadable } from './read-message.ts';
 import { MAX_MESSAGE } from './too-long.ts';
-
-type Id = string | number;
 
 const NOT_FOUND = 404;
 /** Longest body of a response that is an error. */
@@ -17,8 +14,6 @@ const MAX_ERROR_BYTES = 64 * 1024;
 
 const mediaType = (response: Response): string =>
   (response.headers.get('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
-
-const isEventStream = (response: Response): boolean => mediaType(response) === 'text/event-stream';
 
 const isJson = (response: Response): boolean => /^application\/(?:[\w.-]+\+)?json$/.test(mediaType(response));
 
@@ -39,7 +34,7 @@ export async function readMessages(
   own: Id | undefined,
   reading: Reading,
 ): Promise<Response> {
-  if (isEventStream(response)) return events(response, reader, own, reading);
+  if (isEventStream(response.headers.get('content-type'))) return events(response, reader, own, reading);
   if (own === undefined) return response;
   const body = await response.text().catch((thrown: object) => {
     reading.onLost(thrown);
@@ -53,10 +48,20 @@ export async function readMessages(
     reading.forgotten();
     return new Response(error.message, { status: NOT_FOUND });
   }
-  if (mediaType(response) === 'application/json') return Object.assign(response, { json: async () => messages });
+  if (mediaType(response) === 'application/json') return withMessages(response, messages);
   const headers = new Headers(response.headers);
   headers.set('content-type', 'application/json');
-  return Object.assign(new Response(null, { status: response.status, headers }), { json: async () => messages });
+  return withMessages(new Response(null, { status: response.status, headers }), messages);
+}
+
+/** The client gets messages that are read already in place of a text. */
+const withMessages = (response: Response, messages: readonly Message[]): Response =>
+  Object.assign(response, { json: async () => messages });
+
+/** The response to a request that the server accepted without sending anything for it. */
+export function nothingFor(own: Id): Response {
+  const response = new Response(null, { headers: { 'content-type': 'application/json' } });
+  return withMessages(response, [unreadable(own, 'the server accepted the request and sent nothing')]);
 }
 
 function read(body: string, response: Response, reader: MessageReader, own: Id): Message[] {

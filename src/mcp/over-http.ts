@@ -11,14 +11,12 @@ import type { McpAuthorization } from './authorization.ts';
 import { challengeOf } from './challenge.ts';
 import { cutOff, isCutOff, isRefusedLink, watched } from './cut-off.ts';
 import type { McpAddress } from './definition.ts';
-import { errorBody, readMessages } from './http-messages.ts';
+import { errorBody, nothingFor, readMessages } from './http-messages.ts';
 import { forgetsSession, messageForgetsSession } from './http-problem.ts';
-import type { Message, MessageReader } from './read-message.ts';
-import { unreadable } from './read-message.ts';
+import type { Id, Message, MessageReader } from './read-message.ts';
 import type { AuthProvider, McpSdk, Transport } from './sdk.ts';
 import { MAX_MESSAGE, tooLong } from './too-long.ts';
 
-type Id = string | number;
 type Init = Parameters<typeof httpFetch>[1];
 const NOT_FOUND = 404;
 const ACCEPTED = 202;
@@ -119,14 +117,16 @@ export class OverHttp {
     if (init?.method === 'POST') this.unauthorized = false;
     if (!response.ok || init?.method === 'DELETE') return limited;
     // Without a stream nothing can bring the response later.
-    if (response.status === ACCEPTED) return own === undefined || this.#streams > 0 ? limited : this.#nothing(own);
+    if (response.status === ACCEPTED) return own === undefined || this.#streams > 0 ? limited : nothingFor(own);
     return readMessages(limited, this.#options.reader, own, {
       onLost: (thrown) => {
         if (tooMuch === undefined && init?.signal?.aborted !== true) this.#unanswered.set(thrown, true);
       },
       tooLong: () => (own === undefined || tooMuch === undefined ? undefined : tooLong(own, tooMuch)),
       isForgotten: (message) => this.transport.sessionId !== undefined && messageForgetsSession(message),
-      forgotten: () => this.#forgotten(),
+      forgotten: () => {
+        this.expired = true;
+      },
     });
   }
 
@@ -135,23 +135,13 @@ export class OverHttp {
     const { status, statusText, headers } = response;
     const body = await errorBody(response).catch(() => '');
     const isForgotten = this.transport.sessionId !== undefined && forgetsSession(status, body);
-    if (isForgotten) this.#forgotten();
+    if (isForgotten) this.expired = true;
     if (isForgotten && init?.method === 'GET') this.#options.onDoubt();
     // Of the last request: a refused token may have been renewed since.
     if (init?.method === 'POST') this.unauthorized = !isForgotten && (status === 401 || status === 403);
     const failed = new Response(body, { status: isForgotten ? NOT_FOUND : status, statusText, headers });
     if (this.unauthorized) this.#refused.set(failed, bearerOf(init?.headers));
     return failed;
-  }
-
-  #forgotten(): void {
-    this.expired = true;
-  }
-
-  #nothing(own: Id): Response {
-    const messages = [unreadable(own, 'the server accepted the request and sent nothing')];
-    const headers = { 'content-type': 'application/json' };
-    return Object.assign(new Response(null, { status: 200, headers }), { json: async () => messages });
   }
 
   /** Adds the token of the sign-in to each request, and renews it when it is refused. */

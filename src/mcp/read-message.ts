@@ -12,7 +12,7 @@ import type { Transport } from './sdk.ts';
 import { type TooMany, tooDeep, tooLong } from './too-long.ts';
 
 export type Message = Parameters<NonNullable<Transport['onmessage']>>[0];
-type Id = string | number;
+export type Id = string | number;
 
 /** Requests whose responses are known by their ids; older ones are read as those of other methods. */
 const MAX_PENDING = 4_096;
