@@ -101,19 +101,18 @@ export class OverHttp {
       throw thrown;
     });
     this.answered = true;
+    const isOpen = isStream && response.ok && response.body !== null;
+    if (isStream && !isOpen) this.#streams -= 1;
     let tooMuch: 'bytes' | 'values' | undefined;
     const limited = watched(response, {
       maxBytes: MAX_MESSAGE,
       maxValues: MAX_REPLY_VALUES,
-      onEnd: isStream && response.ok ? streamEnded : undefined,
+      onEnd: isOpen ? streamEnded : undefined,
       onTooLong: (unit) => {
         tooMuch = unit;
       },
     });
-    if (response.status >= 400) {
-      if (isStream) this.#streams -= 1;
-      return this.#failed(limited, init);
-    }
+    if (response.status >= 400) return this.#failed(limited, init);
     if (init?.method === 'POST') this.unauthorized = false;
     if (!response.ok || init?.method === 'DELETE') return limited;
     // Without a stream nothing can bring the response later.

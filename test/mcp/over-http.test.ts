@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { McpServer } from '../../src/mcp/server.ts';
-import { errorOf, folder, PATIENCE_MS } from '../capabilities/mcp/support.ts';
+import { errorOf, folder, PATIENCE_MS, until } from '../capabilities/mcp/support.ts';
 
 const patiently = { signal: new AbortController().signal, timeoutMs: PATIENCE_MS };
 type Message = { readonly id?: number; readonly method: string; readonly params?: { readonly name?: string } };
@@ -246,6 +246,22 @@ test('a response that cannot be read fails its call at once, also on a stream th
     const { server } = await serverOf(t, { ...(odd && { odd }) });
     assert.match((await errorOf(server.call('odd', {}, patiently))).message, why);
     assert.deepEqual((await server.call('good', {}, patiently)).content, [{ type: 'text', text: 'call 2' }]);
+  }
+});
+
+test('a call that is accepted without a response fails at once where no stream of notifications is open', async (t) => {
+  for (const status of [204, 302, 405]) {
+    let streams = 0;
+    const { server } = await serverOf(t, {
+      odd: sent(202, ''),
+      stream: (response) => {
+        response.writeHead(status).end();
+        streams += 1;
+      },
+    });
+    await until(() => streams > 0);
+    await server.call('good', {}, patiently);
+    assert.match((await errorOf(server.call('odd', {}, patiently))).message, /accepted the request and sent nothing/);
   }
 });
 
