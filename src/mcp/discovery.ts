@@ -42,16 +42,13 @@ export async function discovered(
   if (found.resourceMetadata === undefined && resourceMetadataUrl !== undefined) {
     // The address that the server named has none; the one of the standard may.
     resourceMetadataUrl = undefined;
-    const { notes } = documents;
     documents = new OAuthDocuments(url, fetchFn);
     found = await asked(sdk, url, documents, undefined);
-    documents.notes.unshift(...notes);
   }
   const named = found.authorizationServerUrl;
   found.authorizationServerMetadata ??= await elsewhere(named, documents);
-  const [broken] = documents.broken;
-  if (found.authorizationServerMetadata === undefined && broken !== undefined) {
-    throw fail('login_failed', `the metadata at ${broken}; the operator of that server has to correct them`);
+  if (found.authorizationServerMetadata === undefined && documents.broken !== undefined) {
+    throw fail('login_failed', `the metadata at ${documents.broken}; the operator of that server has to correct them`);
   }
   const issuer = issuerOf(found);
   const isNamed = (found.resourceMetadata?.authorization_servers?.length ?? 0) > 0;
@@ -104,8 +101,8 @@ async function elsewhere(named: string, documents: OAuthDocuments): Promise<Disc
   for (const place of [`${path}${WELL_KNOWN}`, WELL_KNOWN]) {
     const response = await documents.fetch(new URL(place, origin));
     if (!response.ok) continue;
-    const metadata = (await response.json()) as Discovery['authorizationServerMetadata'];
-    if (metadata !== undefined && isSameIssuer(metadata.issuer, named)) return metadata;
+    const metadata = (await response.json()) as NonNullable<Discovery['authorizationServerMetadata']>;
+    if (isSameIssuer(metadata.issuer, named)) return metadata;
   }
   return undefined;
 }

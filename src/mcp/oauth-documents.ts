@@ -7,7 +7,7 @@
  * Used by `discovery.ts`, `sign-in.ts`, `client-credentials.ts` and `authorization.ts`, in front of every request.
  */
 import { fail } from '../wire/errors.ts';
-import { isObject, type JsonObject } from '../wire/json.ts';
+import { isObject, type JsonObject, membersOf } from '../wire/json.ts';
 import type { CheckedFetch } from './checked-fetch.ts';
 import { lineOf } from './http-problem.ts';
 import { flag, listOf, objectOf, otherwise, type Reader, text } from './lenient.ts';
@@ -95,13 +95,16 @@ const NEEDS = {
   tokens: ['access_token'],
 } as const;
 const MAX_NOTES = 8;
+/** Where an authorization server registers no clients by itself. */
+export const REGISTER_BY_HAND =
+  'register a client there by hand, and name it in oauth.client_id of the server in handfast.yaml';
 
 /** The requests of one sign-in. */
 export class OAuthDocuments {
   /** Addresses where a document was looked for, with what was found in its place. */
-  readonly notes: string[] = [];
-  /** Of the metadata that were found and cannot be used. */
-  readonly broken: string[] = [];
+  readonly #notes: string[] = [];
+  /** The address and the lack of the first metadata that cannot be used. */
+  broken: string | undefined;
   /** Where the metadata of the server were found. */
   resourceAt = '';
   readonly #server: string;
@@ -125,7 +128,7 @@ export class OAuthDocuments {
     const form = String(init.body ?? '');
     return /(?:^|&)grant_type=/.test(form)
       ? this.#tokens(at, response, body)
-      : this.#registered(at, response, body, membersOf(form));
+      : this.#registered(at, response, body, membersOf(jsonOf(form)));
   };
 
   /** Metadata, or a response that says that there are none: another address may have them. */
@@ -137,7 +140,7 @@ export class OAuthDocuments {
     const read = isOfResource ? resourceOf(this.#server, document) : metadataOf(at, document);
     if (read === undefined) {
       const lack = lackOf('metadata', document);
-      this.broken.push(`${at.href} ${lack}`);
+      this.broken ??= `${at.href} ${lack}`;
       return this.#without(at, lack);
     }
     if (isOfResource) this.resourceAt = at.href;
@@ -145,7 +148,7 @@ export class OAuthDocuments {
   }
 
   #without(at: URL, why: string): Response {
-    if (this.notes.length < MAX_NOTES) this.notes.push(`${at.href} ${why}`);
+    if (this.#notes.length < MAX_NOTES) this.#notes.push(`${at.href} ${why}`);
     return new Response('', { status: 404 });
   }
 
@@ -169,8 +172,7 @@ export class OAuthDocuments {
   }
 
   #registered(at: URL, response: Response, body: string, asked: JsonObject): Response {
-    const advice = 'register a client there by hand, and name it in oauth.client_id of the server in handfast.yaml';
-    const tried = this.notes.length === 0 ? '' : ` (${this.notes.join('; ')})`;
+    const tried = this.#notes.length === 0 ? '' : ` (${this.#notes.join('; ')})`;
     const document = jsonOf(body);
     const read = response.ok && document !== undefined ? registrationOf(asked, document) : undefined;
     if (read !== undefined) return replyOf(201, read);
@@ -179,7 +181,7 @@ export class OAuthDocuments {
         ? 'replied with no JSON document'
         : `sent a reply that ${lackOf('registration', document)}`
       : `replied ${lineOf(response.status, response.statusText, body)}`;
-    throw fail('login_failed', `no client could be registered: ${at.href} ${why}${tried}; ${advice}`);
+    throw fail('login_failed', `no client could be registered: ${at.href} ${why}${tried}; ${REGISTER_BY_HAND}`);
   }
 }
 
@@ -193,14 +195,12 @@ const replyOf = (status: number, document: unknown): Response =>
 
 function jsonOf(body: string): JsonObject | undefined {
   try {
-    const value: unknown = JSON.parse(body.replace(/^\ufeff/, ''));
+    const value: unknown = JSON.parse(body);
     return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }
 }
-
-const membersOf = (body: string): JsonObject => jsonOf(body) ?? {};
 
 /** Some authorization servers reply as a form is sent. */
 function formOf(body: string): JsonObject | undefined {

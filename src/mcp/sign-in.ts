@@ -14,7 +14,7 @@ import { type CheckedFetch, checkedFetch, checkedPage } from './checked-fetch.ts
 import { connectMcp } from './connection.ts';
 import { type Discovery, discovered, isSameIssuer, issuerOf, resourceOf } from './discovery.ts';
 import { clientProblem, issuesOf } from './http-problem.ts';
-import { OAuthDocuments } from './oauth-documents.ts';
+import { OAuthDocuments, REGISTER_BY_HAND } from './oauth-documents.ts';
 import { clientOf, type OAuthSettings } from './oauth-settings.ts';
 import { loadMcpClient, type McpSdk } from './sdk.ts';
 import { granted, type StoredSignIn } from './sign-in-file.ts';
@@ -121,7 +121,7 @@ async function throughBrowser(
     let verifier = '';
     let tokens: Result['tokens'] | undefined;
     let client = usableClient(known, redirectUri, issuer, authorization, now());
-    if (client === undefined) mustRegister(discovery, settings);
+    if (client === undefined) mustRegister(discovery, settings, issuer);
     const scopes = sdk.computeScopeUnion(settings.scope, known.tokens?.scope, known.challenge?.scope);
     const provider: Provider = {
       redirectUrl: redirectUri,
@@ -195,14 +195,12 @@ async function throughBrowser(
 }
 
 /** Throws `login_failed` where an authorization server says that no client can be registered, nor described by a document. */
-function mustRegister({ authorizationServerMetadata: metadata, ...discovery }: Discovery, settings: OAuthSettings) {
+function mustRegister({ authorizationServerMetadata: metadata }: Discovery, settings: OAuthSettings, issuer: string) {
   if (metadata === undefined || metadata.registration_endpoint !== undefined) return;
   const hasDocument =
     settings.clientMetadataUrl !== undefined && metadata.client_id_metadata_document_supported === true;
   if (hasDocument) return;
-  const who = metadata.issuer || discovery.authorizationServerUrl;
-  const advice = 'register a client there by hand, and name it in oauth.client_id of the server in handfast.yaml';
-  throw fail('login_failed', `the authorization server ${who} registers no clients by itself; ${advice}`);
+  throw fail('login_failed', `the authorization server ${issuer} registers no clients by itself; ${REGISTER_BY_HAND}`);
 }
 
 const portOf = (address: string | undefined): number | undefined =>
