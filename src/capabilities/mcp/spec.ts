@@ -27,6 +27,7 @@ import type { ServerConfig } from './mcp.schema.ts';
 import type { PinFile } from './pins.ts';
 import { coveringCommand, coversUrl } from './rights.ts';
 import type { Question, ServerSpec } from './servers.ts';
+import { isPlainServer } from './tool-name.ts';
 
 type Texts = ReadonlyMap<string, string> | Readonly<Record<string, string>>;
 
@@ -137,8 +138,7 @@ export function authorizationOf(settings: ServerSettings, env: Variables): McpAu
   return new McpAuthorization({ name, url, file, settings: { ...oauth, clientSecret, privateKey } });
 }
 
-/** A rule about the tools of one server, such as `files__*`, must not cover those of a server that an agent names `files__more`. */
-const ID = /^(?!.*__)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,30}[A-Za-z0-9-])?$/;
+const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$/;
 
 /** The agent that adds a server, and where. */
 interface Registration {
@@ -163,7 +163,8 @@ export async function registeredServer(
   const { transport = 'stdio', cmd = [], cwd = '', url = '', headers = {}, tool_allow_list: tools = [] } = config;
   const { resource_allow_list: resources = [] } = config;
   const id = config.server_id || newId();
-  if (!ID.test(id)) {
+  // A rule about the tools of one server, such as `files__*`, must not cover those of a server that an agent names `files__more`.
+  if (!ID.test(id) || !isPlainServer(id)) {
     throw failure(
       'invalid',
       'server_id must be 1 to 32 letters, digits, "_" or "-", without "__" and without "_" at its end',
