@@ -3,13 +3,10 @@
  * that cannot be read, each of which fails its call at once.
  */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
-import { McpServer } from '../../src/mcp/server.ts';
-import { errorOf, folder, PATIENCE_MS, until } from '../capabilities/mcp/support.ts';
+import { errorOf, PATIENCE_MS, serverOverHttp, until } from '../capabilities/mcp/support.ts';
 
 const patiently = { signal: new AbortController().signal, timeoutMs: PATIENCE_MS };
 type Message = { readonly id?: number; readonly method: string; readonly params?: { readonly name?: string } };
@@ -27,7 +24,7 @@ interface Ways {
 async function serverOf(t: TestContext, ways: Ways) {
   const sessions = new Set<string>();
   const seen = { opened: 0, calls: 0 };
-  const http = createServer(async (request, response) => {
+  const server = await serverOverHttp(t, async (request, response) => {
     if (request.method === 'GET' && ways.stream !== undefined) return ways.stream(response);
     if (request.method !== 'POST') return void response.writeHead(405).end();
     const message = (await json(request)) as Message;
@@ -55,15 +52,6 @@ async function serverOf(t: TestContext, ways: Ways) {
     if (message.params?.name === 'odd') return ways.odd?.(response, message, request);
     reply({ content: [{ type: 'text', text: `call ${seen.calls}` }] });
   });
-  await once(http.listen(0, '127.0.0.1'), 'listening');
-  t.after(() => {
-    http.closeAllConnections();
-    http.close();
-  });
-  const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
-  const server = new McpServer({ address: { http: { url } }, cwd: folder(t), startTimeoutMs: PATIENCE_MS });
-  t.after(() => server.close());
-  await server.start();
   return { server, seen, forget: () => sessions.clear() };
 }
 
