@@ -69,7 +69,7 @@ function sorted(message: unknown): Received {
   if (Array.isArray(message)) return { kind: 'invalid', id: null, reason: 'batches are not supported' };
   if (!isObject(message)) return { kind: 'invalid', id: null, reason: 'a message must be an object' };
   const { jsonrpc, id, method } = message;
-  // Some clients write null for what they leave out.
+  // Some clients write null for params that they leave out.
   const params = message.params ?? NO_PARAMS;
   const known = isId(id) ? id : null;
   if (jsonrpc !== '2.0') return { kind: 'invalid', id: known, reason: '"jsonrpc" must be "2.0"' };

@@ -1,15 +1,15 @@
 /**
- * Messages of servers in responses over HTTP: read here, so that the official client gets what it can read. A response without the
- * one that its request waits for fails that request at once, with the reason.
+ * Reads the messages of servers in responses over HTTP, and gives the official client messages that it accepts. A response without the
+ * reply to its request fails that request at once, with the reason.
  *
- * Used by `connection.ts`, whose `fetch` returns these responses to the client.
+ * Used by `over-http.ts`, whose `fetch` returns these responses to the client.
  */
 import { isEventStream, SseReader } from '../base/http/sse-reader.ts';
 import { type Id, type Message, type MessageReader, unreadable } from './read-message.ts';
 import { MAX_MESSAGE } from './too-long.ts';
 
 const NOT_FOUND = 404;
-/** Longest body of a response that is an error. */
+/** Longest part of the body of an error response that is read. */
 const MAX_ERROR_BYTES = 64 * 1024;
 
 const mediaType = (response: Response): string =>
@@ -18,7 +18,7 @@ const mediaType = (response: Response): string =>
 const isJson = (response: Response): boolean => /^application\/(?:[\w.-]+\+)?json$/.test(mediaType(response));
 
 export interface Reading {
-  /** The body ended before its end, with this error. */
+  /** The body broke off with this error. */
   readonly onLost: (thrown: object) => void;
   /** The error for a body that was not read to its end because it is too long. */
   readonly tooLong: () => Message | undefined;
@@ -27,7 +27,7 @@ export interface Reading {
   readonly forgotten: () => void;
 }
 
-/** The response to a request, whose messages are read. */
+/** Reads the messages of the response to a request. */
 export async function readMessages(
   response: Response,
   reader: MessageReader,
@@ -74,7 +74,7 @@ function read(body: string, response: Response, reader: MessageReader, own: Id):
   return isAnswered ? messages : [...messages, unreadable(own, 'it is for another request')];
 }
 
-/** A stream of events with the messages as the client reads them; other events are left out. */
+/** A stream of events with messages that the client accepts, without other events. */
 function events(response: Response, reader: MessageReader, own: Id | undefined, reading: Reading): Response {
   const { body, status, headers } = response;
   if (body === null) return response;
@@ -130,7 +130,7 @@ function isJsonText(text: string): boolean {
   }
 }
 
-/** The body of a response that is an error, as far as it is read. */
+/** The first part of the body of an error response. */
 export async function errorBody(response: Response): Promise<string> {
   const parts: Uint8Array[] = [];
   let size = 0;

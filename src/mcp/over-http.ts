@@ -1,6 +1,6 @@
 /**
- * The requests of one connection to a server over streamable HTTP, and what is known of it by its responses: whether it was reached,
- * refused the token, or forgot the session. The transport of the official client sends them by this `fetch`.
+ * Sends the requests of one connection to a server over streamable HTTP, and records whether the server responded, refused the token,
+ * or forgot the session. The transport of the official client sends by this `fetch`.
  *
  * Used by `connection.ts`.
  */
@@ -40,7 +40,7 @@ export class OverHttp {
   expired = false;
   readonly #options: OverHttpOptions;
   readonly #end = new AbortController();
-  /** The request whose message is sent. */
+  /** The request that the transport sends now. */
   readonly #sending = new AsyncLocalStorage<Id | undefined>();
   /** The tokens that were refused, by the responses that say so. */
   readonly #refused = new WeakMap<Response, string | undefined>();
@@ -76,12 +76,12 @@ export class OverHttp {
     return isCutOff(thrown) || this.#unanswered.get(thrown);
   }
 
-  /** Whether a request was refused because the session is not known: it was not done. */
+  /** Whether the server refused a request because it does not know the session: it did not run the request. */
   forgot(thrown: unknown): boolean {
     return this.expired && (thrown as { readonly status?: unknown } | null)?.status === NOT_FOUND;
   }
 
-  /** No token is waited for any more. */
+  /** Ends the waits for tokens. */
   end(): void {
     this.#end.abort();
   }

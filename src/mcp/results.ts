@@ -1,8 +1,7 @@
 /**
- * Results of servers, each as its method has it, of servers that write them a little differently: the official client refuses a whole list
- * for one member of one tool. The rule of `lenient.ts` holds everywhere. Pure.
+ * Reads the result of each method by the rules of `lenient.ts`: the official client refuses a whole list for one odd member of one tool. Pure.
  *
- * Used by `read-message.ts`.
+ * Used by `read-message.ts` and `stateless-tasks.ts`.
  */
 import { base64Bytes, withoutSpace } from '../base/base64.ts';
 import { trimmedEnd } from '../base/trim-end.ts';
@@ -54,7 +53,7 @@ const inputSchema: Reader = (value) => {
   return (schema as JsonObject).type === 'object' ? schema : { ...schema, type: 'object' };
 };
 
-/** The schema of an object, which a result of the generation with sessions is. */
+/** The schema of an object: in the generation with sessions a result is an object. */
 const outputSchema: Reader = (value) => {
   const schema = objectSchema(value) as JsonObject | undefined;
   if (schema === undefined || schema.type === 'object') return schema;
@@ -64,7 +63,7 @@ const outputSchema: Reader = (value) => {
   if (JSON.stringify(schema).includes('"$ref"')) return undefined;
   return { type: 'object', properties: { [WRAPPED]: schema }, required: [WRAPPED] };
 };
-/** The member that a result has which is no object. */
+/** The member that holds a result of another type. */
 const WRAPPED = 'result';
 
 const toolMembers = {
@@ -118,7 +117,7 @@ const PARTS: Readonly<Record<string, Reader>> = {
     { uri: text, name: otherwise(text, '') },
   ),
 };
-/** A part of a content; what has no form of the protocol is shown as the text that came. */
+/** A content block; a block that the protocol does not know becomes a text with its JSON. */
 const part: Reader = (value) => {
   if (value === null || value === undefined) return undefined;
   if (typeof value === 'string') return { type: 'text', text: value };
@@ -134,11 +133,11 @@ const parts: Reader = (value) => {
 // Results.
 
 const meta = { _meta: object };
-/** A cursor that is empty is that of no page. */
+/** An empty cursor names no page. */
 const page = { ...meta, nextCursor: named };
 const entries = (entry: Reader): Reader => otherwise(listOf(entry), []);
 const resourceMembers = { ...described, mimeType: text, size: number, annotations };
-/** Where a name is missing the address stands for it. */
+/** Puts the address in place of a missing name. */
 const nameFrom =
   (member: string): Reader =>
   (value) =>
@@ -157,7 +156,7 @@ const isOfFamily = (result: JsonObject): boolean =>
   (typeof result.resultType === 'string' && result.resultType !== 'complete');
 
 const role = oneOf('user', 'assistant');
-/** A message whose content is a list is as many messages. */
+/** Splits a message whose content is a list into messages of one block. */
 const messages: Reader = (value) => {
   if (!Array.isArray(value)) return undefined;
   return value.flatMap((message: unknown) => {
@@ -170,7 +169,7 @@ const argument = objectOf({ description: text, required: flag }, { name: named }
 
 const called = chained(wholeCall, objectOf({ ...callMembers, structuredContent: structured }, { content: parts }));
 
-/** The revision that stands where none is named, as the protocol has it for requests. */
+/** The revision of a server that names none; the protocol has this default for requests. */
 const OLDEST_WITH_HTTP = '2025-03-26';
 
 const RESULTS: Readonly<Record<string, Reader>> = {
@@ -238,7 +237,7 @@ const cached = objectOf(
   },
 );
 
-/** The result to use; undefined where it is none of its method. */
+/** The result to use; undefined for a value that is not a result of the method. */
 export function readResult(method: string, result: unknown, isStateless: boolean): unknown {
   // The code that follows tasks, and the official client, read these.
   if (isObject(result) && isOfFamily(result)) return result;

@@ -153,7 +153,7 @@ export class McpServer {
         const hasRun = asError(thrown).detail.may_have_run === true;
         if (connection.expired) {
           await this.#lost(connection, fail('connection_lost', 'the server no longer knows the session'));
-          // Not done, by what the server says; a new session is opened once. Others of the connection may have run.
+          // The server did not run this call: a new session repeats it once. Other calls of the connection may have run.
           if (isFirst && !hasRun && connection.forgot(thrown)) continue;
         }
         if (hasRun) {

@@ -154,7 +154,7 @@ async function throughBrowser(
         verifier = saved;
       },
       codeVerifier: () => verifier,
-      // It was compared with the address of the server when it was found, and is sent as it is written.
+      // `discovered` has compared it with the address of the server; requests have the spelling of the server.
       validateResourceURL: async () => resourceOf(discovery) as never,
       discoveryState: () => discovery as never,
       saveDiscoveryState: () => {},
@@ -194,7 +194,7 @@ async function throughBrowser(
   }
 }
 
-/** Throws `login_failed` where an authorization server says that no client can be registered, nor described by a document. */
+/** Throws `login_failed` for an authorization server that neither registers clients nor reads a document about one. */
 function mustRegister({ authorizationServerMetadata: metadata }: Discovery, settings: OAuthSettings, issuer: string) {
   if (metadata === undefined || metadata.registration_endpoint !== undefined) return;
   const hasDocument =
@@ -260,7 +260,7 @@ async function revoke(authorization: McpAuthorization, stored: StoredSignIn, fet
   await fetch(endpoint, { method: 'POST', headers, body });
 }
 
-/** Failures of the official client as ours, with the address of whom they are of. Codes and tokens are in none of them. */
+/** Failures of the official client, with the address of the server that caused them. No message has a code or a token. */
 function loginFailure(thrown: unknown, url: string, issuer: string | undefined): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const problem = clientProblem(thrown);

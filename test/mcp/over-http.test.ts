@@ -1,6 +1,6 @@
 /**
- * Servers over HTTP as they are: sessions that are forgotten with any status, responses that are written a little differently, and responses
- * that cannot be read, each of which fails its call at once.
+ * Servers over HTTP that forget sessions with any status, write responses a little differently, or send responses that cannot be read,
+ * each of which fails its call at once.
  */
 import assert from 'node:assert/strict';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -62,7 +62,7 @@ const sent =
     response.writeHead(status, { 'content-type': type }).end(text.replaceAll('ID', String(id)));
   };
 
-/** As the SDKs in TypeScript, Python, Rust, Go, Java and C#, and gateways before them, say that a session is not known. */
+/** Replies of the SDKs in TypeScript, Python, Rust, Go, Java and C#, and of gateways before them, for an unknown session. */
 const FORGOTTEN: Readonly<Record<string, ReturnType<typeof sent>>> = {
   '404': sent(404, { jsonrpc: '2.0', error: { code: -32001, message: 'Session not found' }, id: null }),
   '404 without a body': sent(404, ''),
@@ -90,7 +90,7 @@ const FORGOTTEN: Readonly<Record<string, ReturnType<typeof sent>>> = {
 };
 
 for (const [what, forgotten] of Object.entries(FORGOTTEN)) {
-  test(`a session that is forgotten with ${what} is opened again, and the call is made there once`, async (t) => {
+  test(`a call opens a session that is forgotten with ${what} again, and runs once`, async (t) => {
     const { server, seen, forget } = await serverOf(t, { forgotten });
     await server.call('good', {}, patiently);
     forget();
@@ -101,7 +101,7 @@ for (const [what, forgotten] of Object.entries(FORGOTTEN)) {
   });
 }
 
-test('an error that says nothing of sessions opens none, and has one line', async (t) => {
+test('an error that does not mention sessions opens no session, and has one line', async (t) => {
   const errors: readonly (readonly [status: number, body: unknown, type: string, line: RegExp])[] = [
     [
       502,
@@ -195,7 +195,7 @@ test('responses that are written a little differently are read', async (t) => {
   }
 });
 
-test('a response to be continued is asked for by the id of its last event', async (t) => {
+test('the client continues a response by the id of its last event', async (t) => {
   const [first, second] = ['id: e1\nretry: 10\ndata:\n\n', `id: e2\ndata: ${result}\n\n`];
   let id: number | undefined;
   const { server } = await serverOf(t, {

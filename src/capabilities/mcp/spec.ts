@@ -140,11 +140,11 @@ export function authorizationOf(settings: ServerSettings, env: Variables): McpAu
 
 const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$/;
 
-/** The agent that adds a server, and where. */
+/** The agent that adds a server, and its surroundings. */
 interface Registration {
   readonly principal: Principal;
   readonly workspace: string;
-  /** Protects paths from the program; undefined: from an administrator's nothing is. */
+  /** Paths that the program must not reach; undefined for the program of an administrator. */
   readonly guard: PathGuard | undefined;
   readonly env: Variables;
   readonly newId: () => string;
