@@ -8,7 +8,6 @@ import { isEventStream, SseReader } from '../base/http/sse-reader.ts';
 import { type Id, type Message, type MessageReader, unreadable } from './read-message.ts';
 import { MAX_MESSAGE } from './too-long.ts';
 
-const NOT_FOUND = 404;
 /** Longest part of the body of an error response that is read. */
 const MAX_ERROR_BYTES = 64 * 1024;
 
@@ -22,9 +21,8 @@ export interface Reading {
   readonly onLost: (thrown: object) => void;
   /** The error for a body that was not read to its end because it is too long. */
   readonly tooLong: () => Message | undefined;
-  /** Whether the message of an error says that the session is not known. */
-  readonly isForgotten: (message: unknown) => boolean;
-  readonly forgotten: () => void;
+  /** Gets each message, and returns the message for the client. */
+  readonly received: (message: Message) => Message;
 }
 
 /** Reads the messages of the response to a request. */
@@ -42,12 +40,7 @@ export async function readMessages(
     if (excess === undefined) throw thrown;
     return excess;
   });
-  const messages = typeof body === 'string' ? read(body, response, reader, own) : [body];
-  const error = messages.map((message) => ('error' in message ? message.error : undefined)).find(Boolean);
-  if (error !== undefined && reading.isForgotten(error.message)) {
-    reading.forgotten();
-    return new Response(error.message, { status: NOT_FOUND });
-  }
+  const messages = (typeof body === 'string' ? read(body, response, reader, own) : [body]).map(reading.received);
   if (mediaType(response) === 'application/json') return withMessages(response, messages);
   const headers = new Headers(response.headers);
   headers.set('content-type', 'application/json');
@@ -82,7 +75,8 @@ function events(response: Response, reader: MessageReader, own: Id | undefined, 
   let written: string[] = [];
   let isOver = false;
   const write = (messages: readonly Message[], id: string): void => {
-    for (const message of messages) written.push(`event: message\n${idLine(id)}data: ${JSON.stringify(message)}\n\n`);
+    for (const message of messages.map(reading.received))
+      written.push(`event: message\n${idLine(id)}data: ${JSON.stringify(message)}\n\n`);
   };
   const sse = new SseReader(
     {

@@ -30,8 +30,8 @@ export const forgetsSession = (status: number, body: string): boolean =>
   status === 404 || status === 410 || (status >= 400 && FORGOTTEN.test(body.slice(0, MAX_READ)));
 
 /** Whether the message of a JSON-RPC error, under a status of success, means that the session is not known. */
-export const messageForgetsSession = (message: unknown): boolean =>
-  typeof message === 'string' && message.length <= MAX_LINE && FORGOTTEN_MESSAGE.test(message);
+export const messageForgetsSession = (message: string): boolean =>
+  message.length <= MAX_LINE && FORGOTTEN_MESSAGE.test(message);
 
 /** The reason of an error response in one line: `HTTP 502 Bad Gateway: upstream is down`. */
 export function lineOf(status: number, statusText: string, body: string): string {

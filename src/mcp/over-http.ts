@@ -20,6 +20,8 @@ import { MAX_MESSAGE, tooLong } from './too-long.ts';
 type Init = Parameters<typeof httpFetch>[1];
 const NOT_FOUND = 404;
 const ACCEPTED = 202;
+/** The data of an error that says that the session is not known. */
+const FORGOTTEN = 'the server does not know the session';
 
 export interface OverHttpOptions {
   readonly sdk: McpSdk;
@@ -78,7 +80,8 @@ export class OverHttp {
 
   /** Whether the server refused a request because it does not know the session: it did not run the request. */
   forgot(thrown: unknown): boolean {
-    return this.expired && (thrown as { readonly status?: unknown } | null)?.status === NOT_FOUND;
+    const { status, data } = (thrown ?? {}) as { readonly status?: unknown; readonly data?: unknown };
+    return this.expired && (status === NOT_FOUND || data === FORGOTTEN);
   }
 
   /** Ends the waits for tokens. */
@@ -122,11 +125,16 @@ export class OverHttp {
         if (tooMuch === undefined && init?.signal?.aborted !== true) this.#unanswered.set(thrown, true);
       },
       tooLong: () => (own === undefined || tooMuch === undefined ? undefined : tooLong(own, tooMuch)),
-      isForgotten: (message) => this.transport.sessionId !== undefined && messageForgetsSession(message),
-      forgotten: () => {
-        this.expired = true;
-      },
+      received: (message) => this.#received(message),
     });
+  }
+
+  /** Marks an error of JSON-RPC that says that the session is not known. */
+  #received(message: Message): Message {
+    if (this.transport.sessionId === undefined || !('error' in message)) return message;
+    if (!messageForgetsSession(message.error.message)) return message;
+    this.expired = true;
+    return { ...message, error: { ...message.error, data: FORGOTTEN } };
   }
 
   /** An error response, with a part of its body. */

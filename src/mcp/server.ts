@@ -178,7 +178,7 @@ export class McpServer {
         if (problem !== undefined) {
           throw fail('tool_error', problem.message, problem.mayHaveRun ? { may_have_run: true } : {}, thrown);
         }
-        if (!connection.isClosed) throw thrown;
+        if (!connection.isClosed || connection.forgot(thrown)) throw thrown;
         throw lostDuringCall(connection.ended?.message ?? 'the server closed the connection', thrown);
       }
     }

@@ -87,6 +87,11 @@ const FORGOTTEN: Readonly<Record<string, ReturnType<typeof sent>>> = {
     200,
     '{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"Received request before initialization was complete"}}',
   ),
+  'an error of JSON-RPC as an event': sent(
+    200,
+    'data: {"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"Received request before initialization was complete"}}\n\n',
+    'text/event-stream',
+  ),
 };
 
 for (const [what, forgotten] of Object.entries(FORGOTTEN)) {
