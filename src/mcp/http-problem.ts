@@ -4,7 +4,7 @@
  * The protocol has 404 for a session that a server does not know. Servers reply with 400, 401, 410 or 5xx too, as their SDK and their
  * gateway do, and some with an error of JSON-RPC; the text of these errors decides.
  *
- * Used by `over-http.ts`, `server.ts`, `sign-in.ts` and `oauth-documents.ts`.
+ * Used by `over-http.ts` and `server.ts`, and by the files of the sign-in.
  */
 import { isObject } from '../wire/json.ts';
 
