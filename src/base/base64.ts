@@ -1,7 +1,7 @@
 /**
  * Base64 of megabytes: each step is one call of the engine, or one pass. Regular expressions take twenty times as long.
  *
- * Used for images of prompts. Pure.
+ * Used for images of prompts and of MCP servers. Pure.
  */
 
 /** The content; undefined for a text that is no base64. Letters of its form for URLs, and white space, are not taken. */

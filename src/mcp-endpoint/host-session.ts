@@ -267,7 +267,7 @@ export class HostSession {
     }
   }
 
-  /** Databases of the host that lost writes, as messages of its log. */
+  /** Reports databases of the host that lost writes, as log messages. */
   #reportLosses({ metadata: { losses } }: GrantedCapability): void {
     if (!Array.isArray(losses)) return;
     for (const data of losses) this.#notify({ kind: 'log', level: 'error', logger: 'handfast', data });

@@ -5,7 +5,7 @@
  * each with its version and the capabilities of its client in `_meta`.
  */
 import { MAX_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
-import { isObject } from '../wire/json.ts';
+import { isObject, withoutNulls } from '../wire/json.ts';
 
 /** Revisions with sessions, the newest first. */
 export const SESSION_VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'] as const;
@@ -69,7 +69,7 @@ function sorted(message: unknown): Received {
   if (Array.isArray(message)) return { kind: 'invalid', id: null, reason: 'batches are not supported' };
   if (!isObject(message)) return { kind: 'invalid', id: null, reason: 'a message must be an object' };
   const { jsonrpc, id, method } = message;
-  // Some clients write null for what they leave out.
+  // Some clients write null for params that they leave out.
   const params = message.params ?? NO_PARAMS;
   const known = isId(id) ? id : null;
   if (jsonrpc !== '2.0') return { kind: 'invalid', id: known, reason: '"jsonrpc" must be "2.0"' };
@@ -87,12 +87,7 @@ function sorted(message: unknown): Received {
 const OPTIONAL = ['arguments', 'cursor', '_meta'];
 
 /** Clients in other languages write null for a member that they leave out. */
-function asLeftOut(params: Params): Params {
-  if (!OPTIONAL.some((name) => params[name] === null)) return params;
-  return Object.fromEntries(
-    Object.entries(params).filter(([name, value]) => value !== null || !OPTIONAL.includes(name)),
-  );
-}
+const asLeftOut = (params: Params): Params => withoutNulls(params, OPTIONAL);
 
 /** An error reply of JSON-RPC: what handlers throw. */
 export class RpcError extends Error {

@@ -14,9 +14,8 @@ import {
   type SamplingAnswer,
   type SamplingRequest,
 } from '../capabilities/mcp/client.ts';
-import { withoutNulls } from '../mcp/lenient.ts';
 import { fail } from '../wire/errors.ts';
-import { isObject } from '../wire/json.ts';
+import { isObject, membersOf, withoutNulls } from '../wire/json.ts';
 import type { Params } from './protocol.ts';
 
 /** A question as a request of the protocol. */
@@ -123,7 +122,7 @@ function sampledOf(answer: unknown): SamplingAnswer {
 }
 
 function elicitedOf(answer: unknown): ElicitationAnswer {
-  const { action, content } = withoutNulls(isObject(answer) ? answer : {});
+  const { action, content } = withoutNulls(membersOf(answer));
   if (action !== 'accept' && action !== 'decline' && action !== 'cancel') {
     throw invalid('elicitation: action must be accept, decline or cancel');
   }

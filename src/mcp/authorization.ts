@@ -9,6 +9,7 @@ import type { Clock } from '../base/timer-queue.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { checkedFetch } from './checked-fetch.ts';
 import { tokensOfClient } from './client-credentials.ts';
+import { issuesOf } from './http-problem.ts';
 import { OAuthDocuments } from './oauth-documents.ts';
 import { clientOf, type OAuthSettings } from './oauth-settings.ts';
 import { loadMcpClient } from './sdk.ts';
@@ -194,7 +195,7 @@ export class McpAuthorization {
           return { ...rest, discovery };
         }
         if (thrown instanceof HandfastError && thrown.code !== 'login_failed') throw thrown;
-        throw fail('unreachable', `the sign-in cannot be renewed now: ${message}`, {}, thrown);
+        throw fail('unreachable', `the sign-in cannot be renewed now: ${issuesOf(message)}`, {}, thrown);
       }
     });
     this.#readAt = this.#monotonic();

@@ -1,6 +1,6 @@
 /**
- * What a server asks for when it refuses a request: the header `WWW-Authenticate`, in which servers name several schemes, in letters of either
- * case, with quotes or without (RFC 9110, section 11.6.1). Pure.
+ * Reads the challenge of a server that refuses a request: the header `WWW-Authenticate`, in which servers name several schemes, in letters
+ * of either case, with quotes or without (RFC 9110, section 11.6.1). Pure.
  *
  * Used by `over-http.ts`.
  */
@@ -9,10 +9,10 @@ import type { Challenge } from './authorization.ts';
 const SCHEME = /(?:^|,)\s*(bearer|dpop)(?=\s|,|$)/gi;
 const MAX_HEADER = 8_192;
 
-/** The challenge of the scheme `Bearer`, or `DPoP`; empty where there is none. */
+/** The challenge of the scheme `Bearer`, or `DPoP`; empty without one. */
 export function challengeOf({ headers }: Response): Challenge {
   const header = (headers.get('www-authenticate') ?? '').slice(0, MAX_HEADER);
-  // Words within quotes are no schemes.
+  // A word within quotes is not a scheme.
   const bare = header.replaceAll(/"(?:[^"\\]|\\.)*"/g, (quoted) => '"'.padEnd(quoted.length, '"'));
   for (const { index, 0: found } of bare.matchAll(SCHEME)) {
     const params = paramsOf(header.slice(index + found.length));

@@ -7,6 +7,7 @@
 import { fail, HandfastError } from '../wire/errors.ts';
 import type { CheckedFetch } from './checked-fetch.ts';
 import { discovered, issuerOf, resourceOf } from './discovery.ts';
+import { issuesOf } from './http-problem.ts';
 import { OAuthDocuments } from './oauth-documents.ts';
 import type { OAuthSettings } from './oauth-settings.ts';
 import type { McpSdk } from './sdk.ts';
@@ -59,7 +60,7 @@ export async function tokensOfClient(
   } catch (thrown) {
     if (thrown instanceof HandfastError) throw thrown;
     const { code, message } = thrown as { readonly code?: unknown; readonly message: string };
-    const why = message.replace(/\s+/g, ' ').slice(0, 300);
+    const why = issuesOf(message);
     // The authorization server said so.
     if (typeof code === 'string' && /^[a-z_]+$/.test(code)) {
       throw fail('unauthorized', `the authorization server refuses the client: ${code}: ${why}`, {}, thrown);

@@ -271,7 +271,7 @@ export class McpConnection {
     return this.#http?.expired === true;
   }
 
-  /** Whether a request was refused because the session is not known: it was not done. */
+  /** Whether the server refused a request because it does not know the session: it did not run the request. */
   forgot(thrown: unknown): boolean {
     return this.#http?.forgot(thrown) === true;
   }

@@ -2,8 +2,9 @@
  * Responses over HTTP that end before their result: the official client waits for them until its time is over. Here a call fails at
  * once, and the end of a stream is reported. One that is too long fails before it is read to its end.
  *
- * Used by `connection.ts`.
+ * Used by `over-http.ts` and `stateless-tasks.ts`.
  */
+import { isEventStream } from '../base/http/sse-reader.ts';
 import { ValueCounter } from '../wire/depth.ts';
 
 const CUT_OFF = 'the response ended before its result';
@@ -37,7 +38,7 @@ export interface Watching {
 export function watched(response: Response, { maxBytes, maxValues, onEnd, onTooLong }: Watching): Response {
   const { body, status, statusText, headers } = response;
   if (body === null) return response;
-  const isStream = headers.get('content-type')?.startsWith('text/event-stream') === true;
+  const isStream = isEventStream(headers.get('content-type'));
   // Of a compressed body the length says nothing.
   const length = headers.has('content-encoding') ? Number.NaN : Number(headers.get('content-length') ?? Number.NaN);
   // A short body cannot have too many values.

@@ -22,12 +22,12 @@ export type Discovery = Awaited<ReturnType<McpSdk['discoverOAuthServerInfo']>> &
 export const issuerOf = ({ authorizationServerMetadata, authorizationServerUrl }: Discovery): string =>
   authorizationServerMetadata?.issuer ?? authorizationServerUrl;
 
-/** The same authorization server: the one and the other are written with and without a slash at the end. */
+/** Whether both name one authorization server: a slash at the end makes no difference. */
 export const isSameIssuer = (one: string, other: string): boolean =>
   one.replace(/\/$/, '') === other.replace(/\/$/, '');
 
 /**
- * What the server and its authorization server say of themselves. Rejects with `login_failed` for another authorization server than the one of the
+ * Reads the metadata of the server and of its authorization server. Rejects with `login_failed` for another authorization server than the one of the
  * configuration, or than the one that has the secret already, and for documents that contradict each other.
  */
 export async function discovered(
@@ -40,22 +40,19 @@ export async function discovered(
   let documents = new OAuthDocuments(url, fetchFn, resourceMetadataUrl);
   let found = await asked(sdk, url, documents, resourceMetadataUrl);
   if (found.resourceMetadata === undefined && resourceMetadataUrl !== undefined) {
-    // The address that the server named has none; the one of the standard may.
+    // The address that the server named has no metadata; the address of the standard may.
     resourceMetadataUrl = undefined;
-    const { notes } = documents;
     documents = new OAuthDocuments(url, fetchFn);
     found = await asked(sdk, url, documents, undefined);
-    documents.notes.unshift(...notes);
   }
   const named = found.authorizationServerUrl;
   found.authorizationServerMetadata ??= await elsewhere(named, documents);
-  const [broken] = documents.broken;
-  if (found.authorizationServerMetadata === undefined && broken !== undefined) {
-    throw fail('login_failed', `the metadata at ${broken}; the operator of that server has to correct them`);
+  if (found.authorizationServerMetadata === undefined && documents.broken !== undefined) {
+    throw fail('login_failed', `the metadata at ${documents.broken}; the operator of that server has to correct them`);
   }
   const issuer = issuerOf(found);
   const isNamed = (found.resourceMetadata?.authorization_servers?.length ?? 0) > 0;
-  // Without metadata of its own, as revision 2025-03-26 has it, a server says itself who signs in for it.
+  // Revision 2025-03-26 has no metadata of the resource: those at the address of the server may name another issuer.
   const mayDiffer = !isNamed && settings.clientSecret === undefined && settings.issuer === undefined;
   if (!isSameIssuer(issuer, named) && !mayDiffer) {
     const who = isNamed ? `${documents.resourceAt} names the authorization server ${named}` : `the server is ${named}`;
@@ -80,7 +77,7 @@ async function asked(
   let refusal: unknown;
   const discovering = sdk.discoverOAuthServerInfo(url, {
     ...(resourceMetadataUrl !== undefined && { resourceMetadataUrl: new URL(resourceMetadataUrl) }),
-    // It is compared above, but for a slash.
+    // `discovered` compares it, and ignores a slash at the end.
     skipIssuerMetadataValidation: true,
     fetchFn: ((address: string | URL, init: object) =>
       documents.fetch(address, init).catch((thrown: unknown) => {
@@ -96,7 +93,7 @@ async function asked(
   return { ...found };
 }
 
-/** Metadata of an authorization server with a path, where servers store them beside the addresses of the standards. */
+/** Looks for the metadata of an authorization server with a path at two more addresses that servers use. */
 async function elsewhere(named: string, documents: OAuthDocuments): Promise<Discovery['authorizationServerMetadata']> {
   const { origin, pathname } = new URL(named);
   const path = pathname.replace(/\/$/, '');
@@ -104,19 +101,19 @@ async function elsewhere(named: string, documents: OAuthDocuments): Promise<Disc
   for (const place of [`${path}${WELL_KNOWN}`, WELL_KNOWN]) {
     const response = await documents.fetch(new URL(place, origin));
     if (!response.ok) continue;
-    const metadata = (await response.json()) as Discovery['authorizationServerMetadata'];
-    if (metadata !== undefined && isSameIssuer(metadata.issuer, named)) return metadata;
+    const metadata = (await response.json()) as NonNullable<Discovery['authorizationServerMetadata']>;
+    if (isSameIssuer(metadata.issuer, named)) return metadata;
   }
   return undefined;
 }
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
-/** The resource that tokens are for, as the server writes it; undefined where it has no metadata. */
+/** The resource that tokens are for, as the server writes it; undefined without metadata. */
 export const resourceOf = ({ resourceMetadata }: Pick<Discovery, 'resourceMetadata'>): string | undefined =>
   resourceMetadata?.resource;
 
-/** Tokens are for the server, or for a part of its address. Throws `login_failed`. */
+/** Throws `login_failed` unless the resource is the address of the server, or a folder above it. */
 function mustBeOf(found: Discovery, url: string, at: string): void {
   const resource = resourceOf(found);
   if (resource === undefined) return;

@@ -1,45 +1,38 @@
 /**
- * Messages of servers in responses over HTTP: read here, so that the official client gets what it can read. A response without the
- * one that its request waits for fails that request at once, with the reason.
+ * Reads the messages of servers in responses over HTTP, and gives the official client messages that it accepts. A response without the
+ * reply to its request fails that request at once, with the reason.
  *
- * Used by `connection.ts`, whose `fetch` returns these responses to the client.
+ * Used by `over-http.ts`, whose `fetch` returns these responses to the client.
  */
-import { SseReader } from '../base/http/sse-reader.ts';
-import type { Message, MessageReader } from './read-message.ts';
-import { unreadable } from './read-message.ts';
+import { isEventStream, SseReader } from '../base/http/sse-reader.ts';
+import { type Id, type Message, type MessageReader, unreadable } from './read-message.ts';
 import { MAX_MESSAGE } from './too-long.ts';
 
-type Id = string | number;
-
-const NOT_FOUND = 404;
-/** Longest body of a response that is an error. */
+/** Longest part of the body of an error response that is read. */
 const MAX_ERROR_BYTES = 64 * 1024;
 
 const mediaType = (response: Response): string =>
   (response.headers.get('content-type') ?? '').split(';', 1)[0]?.trim().toLowerCase() ?? '';
 
-const isEventStream = (response: Response): boolean => mediaType(response) === 'text/event-stream';
-
 const isJson = (response: Response): boolean => /^application\/(?:[\w.-]+\+)?json$/.test(mediaType(response));
 
 export interface Reading {
-  /** The body ended before its end, with this error. */
+  /** The body broke off with this error. */
   readonly onLost: (thrown: object) => void;
   /** The error for a body that was not read to its end because it is too long. */
   readonly tooLong: () => Message | undefined;
-  /** Whether the message of an error says that the session is not known. */
-  readonly isForgotten: (message: unknown) => boolean;
-  readonly forgotten: () => void;
+  /** Gets each message, and returns the message for the client. */
+  readonly received: (message: Message) => Message;
 }
 
-/** The response to a request, whose messages are read. */
+/** Reads the messages of the response to a request. */
 export async function readMessages(
   response: Response,
   reader: MessageReader,
   own: Id | undefined,
   reading: Reading,
 ): Promise<Response> {
-  if (isEventStream(response)) return events(response, reader, own, reading);
+  if (isEventStream(response.headers.get('content-type'))) return events(response, reader, own, reading);
   if (own === undefined) return response;
   const body = await response.text().catch((thrown: object) => {
     reading.onLost(thrown);
@@ -47,16 +40,21 @@ export async function readMessages(
     if (excess === undefined) throw thrown;
     return excess;
   });
-  const messages = typeof body === 'string' ? read(body, response, reader, own) : [body];
-  const error = messages.map((message) => ('error' in message ? message.error : undefined)).find(Boolean);
-  if (error !== undefined && reading.isForgotten(error.message)) {
-    reading.forgotten();
-    return new Response(error.message, { status: NOT_FOUND });
-  }
-  if (mediaType(response) === 'application/json') return Object.assign(response, { json: async () => messages });
+  const messages = (typeof body === 'string' ? read(body, response, reader, own) : [body]).map(reading.received);
+  if (mediaType(response) === 'application/json') return withMessages(response, messages);
   const headers = new Headers(response.headers);
   headers.set('content-type', 'application/json');
-  return Object.assign(new Response(null, { status: response.status, headers }), { json: async () => messages });
+  return withMessages(new Response(null, { status: response.status, headers }), messages);
+}
+
+/** The client gets messages that are read already in place of a text. */
+const withMessages = (response: Response, messages: readonly Message[]): Response =>
+  Object.assign(response, { json: async () => messages });
+
+/** The response to a request that the server accepted without sending anything for it. */
+export function nothingFor(own: Id): Response {
+  const response = new Response(null, { headers: { 'content-type': 'application/json' } });
+  return withMessages(response, [unreadable(own, 'the server accepted the request and sent nothing')]);
 }
 
 function read(body: string, response: Response, reader: MessageReader, own: Id): Message[] {
@@ -69,7 +67,7 @@ function read(body: string, response: Response, reader: MessageReader, own: Id):
   return isAnswered ? messages : [...messages, unreadable(own, 'it is for another request')];
 }
 
-/** A stream of events with the messages as the client reads them; other events are left out. */
+/** A stream of events with messages that the client accepts, without other events. */
 function events(response: Response, reader: MessageReader, own: Id | undefined, reading: Reading): Response {
   const { body, status, headers } = response;
   if (body === null) return response;
@@ -77,7 +75,8 @@ function events(response: Response, reader: MessageReader, own: Id | undefined, 
   let written: string[] = [];
   let isOver = false;
   const write = (messages: readonly Message[], id: string): void => {
-    for (const message of messages) written.push(`event: message\n${idLine(id)}data: ${JSON.stringify(message)}\n\n`);
+    for (const message of messages.map(reading.received))
+      written.push(`event: message\n${idLine(id)}data: ${JSON.stringify(message)}\n\n`);
   };
   const sse = new SseReader(
     {
@@ -125,7 +124,7 @@ function isJsonText(text: string): boolean {
   }
 }
 
-/** The body of a response that is an error, as far as it is read. */
+/** The first part of the body of an error response. */
 export async function errorBody(response: Response): Promise<string> {
   const parts: Uint8Array[] = [];
   let size = 0;

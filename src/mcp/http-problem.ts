@@ -1,10 +1,10 @@
 /**
- * What a response over HTTP that is an error says: whether the server has forgotten the session, and its reason in one line. Pure.
+ * Reads an error response over HTTP: whether the server has forgotten the session, and the reason in one line. Pure.
  *
- * The protocol has 404 for a session that a server does not know. Servers reply with 400, 401, 410 or 5xx too, by the SDK and the gateway
- * they are made with, and some with an error of JSON-RPC; their texts say what they mean.
+ * The protocol has 404 for a session that a server does not know. Servers reply with 400, 401, 410 or 5xx too, as their SDK and their
+ * gateway do, and some with an error of JSON-RPC; the text of these errors decides.
  *
- * Used by `over-http.ts` and `server.ts`.
+ * Used by `over-http.ts` and `server.ts`, and by the files of the sign-in.
  */
 import { isObject } from '../wire/json.ts';
 
@@ -17,7 +17,7 @@ const FORGOTTEN = new RegExp(
   String.raw`\b${LACKING} ${SESSION}\b|\b${SESSION}\b[^.\n]{0,80}\b${GONE}\b|\bsession[_-]?(?:not[_-]?found|expired|invalid|terminated)\b|\bnot initiali[sz]ed\b`,
   'i',
 );
-/** The whole message of an error of JSON-RPC: a tool may have sessions of its own. */
+/** The whole message of an error of JSON-RPC: the error of a tool may name a session, too. */
 const FORGOTTEN_MESSAGE = new RegExp(
   String.raw`^(?:[\w ]{1,20}: )?(?:${LACKING} ${SESSION}(?: provided)?|${SESSION}(?:[: ]+[\w-]{8,64})? (?:was |is |has )?${GONE}|(?:server )?not initiali[sz]ed|received request before initiali[sz]ation was complete)\.?$`,
   'i',
@@ -29,9 +29,9 @@ const MAX_LINE = 240;
 export const forgetsSession = (status: number, body: string): boolean =>
   status === 404 || status === 410 || (status >= 400 && FORGOTTEN.test(body.slice(0, MAX_READ)));
 
-/** The same for an error of JSON-RPC in a response that is no error. */
-export const messageForgetsSession = (message: unknown): boolean =>
-  typeof message === 'string' && message.length <= MAX_LINE && FORGOTTEN_MESSAGE.test(message);
+/** Whether the message of a JSON-RPC error, under a status of success, means that the session is not known. */
+export const messageForgetsSession = (message: string): boolean =>
+  message.length <= MAX_LINE && FORGOTTEN_MESSAGE.test(message);
 
 /** The reason of an error response in one line: `HTTP 502 Bad Gateway: upstream is down`. */
 export function lineOf(status: number, statusText: string, body: string): string {
@@ -55,7 +55,7 @@ function wordsOf(body: string): string {
   return title ?? text.replaceAll(/<[^>]{0,1000}>?/g, ' ');
 }
 
-/** Where an object has its reason, by the habits of frameworks. */
+/** The reason in an object, under the names that frameworks use. */
 function saidIn(value: unknown, depth = 0): string | undefined {
   if (typeof value === 'string') return value === '' ? undefined : value;
   if (!isObject(value) || depth > 2) return undefined;
@@ -70,12 +70,12 @@ const MAX_ISSUES = 3;
 
 interface ClientProblem {
   readonly message: string;
-  /** The server, or one behind it, may have done what was asked. */
+  /** The server, or a service behind it, may have run the request. */
   readonly mayHaveRun: boolean;
 }
 
 /**
- * The reason of an error of the official client in one line, where its own is a page: an error response, or a result that does not fit.
+ * The reason of an error of the official client in one line: an error response, or a result that does not fit, whose messages may be long.
  * Undefined for another error.
  */
 export function clientProblem(thrown: unknown): ClientProblem | undefined {

@@ -1,13 +1,12 @@
 /**
- * Readers of what servers write where the protocol has something else: `null` for what is absent, a member of the wrong type, a list that
- * is missing. An optional member that does not fit is left out, an entry without what it cannot do without is left out, and the
- * rest stays as it came. Pure.
+ * Readers for values that differ from the protocol: `null` for an absent member, a member of the wrong type, a missing list. They leave out
+ * optional members that do not fit, and entries without a member that is needed, and change nothing else. Pure.
  *
- * Used by `results.ts`. A value that fits is returned as it is, not as a copy.
+ * Used by `results.ts` and `oauth-documents.ts`. A reader returns a value that fits as it is, not as a copy.
  */
-import { isObject, type JsonObject } from '../wire/json.ts';
+import { isObject } from '../wire/json.ts';
 
-/** Returns the value to use; undefined: it is left out. */
+/** Returns the value to use, or undefined to leave it out. */
 export type Reader = (value: unknown) => unknown;
 
 export const text: Reader = (value) => (typeof value === 'string' ? value : undefined);
@@ -72,10 +71,4 @@ export function objectOf(
     }
     return read;
   };
-}
-
-/** An object without its members that are null. */
-export function withoutNulls(value: JsonObject): JsonObject {
-  if (!Object.values(value).includes(null)) return value;
-  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null));
 }

@@ -1,18 +1,18 @@
 /**
- * The documents of a sign-in as the official client reads them: metadata of a server and of its authorization server, the reply to a
- * registration, tokens. Authorization servers write `null` and `""` for what they leave out, numbers as texts, scopes as lists, and
- * some reply with a page to every address. Members that do not fit are left out; a document without one that it needs is refused
- * in words, with its address.
+ * Reads the documents of a sign-in for the official client: metadata of a server and of its authorization server, the reply to a
+ * registration, tokens. Authorization servers write `null` and `""` for absent members, numbers as texts, scopes as lists, and
+ * some reply with a page to every address. The client gets a document without members that do not fit; a document without a member
+ * that it needs fails with its address and the name of the member.
  *
  * Used by `discovery.ts`, `sign-in.ts`, `client-credentials.ts` and `authorization.ts`, in front of every request.
  */
 import { fail } from '../wire/errors.ts';
-import { isObject, type JsonObject } from '../wire/json.ts';
+import { isObject, type JsonObject, membersOf } from '../wire/json.ts';
 import type { CheckedFetch } from './checked-fetch.ts';
 import { lineOf } from './http-problem.ts';
 import { flag, listOf, objectOf, otherwise, type Reader, text } from './lenient.ts';
 
-/** Which addresses may be used is decided where one is. */
+/** An absolute address; `checked-fetch.ts` decides which addresses a request may go to. */
 const address: Reader = (value) =>
   typeof value === 'string' && URL.canParse(value) && !/^(?:javascript|data|vbscript):/i.test(new URL(value).protocol)
     ? value
@@ -47,7 +47,7 @@ const metadataOf = (at: URL, document: JsonObject): unknown => {
     authorization_endpoint: address,
     token_endpoint: address,
     response_types_supported: otherwise(words, ['code']),
-    // Needed in the documents of OpenID alone, and not used here.
+    // Only documents of OpenID need these members, and the sign-in uses none of them.
     ...(at.pathname.includes('openid') && {
       jwks_uri: otherwise(address, page),
       subject_types_supported: otherwise(words, ['public']),
@@ -95,14 +95,17 @@ const NEEDS = {
   tokens: ['access_token'],
 } as const;
 const MAX_NOTES = 8;
+/** Where an authorization server registers no clients by itself. */
+export const REGISTER_BY_HAND =
+  'register a client there by hand, and name it in oauth.client_id of the server in handfast.yaml';
 
 /** The requests of one sign-in. */
 export class OAuthDocuments {
-  /** Addresses where a document was looked for, with what was found in its place. */
-  readonly notes: string[] = [];
-  /** Of the metadata that were found and cannot be used. */
-  readonly broken: string[] = [];
-  /** Where the metadata of the server were found. */
+  /** Addresses that lack a document, each with the reason. */
+  readonly #notes: string[] = [];
+  /** The address and the lack of the first metadata that cannot be used. */
+  broken: string | undefined;
+  /** The address that had the metadata of the server. */
   resourceAt = '';
   readonly #server: string;
   readonly #fetch: CheckedFetch;
@@ -115,7 +118,7 @@ export class OAuthDocuments {
     this.#named = named;
   }
 
-  /** Fetches, and gives documents as they are read. Rejects as the requests do, and with `login_failed`, `unreachable`. */
+  /** Fetches a document and reads it. Rejects as the requests do, and with `login_failed`, `unreachable`. */
   readonly fetch: CheckedFetch = async (to, init = {}) => {
     const at = new URL(to);
     const response = await this.#fetch(at, init);
@@ -125,10 +128,10 @@ export class OAuthDocuments {
     const form = String(init.body ?? '');
     return /(?:^|&)grant_type=/.test(form)
       ? this.#tokens(at, response, body)
-      : this.#registered(at, response, body, membersOf(form));
+      : this.#registered(at, response, body, membersOf(jsonOf(form)));
   };
 
-  /** Metadata, or a response that says that there are none: another address may have them. */
+  /** The metadata, or status 404: another address may have them. */
   #found(at: URL, response: Response, body: string): Response {
     const document = jsonOf(body);
     const isOfResource = at.href === this.#named || at.pathname.includes('oauth-protected-resource');
@@ -137,7 +140,7 @@ export class OAuthDocuments {
     const read = isOfResource ? resourceOf(this.#server, document) : metadataOf(at, document);
     if (read === undefined) {
       const lack = lackOf('metadata', document);
-      this.broken.push(`${at.href} ${lack}`);
+      this.broken ??= `${at.href} ${lack}`;
       return this.#without(at, lack);
     }
     if (isOfResource) this.resourceAt = at.href;
@@ -145,13 +148,13 @@ export class OAuthDocuments {
   }
 
   #without(at: URL, why: string): Response {
-    if (this.notes.length < MAX_NOTES) this.notes.push(`${at.href} ${why}`);
+    if (this.#notes.length < MAX_NOTES) this.#notes.push(`${at.href} ${why}`);
     return new Response('', { status: 404 });
   }
 
   #tokens(at: URL, response: Response, body: string): Response {
     const document = jsonOf(body) ?? formOf(body);
-    // Its codes decide what is done next.
+    // The official client acts on these codes.
     if (typeof document?.error === 'string' && document.error !== '' && document.access_token === undefined) {
       const { error, error_description: why } = document;
       const known = { error, ...(typeof why === 'string' && why !== '' && { error_description: why }) };
@@ -169,8 +172,7 @@ export class OAuthDocuments {
   }
 
   #registered(at: URL, response: Response, body: string, asked: JsonObject): Response {
-    const advice = 'register a client there by hand, and name it in oauth.client_id of the server in handfast.yaml';
-    const tried = this.notes.length === 0 ? '' : ` (${this.notes.join('; ')})`;
+    const tried = this.#notes.length === 0 ? '' : ` (${this.#notes.join('; ')})`;
     const document = jsonOf(body);
     const read = response.ok && document !== undefined ? registrationOf(asked, document) : undefined;
     if (read !== undefined) return replyOf(201, read);
@@ -179,7 +181,7 @@ export class OAuthDocuments {
         ? 'replied with no JSON document'
         : `sent a reply that ${lackOf('registration', document)}`
       : `replied ${lineOf(response.status, response.statusText, body)}`;
-    throw fail('login_failed', `no client could be registered: ${at.href} ${why}${tried}; ${advice}`);
+    throw fail('login_failed', `no client could be registered: ${at.href} ${why}${tried}; ${REGISTER_BY_HAND}`);
   }
 }
 
@@ -193,16 +195,14 @@ const replyOf = (status: number, document: unknown): Response =>
 
 function jsonOf(body: string): JsonObject | undefined {
   try {
-    const value: unknown = JSON.parse(body.replace(/^\ufeff/, ''));
+    const value: unknown = JSON.parse(body);
     return isObject(value) ? value : undefined;
   } catch {
     return undefined;
   }
 }
 
-const membersOf = (body: string): JsonObject => jsonOf(body) ?? {};
-
-/** Some authorization servers reply as a form is sent. */
+/** Some authorization servers reply with a form in place of JSON. */
 function formOf(body: string): JsonObject | undefined {
   const form = Object.fromEntries(new URLSearchParams(body));
   return form.access_token === undefined && form.error === undefined ? undefined : form;

@@ -1,6 +1,6 @@
 /**
- * The requests of one connection to a server over streamable HTTP, and what is known of it by its responses: whether it was reached,
- * refused the token, or forgot the session. The transport of the official client sends them by this `fetch`.
+ * Sends the requests of one connection to a server over streamable HTTP, and records whether the server responded, refused the token,
+ * or forgot the session. The transport of the official client sends by this `fetch`.
  *
  * Used by `connection.ts`.
  */
@@ -11,17 +11,17 @@ import type { McpAuthorization } from './authorization.ts';
 import { challengeOf } from './challenge.ts';
 import { cutOff, isCutOff, isRefusedLink, watched } from './cut-off.ts';
 import type { McpAddress } from './definition.ts';
-import { errorBody, readMessages } from './http-messages.ts';
+import { errorBody, nothingFor, readMessages } from './http-messages.ts';
 import { forgetsSession, messageForgetsSession } from './http-problem.ts';
-import type { Message, MessageReader } from './read-message.ts';
-import { unreadable } from './read-message.ts';
+import type { Id, Message, MessageReader } from './read-message.ts';
 import type { AuthProvider, McpSdk, Transport } from './sdk.ts';
 import { MAX_MESSAGE, tooLong } from './too-long.ts';
 
-type Id = string | number;
 type Init = Parameters<typeof httpFetch>[1];
 const NOT_FOUND = 404;
 const ACCEPTED = 202;
+/** The data of an error that says that the session is not known. */
+const FORGOTTEN = 'the server does not know the session';
 
 export interface OverHttpOptions {
   readonly sdk: McpSdk;
@@ -42,7 +42,7 @@ export class OverHttp {
   expired = false;
   readonly #options: OverHttpOptions;
   readonly #end = new AbortController();
-  /** The request whose message is sent. */
+  /** The request that the transport sends now. */
   readonly #sending = new AsyncLocalStorage<Id | undefined>();
   /** The tokens that were refused, by the responses that say so. */
   readonly #refused = new WeakMap<Response, string | undefined>();
@@ -78,12 +78,13 @@ export class OverHttp {
     return isCutOff(thrown) || this.#unanswered.get(thrown);
   }
 
-  /** Whether a request was refused because the session is not known: it was not done. */
+  /** Whether the server refused a request because it does not know the session: it did not run the request. */
   forgot(thrown: unknown): boolean {
-    return this.expired && (thrown as { readonly status?: unknown } | null)?.status === NOT_FOUND;
+    const { status, data } = (thrown ?? {}) as { readonly status?: unknown; readonly data?: unknown };
+    return this.expired && (status === NOT_FOUND || data === FORGOTTEN);
   }
 
-  /** No token is waited for any more. */
+  /** Ends the waits for tokens. */
   end(): void {
     this.#end.abort();
   }
@@ -103,31 +104,37 @@ export class OverHttp {
       throw thrown;
     });
     this.answered = true;
+    const isOpen = isStream && response.ok && response.body !== null;
+    if (isStream && !isOpen) this.#streams -= 1;
     let tooMuch: 'bytes' | 'values' | undefined;
     const limited = watched(response, {
       maxBytes: MAX_MESSAGE,
       maxValues: MAX_REPLY_VALUES,
-      onEnd: isStream && response.ok ? streamEnded : undefined,
+      onEnd: isOpen ? streamEnded : undefined,
       onTooLong: (unit) => {
         tooMuch = unit;
       },
     });
-    if (response.status >= 400) {
-      if (isStream) this.#streams -= 1;
-      return this.#failed(limited, init);
-    }
+    if (response.status >= 400) return this.#failed(limited, init);
     if (init?.method === 'POST') this.unauthorized = false;
     if (!response.ok || init?.method === 'DELETE') return limited;
     // Without a stream nothing can bring the response later.
-    if (response.status === ACCEPTED) return own === undefined || this.#streams > 0 ? limited : this.#nothing(own);
+    if (response.status === ACCEPTED) return own === undefined || this.#streams > 0 ? limited : nothingFor(own);
     return readMessages(limited, this.#options.reader, own, {
       onLost: (thrown) => {
         if (tooMuch === undefined && init?.signal?.aborted !== true) this.#unanswered.set(thrown, true);
       },
       tooLong: () => (own === undefined || tooMuch === undefined ? undefined : tooLong(own, tooMuch)),
-      isForgotten: (message) => this.transport.sessionId !== undefined && messageForgetsSession(message),
-      forgotten: () => this.#forgotten(),
+      received: (message) => this.#received(message),
     });
+  }
+
+  /** Marks an error of JSON-RPC that says that the session is not known. */
+  #received(message: Message): Message {
+    if (this.transport.sessionId === undefined || !('error' in message)) return message;
+    if (!messageForgetsSession(message.error.message)) return message;
+    this.expired = true;
+    return { ...message, error: { ...message.error, data: FORGOTTEN } };
   }
 
   /** An error response, with a part of its body. */
@@ -135,23 +142,13 @@ export class OverHttp {
     const { status, statusText, headers } = response;
     const body = await errorBody(response).catch(() => '');
     const isForgotten = this.transport.sessionId !== undefined && forgetsSession(status, body);
-    if (isForgotten) this.#forgotten();
+    if (isForgotten) this.expired = true;
     if (isForgotten && init?.method === 'GET') this.#options.onDoubt();
     // Of the last request: a refused token may have been renewed since.
     if (init?.method === 'POST') this.unauthorized = !isForgotten && (status === 401 || status === 403);
     const failed = new Response(body, { status: isForgotten ? NOT_FOUND : status, statusText, headers });
     if (this.unauthorized) this.#refused.set(failed, bearerOf(init?.headers));
     return failed;
-  }
-
-  #forgotten(): void {
-    this.expired = true;
-  }
-
-  #nothing(own: Id): Response {
-    const messages = [unreadable(own, 'the server accepted the request and sent nothing')];
-    const headers = { 'content-type': 'application/json' };
-    return Object.assign(new Response(null, { status: 200, headers }), { json: async () => messages });
   }
 
   /** Adds the token of the sign-in to each request, and renews it when it is refused. */

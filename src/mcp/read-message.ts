@@ -1,34 +1,33 @@
 /**
- * Messages of servers as the official client reads them: it refuses an envelope with a member too many or a `null`, and a result whose
- * odd member costs nothing. What cannot be read at all becomes an error for its request, so that its caller does not wait.
+ * Reads messages of servers for the official client, which refuses an envelope with a member too many or a `null`, and a whole result for
+ * one odd member. A message that cannot be read becomes an error for its request, so that its caller does not wait.
  *
  * Used by `connection.ts` for pipes, and by `http-messages.ts`.
  */
 import { evictOldest } from '../base/evict-oldest.ts';
 import { MAX_REPLY_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
-import { isObject, type JsonObject } from '../wire/json.ts';
-import { withoutNulls } from './lenient.ts';
+import { isObject, type JsonObject, membersOf, withoutNulls } from '../wire/json.ts';
 import { readResult } from './results.ts';
 import type { Transport } from './sdk.ts';
 import { type TooMany, tooDeep, tooLong } from './too-long.ts';
 
 export type Message = Parameters<NonNullable<Transport['onmessage']>>[0];
-type Id = string | number;
+export type Id = string | number;
 
-/** Requests whose responses are known by their ids; older ones are read as those of other methods. */
+/** Most requests whose methods are held; a response to an older request stays as it came. */
 const MAX_PENDING = 4_096;
 const INTERNAL_ERROR = -32_603;
 const MAX_WHY = 300;
 
 const UNREADABLE = 'the response cannot be read';
 
-/** An error for the request whose response cannot be read. */
+/** The error for a request whose response cannot be read. */
 export const unreadable = (id: unknown, why: string): Message => {
   const message = `${UNREADABLE}: ${why.replaceAll(/\s+/g, ' ').slice(0, MAX_WHY)}`;
   return { jsonrpc: '2.0' as const, id: id as Id, error: { code: INTERNAL_ERROR, message, data: UNREADABLE } };
 };
 
-/** The error of a request whose response could not be read: it may have been done. */
+/** Whether an error is for a response that could not be read: the server may have run its request. */
 export const isUnreadable = (thrown: unknown): boolean =>
   (thrown as { readonly data?: unknown } | null)?.data === UNREADABLE;
 
@@ -42,7 +41,7 @@ export class MessageReader {
     this.#isStateless = isStateless;
   }
 
-  /** A message is sent. */
+  /** Notes a message that is sent. */
   sent(message: object): void {
     const { id, method, params } = message as {
       readonly id?: Id;
@@ -56,7 +55,7 @@ export class MessageReader {
   }
 
   /**
-   * The messages of a text; none where it has none for this client.
+   * The messages of a text for this client.
    * @param own the request that the text answers, where the transport says so
    */
   text(text: string, own?: Id): Message[] {
@@ -65,22 +64,22 @@ export class MessageReader {
     try {
       value = JSON.parse(text.charCodeAt(0) === BYTE_ORDER_MARK ? text.slice(1) : text);
     } catch (thrown) {
-      return this.#failed(own ?? this.#named(text), (id) => unreadable(id, notJson(text, thrown as Error)));
+      return this.#failed(this.#named(text, own), (id) => unreadable(id, notJson(text, thrown as Error)));
     }
     if (nestedTooDeeply(text, value)) {
-      const id = isObject(value) && !('method' in value) ? (value.id as Id) : undefined;
-      return this.#failed(own ?? id, tooDeep);
+      const { id, method } = membersOf(value);
+      return this.#failed(typeof method === 'string' ? undefined : (own ?? (id as Id)), tooDeep);
     }
     // Revision 2025-03-26 has batches.
     return (Array.isArray(value) ? value : [value]).flatMap((each) => this.#read(each, own));
   }
 
-  /** In place of a text with more of something than it may have. */
+  /** The error in place of a text that passes a limit. */
   tooMany(text: string, unit: TooMany, own?: Id): Message[] {
-    return this.#failed(own ?? this.#named(text.slice(0, 200)), (id) => tooLong(id, unit));
+    return this.#failed(this.#named(text.slice(0, 200), own), (id) => tooLong(id, unit));
   }
 
-  /** A request has its end; none where it is not known which. */
+  /** Ends a request with an error; without a known request no message results. */
   #failed(id: Id | undefined, error: (id: Id) => Message): Message[] {
     if (id === undefined) return [];
     this.#pending.delete(id);
@@ -104,7 +103,7 @@ export class MessageReader {
     // Some servers send numbers back as texts.
     if (typeof id === 'string' && this.#pending.has(Number(id))) return Number(id);
     if (id !== null && id !== undefined) return typeof id === 'string' || typeof id === 'number' ? id : own;
-    // An error of a server that could not read which request it is for.
+    // An error of a server that could not read the id of the request.
     const [only, other] = this.#pending.keys();
     return own ?? (isObject(error) && other === undefined ? only : undefined);
   }
@@ -117,11 +116,13 @@ export class MessageReader {
     return unreadable(id, `its result is not one of ${method}`);
   }
 
-  /** The request that a text names which is no JSON. */
-  #named(text: string): Id | undefined {
-    const found = /["']id["']\s*:\s*(?:(\d{1,15})\b|["']([^"'\\]{1,128})["'])/.exec(text.slice(0, MAX_SEARCHED));
-    if (found === null || !/["'](?:jsonrpc|result|error)["']|^\s*"id"/.test(text.slice(0, MAX_SEARCHED)))
-      return undefined;
+  /** The request of this client that a text without JSON answers: a request or a notification of the server answers none. */
+  #named(text: string, own: Id | undefined): Id | undefined {
+    const head = text.slice(0, MAX_SEARCHED);
+    if (/["'](?:(method)["']\s*:\s*["']|(?:result|error)["']\s*:)/.exec(head)?.[1] !== undefined) return undefined;
+    if (own !== undefined) return own;
+    const found = /["']id["']\s*:\s*(?:(\d{1,15})\b|["']([^"'\\]{1,128})["'])/.exec(head);
+    if (found === null || !/["'](?:jsonrpc|result|error)["']|^\s*"id"/.test(head)) return undefined;
     const id = found[1] === undefined ? (found[2] as string) : Number(found[1]);
     return this.#pending.has(id) ? id : undefined;
   }
@@ -149,7 +150,7 @@ function errorOf(error: unknown): { code: number; message: string; data?: unknow
   };
 }
 
-/** A request or a notification of a server. Their members that are null are those that are left out. */
+/** A request or a notification of a server, without members that are null. */
 function asked({ id, params }: JsonObject, method: string): Message {
   const read = isObject(params) ? withoutNulls(params) : undefined;
   const isRequest = typeof id === 'string' || typeof id === 'number';

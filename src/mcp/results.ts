@@ -1,10 +1,11 @@
 /**
- * Results of servers, each as its method has it, of servers that write them a little differently: the official client refuses a whole list
- * for one member of one tool. The rule of `lenient.ts` holds everywhere. Pure.
+ * Reads the result of each method by the rules of `lenient.ts`: the official client refuses a whole list for one odd member of one tool. Pure.
  *
- * Used by `read-message.ts`.
+ * Used by `read-message.ts` and `stateless-tasks.ts`.
  */
-import { isObject, type JsonObject } from '../wire/json.ts';
+import { base64Bytes, withoutSpace } from '../base/base64.ts';
+import { trimmedEnd } from '../base/trim-end.ts';
+import { isObject, type JsonObject, withoutNulls } from '../wire/json.ts';
 import {
   capability,
   chained,
@@ -17,7 +18,6 @@ import {
   otherwise,
   type Reader,
   text,
-  withoutNulls,
 } from './lenient.ts';
 
 const annotations = objectOf({
@@ -53,7 +53,7 @@ const inputSchema: Reader = (value) => {
   return (schema as JsonObject).type === 'object' ? schema : { ...schema, type: 'object' };
 };
 
-/** The schema of an object, which a result of the generation with sessions is. */
+/** The schema of an object: in the generation with sessions a result is an object. */
 const outputSchema: Reader = (value) => {
   const schema = objectSchema(value) as JsonObject | undefined;
   if (schema === undefined || schema.type === 'object') return schema;
@@ -63,7 +63,7 @@ const outputSchema: Reader = (value) => {
   if (JSON.stringify(schema).includes('"$ref"')) return undefined;
   return { type: 'object', properties: { [WRAPPED]: schema }, required: [WRAPPED] };
 };
-/** The member that a result has which is no object. */
+/** The member that holds a result of another type. */
 const WRAPPED = 'result';
 
 const toolMembers = {
@@ -87,18 +87,14 @@ const statelessTool = objectOf({ ...toolMembers, outputSchema: objectSchema }, {
 const base64: Reader = (value) => {
   if (typeof value !== 'string') return undefined;
   const bare = value.startsWith('data:') ? value.slice(value.indexOf(',') + 1) : value;
-  // Long texts: each is read once where it is as it should be.
-  const plain = /[^A-Za-z0-9+/=]/.test(bare)
-    ? bare.replaceAll(/\s+/g, '').replaceAll('-', '+').replaceAll('_', '/')
-    : bare;
-  const end = plain.indexOf('=');
-  const digits = end < 0 ? plain : plain.slice(0, end);
-  const isRest = end < 0 || /^={1,2}$/.test(plain.slice(end));
-  return isRest && digits.length % 4 !== 1 && (plain === bare || !/[^A-Za-z0-9+/]/.test(digits))
-    ? digits + PADDING[digits.length % 4]
-    : undefined;
+  let plain: string | undefined = bare;
+  if (base64Bytes(bare) === undefined) {
+    plain = withoutSpace(bare.replaceAll('-', '+').replaceAll('_', '/'));
+    if (plain === undefined || base64Bytes(plain) === undefined) return undefined;
+  }
+  const digits = trimmedEnd(plain, '=');
+  return digits.padEnd(4 * Math.ceil(digits.length / 4), '=');
 };
-const PADDING = ['', '', '==', '='];
 const blobContents = objectOf({ mimeType: text, _meta: object }, { uri: otherwise(text, ''), blob: base64 });
 const textContents = objectOf({ mimeType: text, _meta: object }, { uri: otherwise(text, ''), text });
 const contents: Reader = (value) => {
@@ -121,7 +117,7 @@ const PARTS: Readonly<Record<string, Reader>> = {
     { uri: text, name: otherwise(text, '') },
   ),
 };
-/** A part of a content; what has no form of the protocol is shown as the text that came. */
+/** A content block; a block that the protocol does not know becomes a text with its JSON. */
 const part: Reader = (value) => {
   if (value === null || value === undefined) return undefined;
   if (typeof value === 'string') return { type: 'text', text: value };
@@ -137,11 +133,11 @@ const parts: Reader = (value) => {
 // Results.
 
 const meta = { _meta: object };
-/** A cursor that is empty is that of no page. */
+/** An empty cursor names no page. */
 const page = { ...meta, nextCursor: named };
 const entries = (entry: Reader): Reader => otherwise(listOf(entry), []);
 const resourceMembers = { ...described, mimeType: text, size: number, annotations };
-/** Where a name is missing the address stands for it. */
+/** Puts the address in place of a missing name. */
 const nameFrom =
   (member: string): Reader =>
   (value) =>
@@ -153,18 +149,14 @@ const structured: Reader = (value) => {
 };
 const callMembers = { ...meta, isError: flag };
 const wholeCall: Reader = (value) => (isObject(value) ? value : { content: value });
-/** A result of another family, such as a task or a question, is read where it is asked for. */
+/** Members that only results of another family have: a task, or a question. */
 const FAMILIES = ['task', 'inputRequests', 'requestState'];
 const isOfFamily = (result: JsonObject): boolean =>
-  FAMILIES.some((key) => Object.hasOwn(result, key)) ||
+  FAMILIES.some((key) => result[key] !== undefined && result[key] !== null) ||
   (typeof result.resultType === 'string' && result.resultType !== 'complete');
-const ofFamily =
-  (reader: Reader): Reader =>
-  (value) =>
-    isObject(value) && isOfFamily(value) ? value : reader(value);
 
 const role = oneOf('user', 'assistant');
-/** A message whose content is a list is as many messages. */
+/** Splits a message whose content is a list into messages of one block. */
 const messages: Reader = (value) => {
   if (!Array.isArray(value)) return undefined;
   return value.flatMap((message: unknown) => {
@@ -175,11 +167,9 @@ const messages: Reader = (value) => {
 };
 const argument = objectOf({ description: text, required: flag }, { name: named });
 
-const called = ofFamily(
-  chained(wholeCall, objectOf({ ...callMembers, structuredContent: structured }, { content: parts })),
-);
+const called = chained(wholeCall, objectOf({ ...callMembers, structuredContent: structured }, { content: parts }));
 
-/** The revision that stands where none is named, as the protocol has it for requests. */
+/** The revision of a server that names none; the protocol has this default for requests. */
 const OLDEST_WITH_HTTP = '2025-03-26';
 
 const RESULTS: Readonly<Record<string, Reader>> = {
@@ -217,12 +207,10 @@ const RESULTS: Readonly<Record<string, Reader>> = {
   'prompts/list': objectOf(page, {
     prompts: entries(objectOf({ ...described, arguments: listOf(argument) }, { name: named })),
   }),
-  'prompts/get': ofFamily(objectOf({ ...meta, description: text }, { messages })),
-  'resources/read': ofFamily(
-    objectOf(meta, {
-      contents: (value) => listOf(contents)(Array.isArray(value) ? value : isObject(value) ? [value] : []),
-    }),
-  ),
+  'prompts/get': objectOf({ ...meta, description: text }, { messages }),
+  'resources/read': objectOf(meta, {
+    contents: (value) => listOf(contents)(Array.isArray(value) ? value : isObject(value) ? [value] : []),
+  }),
   'completion/complete': objectOf(meta, {
     completion: objectOf(
       { total: number, hasMore: flag },
@@ -238,9 +226,9 @@ const MAX_COMPLETIONS = 100;
 /** Of the generation without sessions. */
 const STATELESS: Readonly<Record<string, Reader>> = {
   'tools/list': objectOf(page, { tools: entries(statelessTool) }),
-  'tools/call': ofFamily(chained(wholeCall, objectOf(callMembers, { content: parts }))),
+  'tools/call': chained(wholeCall, objectOf(callMembers, { content: parts })),
 };
-const CACHED = /^(?:(?:tools|prompts|resources|resources\/templates)\/list|resources\/read|server\/discover)$/;
+const CACHED = /^(?:(?:tools|prompts|resources|resources\/templates)\/list|resources\/read)$/;
 const cached = objectOf(
   {},
   {
@@ -249,13 +237,14 @@ const cached = objectOf(
   },
 );
 
-/** The result to use; undefined where it is none of its method. */
+/** The result to use; undefined for a value that is not a result of the method. */
 export function readResult(method: string, result: unknown, isStateless: boolean): unknown {
+  // The code that follows tasks, and the official client, read these.
+  if (isObject(result) && isOfFamily(result)) return result;
   const table = isStateless && Object.hasOwn(STATELESS, method) ? STATELESS : RESULTS;
   const reader = Object.hasOwn(table, method) ? table[method] : undefined;
   // Methods without a result, which some servers write as null.
   if (reader === undefined) return isObject(result) ? objectOf(meta)(result) : {};
   const read = reader(isObject(result) && method !== 'tools/call' ? withoutNulls(result) : result);
-  const isWhole = isStateless && CACHED.test(method) && !(isObject(result) && isOfFamily(result));
-  return isWhole ? cached(read) : read;
+  return isStateless && CACHED.test(method) ? cached(read) : read;
 }

@@ -153,7 +153,7 @@ export class McpServer {
         const hasRun = asError(thrown).detail.may_have_run === true;
         if (connection.expired) {
           await this.#lost(connection, fail('connection_lost', 'the server no longer knows the session'));
-          // Not done, by what the server says; a new session is opened once. Others of the connection may have run.
+          // The server did not run this call: a new session repeats it once. Other calls of the connection may have run.
           if (isFirst && !hasRun && connection.forgot(thrown)) continue;
         }
         if (hasRun) {
@@ -178,7 +178,7 @@ export class McpServer {
         if (problem !== undefined) {
           throw fail('tool_error', problem.message, problem.mayHaveRun ? { may_have_run: true } : {}, thrown);
         }
-        if (!connection.isClosed) throw thrown;
+        if (!connection.isClosed || connection.forgot(thrown)) throw thrown;
         throw lostDuringCall(connection.ended?.message ?? 'the server closed the connection', thrown);
       }
     }

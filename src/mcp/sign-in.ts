@@ -14,7 +14,7 @@ import { type CheckedFetch, checkedFetch, checkedPage } from './checked-fetch.ts
 import { connectMcp } from './connection.ts';
 import { type Discovery, discovered, isSameIssuer, issuerOf, resourceOf } from './discovery.ts';
 import { clientProblem, issuesOf } from './http-problem.ts';
-import { OAuthDocuments } from './oauth-documents.ts';
+import { OAuthDocuments, REGISTER_BY_HAND } from './oauth-documents.ts';
 import { clientOf, type OAuthSettings } from './oauth-settings.ts';
 import { loadMcpClient, type McpSdk } from './sdk.ts';
 import { granted, type StoredSignIn } from './sign-in-file.ts';
@@ -121,7 +121,7 @@ async function throughBrowser(
     let verifier = '';
     let tokens: Result['tokens'] | undefined;
     let client = usableClient(known, redirectUri, issuer, authorization, now());
-    if (client === undefined) mustRegister(discovery, settings);
+    if (client === undefined) mustRegister(discovery, settings, issuer);
     const scopes = sdk.computeScopeUnion(settings.scope, known.tokens?.scope, known.challenge?.scope);
     const provider: Provider = {
       redirectUrl: redirectUri,
@@ -154,7 +154,7 @@ async function throughBrowser(
         verifier = saved;
       },
       codeVerifier: () => verifier,
-      // It was compared with the address of the server when it was found, and is sent as it is written.
+      // `discovered` has compared it with the address of the server; requests have the spelling of the server.
       validateResourceURL: async () => resourceOf(discovery) as never,
       discoveryState: () => discovery as never,
       saveDiscoveryState: () => {},
@@ -194,15 +194,13 @@ async function throughBrowser(
   }
 }
 
-/** Throws `login_failed` where an authorization server says that no client can be registered, nor described by a document. */
-function mustRegister({ authorizationServerMetadata: metadata, ...discovery }: Discovery, settings: OAuthSettings) {
+/** Throws `login_failed` for an authorization server that neither registers clients nor reads a document about one. */
+function mustRegister({ authorizationServerMetadata: metadata }: Discovery, settings: OAuthSettings, issuer: string) {
   if (metadata === undefined || metadata.registration_endpoint !== undefined) return;
   const hasDocument =
     settings.clientMetadataUrl !== undefined && metadata.client_id_metadata_document_supported === true;
   if (hasDocument) return;
-  const who = metadata.issuer || discovery.authorizationServerUrl;
-  const advice = 'register a client there by hand, and name it in oauth.client_id of the server in handfast.yaml';
-  throw fail('login_failed', `the authorization server ${who} registers no clients by itself; ${advice}`);
+  throw fail('login_failed', `the authorization server ${issuer} registers no clients by itself; ${REGISTER_BY_HAND}`);
 }
 
 const portOf = (address: string | undefined): number | undefined =>
@@ -262,7 +260,7 @@ async function revoke(authorization: McpAuthorization, stored: StoredSignIn, fet
   await fetch(endpoint, { method: 'POST', headers, body });
 }
 
-/** Failures of the official client as ours, with the address of whom they are of. Codes and tokens are in none of them. */
+/** Failures of the official client, with the address of the server that caused them. No message has a code or a token. */
 function loginFailure(thrown: unknown, url: string, issuer: string | undefined): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const problem = clientProblem(thrown);

@@ -14,6 +14,7 @@ import { randomUUID } from 'node:crypto';
 import { sleep } from '../base/sleep.ts';
 import { isObject } from '../wire/json.ts';
 import { cutOff } from './cut-off.ts';
+import type { Id, Message } from './read-message.ts';
 import { readResult } from './results.ts';
 import type { Transport } from './sdk.ts';
 import { pollDelay } from './tasks.ts';
@@ -24,9 +25,6 @@ export const TASKS_EXTENSION = 'io.modelcontextprotocol/tasks';
 /** Numbers of JSON-RPC: for a failure of the other side, and for one that a server defines. */
 const INTERNAL_ERROR = -32_603;
 const SERVER_ERROR = -32_000;
-
-type Message = Parameters<NonNullable<Transport['onmessage']>>[0];
-type Id = string | number;
 
 /** A call of a tool, from its first request to its end. */
 interface Call {

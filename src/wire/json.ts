@@ -13,6 +13,13 @@ export function membersOf(value: unknown): JsonObject {
   return isObject(value) ? value : {};
 }
 
+/** An object without its members that are null: of `names`, or of all. An object without any is returned as it is. */
+export function withoutNulls(value: Readonly<JsonObject>, names = Object.keys(value)): Readonly<JsonObject> {
+  const nulls = new Set(names.filter((name) => value[name] === null));
+  if (nulls.size === 0) return value;
+  return Object.fromEntries(Object.entries(value).filter(([name]) => !nulls.has(name)));
+}
+
 /** A result with its JSON at hand: text links send `text` as it is, links in memory send `value`. */
 export class JsonText<Value> {
   /** JSON text of `value`, exactly as `JSON.stringify` writes it. */

@@ -162,14 +162,14 @@ test('ids, cursors and params that no client of ours sends have errors of JSON-R
   assert.equal((await send(LIST, session)).status, 200);
 });
 
-test('a client that writes null for what it leaves out is served', async (t) => {
+test('a client that writes null for absent members is served', async (t) => {
   const { send, session } = await attacked(t);
   const resultOf = ({ text }: Reply): Readonly<Record<string, unknown>> => JSON.parse(text).result;
   for (const params of [null, { cursor: null }, { _meta: null, cursor: null }]) {
     assert.ok(Array.isArray(resultOf(await send({ ...LIST, params }, session)).tools), JSON.stringify(params));
   }
   const call = { ...LIST, method: 'tools/call', params: { name: 'read_file', arguments: null, _meta: null } };
-  // It is called, and misses its argument.
+  // The tool runs, and misses its argument.
   assert.match(JSON.stringify(resultOf(await send(call, session))), /path/);
   const notification = { jsonrpc: '2.0', id: null, method: 'notifications/initialized', params: null };
   assert.equal((await send(notification, session)).status, 202);

@@ -3,17 +3,14 @@
  * a bounded amount of memory.
  */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { McpServer } from '../../src/mcp/server.ts';
-import { errorOf, folder, PATIENCE_MS, until } from '../capabilities/mcp/support.ts';
+import { errorOf, folder, PATIENCE_MS, serverOverHttp, until } from '../capabilities/mcp/support.ts';
 
 const MIB = 1024 * 1024;
 type Params = { readonly protocolVersion?: string; readonly name?: string };
@@ -143,13 +140,14 @@ const LONG_BODIES: Readonly<
   'a JSON text': { type: 'application/json', each: 'x', isRefused: true },
   'an event': { type: 'text/event-stream', each: 'x', isRefused: true },
   'many events': { type: 'text/event-stream', each: '\n\n: comment', isRefused: false },
+  'many events of a type in capitals': { type: 'Text/Event-Stream', each: '\n\n: comment', isRefused: false },
 };
 
 for (const [what, { type, each, isRefused }] of Object.entries(LONG_BODIES)) {
   test(`a response over HTTP of 100 MiB in ${what} ${isRefused ? 'fails its call alone' : 'is read'}`, async (t) => {
     const part = each.repeat(Math.ceil(MIB / each.length));
-    const isEvent = type === 'text/event-stream';
-    const http = createServer(async (request, response) => {
+    const isEvent = type !== 'application/json';
+    const server = await serverOverHttp(t, async (request, response) => {
       if (request.method !== 'POST') return void response.writeHead(405).end();
       const { id, method, params } = (await json(request)) as { id?: number; method: string; params?: Params };
       if (id === undefined) return void response.writeHead(202).end();
@@ -178,15 +176,6 @@ for (const [what, { type, each, isRefused }] of Object.entries(LONG_BODIES)) {
       }
       response.end(isEvent ? '\n\n' : '"');
     });
-    await once(http.listen(0, '127.0.0.1'), 'listening');
-    t.after(() => {
-      http.closeAllConnections();
-      http.close();
-    });
-    const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
-    const server = new McpServer({ address: { http: { url } }, cwd: folder(t), startTimeoutMs: PATIENCE_MS });
-    t.after(() => server.close());
-    await server.start();
     const calling = server.call('huge', {}, patiently);
     const ended = calling.catch(() => {});
     const most = await memoryOf(ended);

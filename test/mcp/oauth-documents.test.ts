@@ -1,6 +1,6 @@
 /**
  * Signing in where authorization servers write their documents a little differently: with a slash more or less, empty members, other types, at other
- * addresses. What cannot be used is refused in words that name its address.
+ * addresses. The sign-in refuses an unusable document with a message that names its address.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -165,7 +165,7 @@ const WORKING: Readonly<Record<string, Ways>> = {
     challenge: (origin) =>
       `Basic realm="a, Bearer x", bearer error="invalid_token", resource_metadata=${origin}/.well-known/oauth-protected-resource/mcp`,
   },
-  'a registration with null and "" for what is left out': {
+  'a registration with null and "" for absent members': {
     registered: {
       client_secret: null,
       client_secret_expires_at: null,
@@ -182,7 +182,7 @@ const WORKING: Readonly<Record<string, Ways>> = {
   'tokens without a type': { tokens: { token_type: null } },
   'tokens with a scope that is null': { tokens: { scope: null } },
   'tokens with a scope that is a list': { tokens: { scope: ['a', 'b'] } },
-  'tokens with "" for what is left out': { tokens: { refresh_token: '', id_token: '', error: '', scope: '' } },
+  'tokens with "" for absent members': { tokens: { refresh_token: '', id_token: '', error: '', scope: '' } },
   'tokens as a form': { tokens: 'access_token=t1&token_type=bearer&scope=' },
 };
 
@@ -193,7 +193,7 @@ for (const [what, ways] of Object.entries(WORKING)) {
   });
 }
 
-test('what is stored is what can be used later', async (t) => {
+test('a sign-in stores usable members alone', async (t) => {
   const { stored } = await signedIn(t, { tokens: { refresh_token: '', scope: ['a', 'b'], expires_in: null } });
   assert.deepEqual(
     [stored?.tokens?.refresh_token, stored?.tokens?.scope, stored?.expiresAt],
@@ -240,7 +240,7 @@ const REFUSED: readonly (readonly [ways: Ways, why: RegExp])[] = [
   [{ iss: ({ issuer }) => `${issuer}/` }, /issuer/i],
 ];
 
-test('what cannot be used is refused in words, with its address', async (t) => {
+test('a sign-in refuses an unusable document with its address and the reason', async (t) => {
   for (const [ways, why] of REFUSED) {
     const { failure } = await signedIn(t, ways);
     assert.match(String(failure?.message), why);

@@ -1,6 +1,6 @@
 /**
- * Servers whose messages differ a little from the protocol, as libraries in other languages write them: `null` for what is absent, members that are
- * missing, of the wrong type, or unknown. The good tool beside an odd one is called, and a reply that cannot be read fails at once.
+ * Servers whose messages differ a little from the protocol, as libraries in other languages write them: `null` for absent members, members that are
+ * missing, of the wrong type, or unknown. Calls reach the good tool beside an odd one, and a reply that cannot be read fails at once.
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
@@ -26,7 +26,7 @@ function serverOf(t: TestContext, script: Script): McpServer {
   return server;
 }
 
-/** Members of a tool, and what is made of them. */
+/** Members of a tool, and the members that a list has of them. */
 const MEMBERS: readonly (readonly [given: object, read: object | undefined])[] = [
   [{ description: null, title: null, annotations: null, _meta: null, icons: null, execution: null }, {}],
   [{ outputSchema: null }, {}],
@@ -62,7 +62,7 @@ const MEMBERS: readonly (readonly [given: object, read: object | undefined])[] =
   [{ name: '' }, undefined],
 ];
 
-test('a member of a tool that does not fit is left out, and a tool without a name is none', async (t) => {
+test('a list has tools without members that do not fit, and no tool without a name', async (t) => {
   const odd = (given: object, at: number) => ({ name: `odd${at}`, inputSchema: schema, ...given });
   const server = serverOf(t, { tools: [...MEMBERS.map(([given], at) => odd(given, at)), null, 'odd', good] });
   await server.start();
@@ -107,6 +107,8 @@ const LISTS: Readonly<Record<string, unknown>> = {
   'its id as a text': '{"jsonrpc":"2.0","id":"ID","result":{"tools":[{"name":"good"}]}}',
   'no version of JSON-RPC, and a member too many': '{"id":ID,"result":{"tools":[{"name":"good"}]},"took_ms":3}',
   'a byte order mark': '\ufeff{"jsonrpc":"2.0","id":ID,"result":{"tools":[{"name":"good"}]}}',
+  'a request of the server before it that has its id and is not JSON':
+    '{"jsonrpc":"2.0","id":ID,"method":"roots/list","params":{"a":NaN}}\n{"jsonrpc":"2.0","id":ID,"result":{"tools":[{"name":"good"}]}}',
   'a batch': '[{"jsonrpc":"2.0","id":ID,"result":{"tools":[{"name":"good"}]}}]',
 };
 
@@ -141,6 +143,10 @@ const RESULTS: readonly (readonly [given: unknown, read: unknown])[] = [
   [{ content: [text('a'), { type: 'text', text: null }, null, 'b'] }, { content: [text('a'), text(''), text('b')] }],
   [{ structuredContent: [1] }, { content: [], structuredContent: { result: [1] } }],
   [null, { content: [] }],
+  [
+    { content: 'a', task: null, inputRequests: null, requestState: null },
+    { content: [text('a')], task: null, inputRequests: null, requestState: null },
+  ],
   [{ content: [{ type: 'video', url: 'x' }] }, { content: [text('{"type":"video","url":"x"}')] }],
   [
     { content: [{ type: 'image', data: 'data:image/gif;base64,QUJD', mimeType: null }] },
@@ -160,7 +166,7 @@ const RESULTS: readonly (readonly [given: unknown, read: unknown])[] = [
   ],
 ];
 
-test('a result whose members do not fit is read as far as it does', async (t) => {
+test('a result loses members that do not fit', async (t) => {
   const replies = Object.fromEntries(
     RESULTS.map(([result], at) => [`odd${at}`, `{"jsonrpc":"2.0","id":ID,"result":${JSON.stringify(result)}}`]),
   );

@@ -1,15 +1,12 @@
 /**
- * Servers over HTTP as they are: sessions that are forgotten with any status, responses that are written a little differently, and responses
- * that cannot be read, each of which fails its call at once.
+ * Servers over HTTP that forget sessions with any status, write responses a little differently, or send responses that cannot be read,
+ * each of which fails its call at once.
  */
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
-import { McpServer } from '../../src/mcp/server.ts';
-import { errorOf, folder, PATIENCE_MS } from '../capabilities/mcp/support.ts';
+import { errorOf, PATIENCE_MS, serverOverHttp, until } from '../capabilities/mcp/support.ts';
 
 const patiently = { signal: new AbortController().signal, timeoutMs: PATIENCE_MS };
 type Message = { readonly id?: number; readonly method: string; readonly params?: { readonly name?: string } };
@@ -27,7 +24,7 @@ interface Ways {
 async function serverOf(t: TestContext, ways: Ways) {
   const sessions = new Set<string>();
   const seen = { opened: 0, calls: 0 };
-  const http = createServer(async (request, response) => {
+  const server = await serverOverHttp(t, async (request, response) => {
     if (request.method === 'GET' && ways.stream !== undefined) return ways.stream(response);
     if (request.method !== 'POST') return void response.writeHead(405).end();
     const message = (await json(request)) as Message;
@@ -55,15 +52,6 @@ async function serverOf(t: TestContext, ways: Ways) {
     if (message.params?.name === 'odd') return ways.odd?.(response, message, request);
     reply({ content: [{ type: 'text', text: `call ${seen.calls}` }] });
   });
-  await once(http.listen(0, '127.0.0.1'), 'listening');
-  t.after(() => {
-    http.closeAllConnections();
-    http.close();
-  });
-  const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
-  const server = new McpServer({ address: { http: { url } }, cwd: folder(t), startTimeoutMs: PATIENCE_MS });
-  t.after(() => server.close());
-  await server.start();
   return { server, seen, forget: () => sessions.clear() };
 }
 
@@ -74,7 +62,7 @@ const sent =
     response.writeHead(status, { 'content-type': type }).end(text.replaceAll('ID', String(id)));
   };
 
-/** As the SDKs in TypeScript, Python, Rust, Go, Java and C#, and gateways before them, say that a session is not known. */
+/** Replies of the SDKs in TypeScript, Python, Rust, Go, Java and C#, and of gateways before them, for an unknown session. */
 const FORGOTTEN: Readonly<Record<string, ReturnType<typeof sent>>> = {
   '404': sent(404, { jsonrpc: '2.0', error: { code: -32001, message: 'Session not found' }, id: null }),
   '404 without a body': sent(404, ''),
@@ -99,10 +87,15 @@ const FORGOTTEN: Readonly<Record<string, ReturnType<typeof sent>>> = {
     200,
     '{"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"Received request before initialization was complete"}}',
   ),
+  'an error of JSON-RPC as an event': sent(
+    200,
+    'data: {"jsonrpc":"2.0","id":ID,"error":{"code":-32602,"message":"Received request before initialization was complete"}}\n\n',
+    'text/event-stream',
+  ),
 };
 
 for (const [what, forgotten] of Object.entries(FORGOTTEN)) {
-  test(`a session that is forgotten with ${what} is opened again, and the call is made there once`, async (t) => {
+  test(`a call opens a session that is forgotten with ${what} again, and runs once`, async (t) => {
     const { server, seen, forget } = await serverOf(t, { forgotten });
     await server.call('good', {}, patiently);
     forget();
@@ -113,7 +106,7 @@ for (const [what, forgotten] of Object.entries(FORGOTTEN)) {
   });
 }
 
-test('an error that says nothing of sessions opens none, and has one line', async (t) => {
+test('an error that does not mention sessions opens no session, and has one line', async (t) => {
   const errors: readonly (readonly [status: number, body: unknown, type: string, line: RegExp])[] = [
     [
       502,
@@ -162,6 +155,7 @@ test('a call that was cut off when its server forgot the session is not made aga
 });
 
 const result = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"read"}]}}';
+const deep = `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":${'['.repeat(99)}${']'.repeat(99)}}}`;
 const READ: Readonly<Record<string, ReturnType<typeof sent>>> = {
   'a type in capitals with a charset': sent(200, result, 'Application/JSON; charset=UTF-8'),
   'the type of plain text': sent(200, result, 'text/plain'),
@@ -181,6 +175,16 @@ const READ: Readonly<Record<string, ReturnType<typeof sent>>> = {
     `data: {"jsonrpc":"2.0","id":ID,"error":null,\ndata: "result":{"content":[{"type":"text","text":"read","_meta":null}]}}\n\n`,
     'text/event-stream',
   ),
+  'a notification before it that is not JSON': sent(
+    200,
+    `data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":NaN}}\n\ndata: ${result}\n\n`,
+    'text/event-stream',
+  ),
+  'a notification before it that is nested too deeply': sent(
+    200,
+    `data: ${deep}\n\ndata: ${result}\n\n`,
+    'text/event-stream',
+  ),
   'other events before it': sent(
     200,
     `id: 0\nretry: 100\ndata:\n\n: ping\n\nevent: ping\ndata: now\n\nid: 1\ndata: ${result}\n\n`,
@@ -196,7 +200,7 @@ test('responses that are written a little differently are read', async (t) => {
   }
 });
 
-test('a response to be continued is asked for by the id of its last event', async (t) => {
+test('the client continues a response by the id of its last event', async (t) => {
   const [first, second] = ['id: e1\nretry: 10\ndata:\n\n', `id: e2\ndata: ${result}\n\n`];
   let id: number | undefined;
   const { server } = await serverOf(t, {
@@ -235,6 +239,22 @@ test('a response that cannot be read fails its call at once, also on a stream th
     const { server } = await serverOf(t, { ...(odd && { odd }) });
     assert.match((await errorOf(server.call('odd', {}, patiently))).message, why);
     assert.deepEqual((await server.call('good', {}, patiently)).content, [{ type: 'text', text: 'call 2' }]);
+  }
+});
+
+test('a call that is accepted without a response fails at once where no stream of notifications is open', async (t) => {
+  for (const status of [204, 302, 405]) {
+    let streams = 0;
+    const { server } = await serverOf(t, {
+      odd: sent(202, ''),
+      stream: (response) => {
+        response.writeHead(status).end();
+        streams += 1;
+      },
+    });
+    await until(() => streams > 0);
+    await server.call('good', {}, patiently);
+    assert.match((await errorOf(server.call('odd', {}, patiently))).message, /accepted the request and sent nothing/);
   }
 });
 

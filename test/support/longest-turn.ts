@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 
-/** Several times the longest of the measured turns; without turns the same work took 100 ms to a second. */
+/** Several times the longest of the measured turns; without turns this work took 100 ms to a second. */
 const MOST_MS = 100;
 
 interface LongestTurn<Result> {

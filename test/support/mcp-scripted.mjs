@@ -1,5 +1,5 @@
-// An MCP server on stdio, without a library, that does what SCRIPT says: an object of JSON with `tools`, and with `replies` by method, or by the name
-// of a called tool: a text is written as it is, with ID for the id; anything else is the result.
+// An MCP server on stdio, without a library, that follows SCRIPT: an object of JSON with `tools`, and with `replies` by method, or by the name
+// of a called tool. A reply that is a text is written as it is, with ID for the id; any other reply is the result.
 import { createInterface } from 'node:readline';
 
 const { name = 'scripted', tools = [], replies = {} } = JSON.parse(process.env.SCRIPT ?? '{}');

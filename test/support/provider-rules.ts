@@ -240,7 +240,7 @@ export function googleRefusal(body: Body): string | undefined {
 const ROOT = ['anyOf', 'oneOf', 'allOf', 'enum', 'not'];
 
 /** The reason why the definitions of tools are refused. */
-export function toolsRefusal(
+function toolsRefusal(
   tools: readonly (readonly [name: string, schema: Body])[] = [],
   provider: 'anthropic' | 'openai' | 'google',
 ): string | undefined {

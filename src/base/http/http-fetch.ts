@@ -2,7 +2,7 @@
  * Requests to an MCP server over HTTP, by `node:http`: for a call that costs half the processor's time of `fetch`, whose streams,
  * queues and headers a message with its reply does not need.
  *
- * Used by `mcp/connection.ts`, as the `fetch` of the official client, which follows redirects itself.
+ * Used by `mcp/over-http.ts`, as the `fetch` of the official client, which follows redirects itself.
  * @see docs/decisions/0045-requests-to-mcp-servers.md
  */
 import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';

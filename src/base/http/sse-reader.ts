@@ -8,6 +8,10 @@
 import { Buffer } from 'node:buffer';
 import { strictText } from '../strict-text.ts';
 
+/** Whether a `Content-Type` names this format: in letters of either case, with parameters or without. */
+export const isEventStream = (contentType: string | null | undefined): boolean =>
+  /^\s*text\/event-stream\s*(?:;|$)/i.test(contentType ?? '');
+
 /** Why an event could not be delivered. */
 export interface SseProblem {
   readonly reason: 'too_large' | 'bad_utf8';

@@ -137,7 +137,7 @@ export class Servers {
     return this.#instanceOf(spec, context);
   }
 
-  /** The server that a name of a tool names. */
+  /** The server in the name of a tool. */
   byToolName(name: string, session: SessionView): ServerSpec | undefined {
     const server = toolOfName(name)?.server;
     return this.visible(session).find(({ id, isDisabled }) => !isDisabled && id === server);

@@ -27,6 +27,7 @@ import type { ServerConfig } from './mcp.schema.ts';
 import type { PinFile } from './pins.ts';
 import { coveringCommand, coversUrl } from './rights.ts';
 import type { Question, ServerSpec } from './servers.ts';
+import { isPlainServer } from './tool-name.ts';
 
 type Texts = ReadonlyMap<string, string> | Readonly<Record<string, string>>;
 
@@ -137,14 +138,13 @@ export function authorizationOf(settings: ServerSettings, env: Variables): McpAu
   return new McpAuthorization({ name, url, file, settings: { ...oauth, clientSecret, privateKey } });
 }
 
-/** A rule about the tools of one server, such as `files__*`, must not cover those of a server that an agent names `files__more`. */
-const ID = /^(?!.*__)[A-Za-z0-9](?:[A-Za-z0-9_-]{0,30}[A-Za-z0-9-])?$/;
+const ID = /^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$/;
 
-/** The agent that adds a server, and where. */
+/** The agent that adds a server, and its surroundings. */
 interface Registration {
   readonly principal: Principal;
   readonly workspace: string;
-  /** Protects paths from the program; undefined: from an administrator's nothing is. */
+  /** Paths that the program must not reach; undefined for the program of an administrator. */
   readonly guard: PathGuard | undefined;
   readonly env: Variables;
   readonly newId: () => string;
@@ -163,7 +163,8 @@ export async function registeredServer(
   const { transport = 'stdio', cmd = [], cwd = '', url = '', headers = {}, tool_allow_list: tools = [] } = config;
   const { resource_allow_list: resources = [] } = config;
   const id = config.server_id || newId();
-  if (!ID.test(id)) {
+  // A rule about the tools of one server, such as `files__*`, must not cover those of a server that an agent names `files__more`.
+  if (!ID.test(id) || !isPlainServer(id)) {
     throw failure(
       'invalid',
       'server_id must be 1 to 32 letters, digits, "_" or "-", without "__" and without "_" at its end',

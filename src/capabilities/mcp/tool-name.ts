@@ -24,7 +24,7 @@ const MARK = '.-.';
 
 /** The name of a tool among the tools of its host. */
 export function mcpToolName({ server, tool }: ToolOfServer): string {
-  return `${server}${JOINT}${isPlain(server) ? '' : MARK}${escaped(tool)}`;
+  return `${server}${JOINT}${isPlainServer(server) ? '' : MARK}${escaped(tool)}`;
 }
 
 /** The tool that a name means; undefined for a name that no tool of a server has. */
@@ -38,7 +38,8 @@ export function toolOfName(name: string): ToolOfServer | undefined {
   return mcpToolName(read) === name ? read : undefined;
 }
 
-const isPlain = (server: string): boolean => !server.includes(JOINT) && !server.endsWith('_');
+/** Whether the first `__` of a name ends the id of its server. */
+export const isPlainServer = (server: string): boolean => !server.includes(JOINT) && !server.endsWith('_');
 
 const escaped = (text: string): string =>
   text.replaceAll(/(?:[^\w.-]|\.(?=-))+/gu, (run) => `.-${Array.from(run, hex).join('-')}.`);

@@ -31,7 +31,7 @@ const anything = {
   '~standard': { version: 1, vendor: 'mcp', validate: (value: unknown) => ({ value: value ?? {} }) },
 } as const;
 
-/** The tools under the names they have here. A name that is too long for any message is left out. */
+/** The tools under the names they have here. Leaves out a tool whose name is too long. */
 export function toolsOf(
   server: { readonly id: string; readonly name: string },
   tools: readonly PinnedTool[],
@@ -64,7 +64,7 @@ function toolOf(
       const { content = [], structuredContent, isError } = await call(own, args, context, onProgress);
       const text = content.flatMap((part) => (part.type === 'text' ? [String(part.text)] : [])).join('\n');
       if (isError === true) throw fail('tool_error', text.slice(0, MAX_ERROR) || 'the tool failed', { tool: name });
-      // Beside a structured result, blocks that are no text would be lost.
+      // A structured result replaces the blocks, and would lose images and audio.
       if (structuredContent !== undefined) await emitMedia(content, context);
       const data = structuredContent ?? { content };
       return result(data, { summary: (text.split('\n', 1)[0] as string).slice(0, MAX_SUMMARY) });
@@ -72,7 +72,7 @@ function toolOf(
   };
 }
 
-/** Images and audio as artifacts of the call. */
+/** Emits images and audio as artifacts of the call. */
 async function emitMedia(content: NonNullable<McpResult['content']>, context: CallContext): Promise<void> {
   for (const [at, { type, resource, ...block }] of content.entries()) {
     const { blob: data, mimeType } =
@@ -82,7 +82,7 @@ async function emitMedia(content: NonNullable<McpResult['content']>, context: Ca
   }
 }
 
-/** Ids of schemas are those of one server; readers of all tools of a host would take those of two servers for one. */
+/** An id is unique within one server: readers of all tools of a host would confuse the schemas of two servers. */
 function withoutId({ $id, ...schema }: JsonSchema): JsonSchema {
   const isReferredTo = $id !== undefined && /"\$ref":"(?!#)/.test(JSON.stringify(schema));
   return isReferredTo ? { ...schema, $id } : schema;

@@ -6,7 +6,7 @@
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { backoffMs } from '../../base/backoff.ts';
-import { type EventSink, SseReader } from '../../base/http/sse-reader.ts';
+import { type EventSink, isEventStream, SseReader } from '../../base/http/sse-reader.ts';
 import type { CloseInfo, Malformed } from '../link.ts';
 import { type HttpHeaders, type HttpTarget, isRefused } from './http-request.ts';
 
@@ -143,7 +143,7 @@ export class EventStream implements EventSink {
       else this.#abandon(`the host answered ${status} to the event stream`);
       return;
     }
-    if (!/^text\/event-stream\b/i.test(response.headers['content-type'] ?? '')) {
+    if (!isEventStream(response.headers['content-type'])) {
       this.#abandon('the host did not send an event stream');
       return;
     }

@@ -1,4 +1,4 @@
-/** Images and audio beside a structured result: nothing that a server returned is lost. */
+/** Images and audio beside a structured result reach the caller. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { toolsOf } from '../../../src/capabilities/mcp/tools.ts';
@@ -13,7 +13,7 @@ const content = [
   { type: 'resource', resource: { uri: 'a:c', mimeType: 'text/plain', text: 'x' } },
 ];
 
-/** Runs a tool whose server returns this; its data, and the artifacts. */
+/** Runs a tool whose server returns `result`; returns its data and the artifacts. */
 async function run(result: McpResult) {
   const sent: unknown[] = [];
   const context = {
@@ -28,7 +28,7 @@ async function run(result: McpResult) {
   return { data, sent };
 }
 
-test('they are artifacts where the result is structured, and blocks of the result where it is not', async () => {
+test('images and audio are artifacts beside a structured result, and blocks of any other result', async () => {
   const structured = await run({ content, structuredContent: { shots: 2 } });
   assert.deepEqual(structured.data, { shots: 2 });
   assert.deepEqual(structured.sent, [

@@ -1,6 +1,6 @@
 /**
- * Tools are addressed by their server and their own name: servers whose names and tools run together never reach each other, also before
- * anything was listed, and rights for one are none for the other.
+ * A call names a server and a tool: it never reaches another server whose names run together with these, also before the first list, and
+ * rights for one server do not cover the other.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -44,7 +44,7 @@ test('the first call reaches the tool of the server that it names, whichever nam
   }
 });
 
-test('tools of any name are listed once and called by the names that they have', async (t) => {
+test('tools of any name are listed once and called by their names', async (t) => {
   const host = await mcpHost(t, { mcp: { servers: [server('a', [...TOOLS, ...LONG])] } });
   const agent = await agentOf(t, host);
   const listed = (await agent.tools.list({ tags: ['mcp'] })).map(({ name, description }) => [name, description]);
@@ -72,7 +72,7 @@ test('schemas of two servers with one id are published without it', async (t) =>
   }
 });
 
-test('who may use one server reaches none whose name begins alike', async (t) => {
+test('rights for one server do not reach a server whose name begins alike', async (t) => {
   const principal: Principal = {
     name: 'few',
     tools: { risks: ['destructive', 'network'] },
@@ -88,7 +88,7 @@ test('who may use one server reaches none whose name begins alike', async (t) =>
   assert.deepEqual(listed, ['a__b__.-.c']);
 });
 
-test('an agent adds no server whose tools a rule for those of another would cover', async (t) => {
+test('an agent cannot add a server whose tools a rule for another server covers', async (t) => {
   const host = await mcpHost(t, {
     mcp: { register: [`${process.execPath} ${scripted}`], servers: [server('a', ['b'])] },
   });

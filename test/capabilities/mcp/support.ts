@@ -1,5 +1,8 @@
 /** Hosts with the mcp capability for its tests, in this process, with real servers behind them. */
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -11,6 +14,7 @@ import { toolsPlugin } from '../../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../../src/capabilities/tools/tool.ts';
 import { connect } from '../../../src/connect.ts';
 import { createHost, type Host, type HostOptions } from '../../../src/host/host.ts';
+import { McpServer } from '../../../src/mcp/server.ts';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import type { Principal } from '../../../src/session/principal.ts';
 import { asError, type HandfastError } from '../../../src/wire/errors.ts';
@@ -95,6 +99,21 @@ export async function mcpHost(
   await host.start();
   t.after(() => host.close(0));
   return host;
+}
+
+/** A started client of the server that `listener` plays on a port of this machine. */
+export async function serverOverHttp(t: TestContext, listener: RequestListener): Promise<McpServer> {
+  const http = createServer(listener);
+  await once(http.listen(0, '127.0.0.1'), 'listening');
+  t.after(() => {
+    http.closeAllConnections();
+    http.close();
+  });
+  const url = `http://127.0.0.1:${(http.address() as AddressInfo).port}/mcp`;
+  const server = new McpServer({ address: { http: { url } }, cwd: folder(t), startTimeoutMs: PATIENCE_MS });
+  t.after(() => server.close());
+  await server.start();
+  return server;
 }
 
 /** An agent of a host. */

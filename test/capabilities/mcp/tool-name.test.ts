@@ -27,7 +27,7 @@ for (const [server, tool, name] of NAMES) {
   });
 }
 
-test('what no tool is named by is of no server', () => {
+test('a name that no tool has names no server', () => {
   for (const name of ['', 'read_file', 'a__.-61.', 'a__.-.b', 'a__.-110000.', 'a__get/user']) {
     assert.equal(toolOfName(name), undefined, name);
   }
@@ -39,7 +39,7 @@ const tool = fc.oneof(
   fc.string({ unit: 'binary' }),
 );
 
-test('each pair of a server and a tool has a name of its own, of characters that a name may have', () => {
+test('each pair of a server and a tool has a unique name of valid characters', () => {
   fc.assert(
     fc.property(server, tool, server, tool, (one, own, other, its) => {
       const name = mcpToolName({ server: one, tool: own });

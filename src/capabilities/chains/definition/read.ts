@@ -9,7 +9,7 @@ import { suggest } from '../../../base/suggest.ts';
 import { parseTimestamp, TIMESTAMP_FORM } from '../../../base/timestamp.ts';
 import { atOnce } from '../../../base/turns.ts';
 import { valueKind } from '../../../base/value-kind.ts';
-import { isObject } from '../../../wire/json.ts';
+import { isObject, withoutNulls } from '../../../wire/json.ts';
 import type { ChainNode } from '../chains.schema.ts';
 import { ConditionCompiler, compileExpression, type Expression, type InputMap } from './expressions.ts';
 import { type ChainGraph, type ChainLimits, type Compiled, isPolicy, type Problem } from './graph.ts';
@@ -114,6 +114,7 @@ function* readNodes(
       problems.add('bad_node', `node_id: ${wrongId}`, `${place}.node_id`);
       continue;
     }
+    // Null stands for a member that is not there.
     const clean = withoutNulls(node) as ChainNode;
     problems.places.push(index);
     for (const { field, message } of memberProblems(node))
@@ -122,12 +123,6 @@ function* readNodes(
   }
   return nodes;
 }
-
-/** Null stands for a member that is not there. */
-const withoutNulls = (node: Readonly<Record<string, unknown>>): object =>
-  Object.values(node).includes(null)
-    ? Object.fromEntries(Object.entries(node).filter(([, value]) => value !== null))
-    : node;
 
 /** The members of a node that name another, with what they name. */
 function* referencesOf(node: ChainNode): Generator<readonly [field: string, id: string]> {
