@@ -400,6 +400,13 @@ test('requests about a run that was asked for a moment ago find it, however long
     await chains.cancel(name);
     assert.equal((await run).state, 'cancelled', name);
   }
+  const resumed = { resume: (id: string) => chains.resume(id), retry: (id: string) => chains.retry(id, 'ask') };
+  for (const [name, resume] of Object.entries(resumed)) {
+    const run = chains.run({ nodes }, {}, { chainId: name });
+    await assert.rejects(resume(name), { code: 'chains.state', message: /is running/ });
+    await chains.cancel(name);
+    assert.equal((await run).state, 'cancelled', name);
+  }
   const run = chains.run({ nodes }, {}, { chainId: 'at once' });
   await chains.cancel('at once');
   assert.equal((await run).state, 'cancelled');

@@ -80,7 +80,10 @@ test('a cancel of a paused or interrupted run undoes what it has done', async (t
   assert.deepEqual(called, ['made', 'held', 'unmade']);
   const second = await chainHost(t, { stateFile: left });
   const { chains: later } = await agentOf(t, second.host);
-  assert.equal((await later.cancel('r')).state, 'cancelled');
+  const cancelling = later.cancel('r');
+  // A resume waits for the whole cancel, the start of the undoing included.
+  await assert.rejects(later.resume('r', { rerun: ['held'] }), { code: 'chains.state' });
+  assert.equal((await cancelling).state, 'cancelled');
   assert.deepEqual(second.called, ['unmade']);
 });
 
