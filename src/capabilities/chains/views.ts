@@ -10,7 +10,8 @@ import type {
   ChainRun as RunView,
 } from './chains.schema.ts';
 import { type ChainGraph, finalOutput, type GraphNode } from './definition/graph.ts';
-import { ItemFailures, type NodeRun } from './engine/contract.ts';
+import type { NodeRun } from './engine/contract.ts';
+import { endedItems, type ItemFailures } from './engine/ended-items.ts';
 import type { Entry } from './engine/journal.ts';
 import type { RecoveredNode } from './engine/recovery.ts';
 import type { ChainRun, RunResult } from './engine/run.ts';
@@ -127,29 +128,22 @@ export function recoveredNodeViews({ definition: { nodes }, recovered, stored }:
       error: outcome?.kind === 'done' ? (undoError ?? null) : (error ?? null),
       ...(itemsTotal > 0 && {
         items: itemsTotal,
-        ...recoveredItems(items),
+        ...recoveredCounts(items),
       }),
     };
   });
   return withCalled(nodes, states);
 }
 
-/** What became of the items of a map that have no output. */
+/** The numbers of the items of a map that have no output, and the first errors. */
 const itemCounts = ({ count, first }: ItemFailures, skipped: number) => ({
   ...(count > 0 && { items_failed: count, failed_items: first.map((item) => ({ ...item })) }),
   ...(skipped > 0 && { items_skipped: skipped }),
 });
 
-function recoveredItems(items: RecoveredNode['items']) {
-  const failures = new ItemFailures();
-  let [done, skipped] = [0, 0];
-  for (const [index, { outcome }] of items ?? []) {
-    if (outcome === undefined) continue;
-    done += 1;
-    if ('error' in outcome) failures.add(index, outcome.error);
-    else if ('skipped' in outcome) skipped += 1;
-  }
-  return { items_done: done, ...itemCounts(failures, skipped) };
+function recoveredCounts(items: RecoveredNode['items'] = new Map()) {
+  const { done, failed, skipped } = endedItems(items);
+  return { items_done: done, ...itemCounts(failed, skipped) };
 }
 
 /** Nodes and characters of a message that a result tells of what failed. */
