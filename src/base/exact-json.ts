@@ -46,8 +46,8 @@ const FINDINGS: Readonly<Record<string, (path: string) => string>> = {
   E_LIMIT: () => `it is nested more than ${MAX_DEPTH} deep`,
 };
 
-/** Why a number is refused. */
-export const roundedNumber = (source: string): string =>
+/** The message for a number that a double would round. */
+const roundedNumber = (source: string): string =>
   `the number ${source.slice(0, 60)} has more digits than a number of JSON keeps; write it in quotes`;
 
 /** Whether a decimal number, read as a double, is still the same number. */

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
-import { wholeNumber } from '../../packages/command-values.ts';
+import { jsonOrText, wholeNumber } from '../../packages/command-values.ts';
 import { lastOrByPrefix, type Sought } from '../../packages/named-id.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
 import { chainRefOf, chainWord } from './chain-ref.ts';
@@ -12,7 +12,7 @@ import { readChain } from './definition/read.ts';
 import { SVG_OPTION, show } from './draw/show.ts';
 import { failure } from './errors.ts';
 import { loadChainFile } from './files/chain-file.ts';
-import { jsonOrText, objectOf, outputsByNode } from './files/json-words.ts';
+import { objectOf, outputsByNode } from './files/json-words.ts';
 import { storedCommands } from './stored-commands.ts';
 import { timeText } from './time-text.ts';
 

@@ -1,17 +1,9 @@
 /** JSON in words of the command line. Used by the commands of chains. */
 import { readFile } from 'node:fs/promises';
-import { exactJson } from '../../../base/exact-json.ts';
 import { fileProblem } from '../../../base/workspace/file-error.ts';
+import { jsonOrText } from '../../../packages/command-values.ts';
 import { fail } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
-
-/** The JSON value of a word; a word that is no JSON is a text. Fails with `usage` for JSON that would lose something. */
-export function jsonOrText(text: string, what: string): unknown {
-  const read = exactJson(text);
-  if ('value' in read) return read.value;
-  if (read.lost !== undefined) throw fail('usage', `${what}: ${read.lost}`);
-  return text;
-}
 
 /** The JSON object in a word, or in the file that it names with `@`. Fails with `usage`. */
 export async function objectOf(word: string, option: string): Promise<Record<string, unknown>> {
