@@ -146,11 +146,11 @@ function recoveredCounts(items: RecoveredNode['items'] = new Map()) {
   return { items_done: done, ...itemCounts(failed, skipped) };
 }
 
-/** Nodes and characters of a message that a result tells of what failed. */
+/** Failed nodes in a result, and characters of the message of each. */
 const MAX_FAILURES = 20;
 const MAX_MESSAGE = 1_000;
 
-/** What failed in a run, as its result tells it. */
+/** The failed nodes of a run, and its maps with failed items, for its result. */
 function failuresOf(states: readonly NodeState[]): { readonly failures?: ChainFailure[] } {
   const failures: ChainFailure[] = [];
   for (const { node_id, state, error, items = 0, items_failed = 0, failed_items: failed = [] } of states) {

@@ -1,7 +1,6 @@
 /**
  * `handfast approve …`: the questions agents ask before they act, answered from any terminal.
  */
-
 import { parseExactJson } from '../../base/exact-json.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { byPrefix, type Sought } from '../../packages/named-id.ts';

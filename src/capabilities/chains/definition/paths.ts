@@ -52,15 +52,15 @@ export interface PathCondition {
   readonly compare?: { readonly operator: Operator; readonly literal: string | number | boolean | null };
 }
 
-/** Advice for what one comparison cannot say. */
+/** Advice for a condition that one comparison cannot express. */
 const AS_CEL = 'write it as CEL, without `$.`: `input.a == 1 && b.status != "done"`';
 
 /** A path up to a sign that no name in it has, and the operator. */
 const COMPARISON = /^(\$[^\s=!<>&|~"'`()[\]{},?;*^\\]*)\s*(==|!=|>=|<=|>|<)?(.*)$/s;
 
 /**
- * Reads a condition that begins with `$`: a path, or one comparison of a path with a literal. A text says what is wrong: a condition
- * that only looks like a comparison would hold, or not, for all data alike.
+ * Reads a condition that begins with `$`: a path, or one comparison of a path with a literal. Returns the problem as a text: a
+ * condition that only looks like a comparison would hold, or not, for all data alike.
  */
 export function parseCondition(text: string): PathCondition | string {
   const [, given = '', operator, rest = ''] = COMPARISON.exec(text) ?? [];
@@ -90,7 +90,7 @@ const LITERAL_WORDS: ReadonlyMap<string, string> = new Map([
   ['false', 'false'],
 ]);
 
-/** A text says what is wrong. */
+/** Reads the right side of a comparison. Returns the problem as a text. */
 function literalOf(text: string): { readonly value: string | number | boolean | null } | string {
   if (text === '') return 'expected a number, true, false, null or a text in quotes, got nothing';
   if (text === 'true' || text === 'false') return { value: text === 'true' };
@@ -118,7 +118,7 @@ function literalOf(text: string): { readonly value: string | number | boolean | 
   if (word !== undefined) return `write ${word}, or "${text}" for the text`;
   // The SDK takes plain words as a text.
   if (PLAIN.test(text)) return { value: text };
-  return `a text with such signs is in quotes: "${text.slice(0, 40).replaceAll('"', '')}"`;
+  return `write a text with signs in quotes: "${text.slice(0, 40).replaceAll('"', '')}"`;
 }
 
 /** Whether a condition holds. Fails with chains.expression where two values have no order. */

@@ -143,7 +143,7 @@ export class ChainRun implements StepRun {
   /**
    * Stops: nothing starts any more. `paused`: what runs may end. Otherwise it is cancelled. The first reason counts, but
    * what ends a run comes before a pause. One that undoes nodes is interrupted all the same, so that it can be resumed.
-   * @param compensates nodes are undone. Default: what runs fails by the stop, and its `on_error` says so
+   * @param compensates nodes are undone. Default: the `on_error` of the running nodes decides, which fail by the stop
    */
   stop(state: RunState, error?: ChainError, compensates?: boolean): void {
     if (state === 'interrupted' && this.isUndoing) {
