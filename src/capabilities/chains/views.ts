@@ -158,7 +158,7 @@ function failuresOf(states: readonly NodeState[]): { readonly failures?: ChainFa
     if (!of) continue;
     failures.push({
       node_id,
-      error: { code: of.code, message: of.message.slice(0, MAX_MESSAGE) },
+      error: { code: of.code, message: of.message.slice(0, MAX_MESSAGE).toWellFormed() },
       ...(items_failed > 0 && { items, items_failed, places: failed.map(({ index }) => index) }),
     });
     if (failures.length === MAX_FAILURES) break;
