@@ -112,7 +112,7 @@ function literalOf(text: string): { readonly value: string | number | boolean | 
     return text.indexOf(quote, 1) < 0 ? `the text has no closing ${quote}` : `one comparison only; ${AS_CEL}`;
   }
   if (text.startsWith('$')) return `expected a literal, got a path; ${AS_CEL}`;
-  if (/^[=<>!~]/.test(text)) return `there is no operator that ends in ${text[0]}; write == or !=`;
+  if (/^[=<>!~]/.test(text)) return `expected a literal, got ${text[0]}; write == or !=`;
   if (/&&|\|\||\b(?:and|or)\b/.test(text)) return `one comparison only; ${AS_CEL}`;
   const word = LITERAL_WORDS.get(text.toLowerCase());
   if (word !== undefined) return `write ${word}, or "${text}" for the text`;
