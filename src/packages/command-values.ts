@@ -41,11 +41,12 @@ export function jsonArguments(text: string | undefined, example: string): Readon
   return typedObject(text, `the arguments must be a JSON object, e.g. '${example}'`);
 }
 
-/** The JSON object in a word. Fails with `message`, and with the loss where the object would lose digits or keys. */
+/** The JSON object in a word. Fails with `message` and the reason: an error of syntax, or digits or keys that it would lose. */
 export function typedObject(text: string, message: string): Readonly<Record<string, unknown>> {
   const read = exactJson(text);
-  if ('value' in read && isObject(read.value)) return read.value;
-  throw fail('usage', read.lost === undefined ? message : `${message}: ${read.lost}`);
+  if (!('value' in read)) throw fail('usage', `${message}: ${read.message}`);
+  if (isObject(read.value)) return read.value;
+  throw fail('usage', message);
 }
 
 /** The JSON value of a word; a word that is not JSON is a text. Fails for JSON that would lose digits or keys. */

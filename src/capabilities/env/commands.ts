@@ -1,15 +1,12 @@
 /** `handfast env …`: lists, plays, runs and records environments of a host, and runs a host with those of a Python. */
 import type { AgentSession } from '../../agent/agent.ts';
-import { exactJson } from '../../base/exact-json.ts';
 import type {
   CapabilityCommand,
   CapabilityHostCommand,
   CommandContext,
   CommandTerminal,
 } from '../../packages/capability.ts';
-import { wholeNumber } from '../../packages/command-values.ts';
-import { fail } from '../../wire/errors.ts';
-import { isObject } from '../../wire/json.ts';
+import { jsonOrText, typedObject, wholeNumber } from '../../packages/command-values.ts';
 import { type EnvCheckReport, EnvClient, type EnvRecord, type RemoteEpisode } from './client.ts';
 import type { Policy, RolloutOptions } from './recording/rollout.ts';
 
@@ -227,23 +224,11 @@ const seedOf = ({ seed }: EnvRecord): number | null => wholeNumber(seed, '--seed
 
 function makeOf({ make }: EnvRecord): EnvRecord | undefined {
   if (make === undefined) return undefined;
-  const value = jsonOf(make as string);
-  if (isObject(value)) return value;
-  throw fail('usage', `--make must be a JSON object such as {"is_slippery": false}, got ${make}`);
+  return typedObject(make as string, `--make must be a JSON object such as {"is_slippery": false}, got ${make}`);
 }
 
 /** An action as it was typed: JSON, or a text for spaces of texts. */
-const actionOf = (text: string): unknown => {
-  const value = jsonOf(text);
-  return value === undefined ? text : value;
-};
-
-function jsonOf(text: string): unknown {
-  const read = exactJson(text);
-  if ('value' in read) return read.value;
-  if (read.lost !== undefined) throw fail('usage', read.lost);
-  return undefined;
-}
+const actionOf = (text: string): unknown => jsonOrText(text, 'the action');
 
 /** Prints where an episode is: its picture where it has one as text, and what can be done. */
 async function show(episode: RemoteEpisode, terminal: CommandTerminal, signal: AbortSignal): Promise<void> {
