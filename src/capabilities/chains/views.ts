@@ -275,7 +275,7 @@ export function resultView(
     error: error ?? null,
     state,
     usage,
-    ...failuresOf(nodeViews(run)),
+    ...(!success && failuresOf(nodeViews(run))),
   };
 }
 
@@ -294,6 +294,6 @@ export function idleResult(idle: IdleRun, graph: ChainGraph): Omit<ChainResp, 't
     error,
     state: state === 'running' ? 'interrupted' : state,
     usage,
-    ...failuresOf(recoveredNodeViews(idle)),
+    ...(!success && failuresOf(recoveredNodeViews(idle))),
   };
 }
