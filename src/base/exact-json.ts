@@ -1,13 +1,12 @@
 /**
- * JSON that a person wrote, read so that nothing of it is lost: `JSON.parse` rounds numbers that have more digits than a double
+ * Reads JSON that a person wrote without loss: `JSON.parse` rounds numbers that have more digits than a double
  * keeps, and drops all but the last of equal keys. Pure. Used for words and files of the command line.
  */
-
 import { MAX_DEPTH } from '../wire/depth.ts';
 import { scanJson } from '../wire/json-scan.ts';
 import { trimmedEnd } from './trim-end.ts';
 
-/** A value, or why there is none: `lost` says what the value would lose, and is undefined for a text that is no JSON. */
+/** A value, or the reason for its absence: `lost` names the loss, and is undefined for a text that is not JSON. */
 export type ExactJson =
   | { readonly value: unknown; readonly lost?: undefined }
   | { readonly lost: string | undefined; readonly message: string };
@@ -31,7 +30,7 @@ export function exactJson(text: string): ExactJson {
   return { value };
 }
 
-/** The value of a JSON text. Throws a SyntaxError that says why there is none. */
+/** The value of a JSON text. Throws a SyntaxError with the reason where the text has none. */
 export function parseExactJson(text: string): unknown {
   const read = exactJson(text);
   if ('value' in read) return read.value;
@@ -46,8 +45,8 @@ const FINDINGS: Readonly<Record<string, (path: string) => string>> = {
   E_LIMIT: () => `it is nested more than ${MAX_DEPTH} deep`,
 };
 
-/** Why a number is refused. */
-export const roundedNumber = (source: string): string =>
+/** The message for a number that a double would round. */
+const roundedNumber = (source: string): string =>
   `the number ${source.slice(0, 60)} has more digits than a number of JSON keeps; write it in quotes`;
 
 /** Whether a decimal number, read as a double, is still the same number. */
@@ -56,7 +55,7 @@ export function keepsDigits(source: string, value: number): boolean {
   return Number.isFinite(value) && decimalOf(source) === decimalOf(String(value));
 }
 
-/** So many digits survive in every double. */
+/** Every double keeps this number of digits. */
 const SAFE_DIGITS = 15;
 
 /** A decimal number in one form: its digits without zeros at the ends, and the power of ten of the last of them. */

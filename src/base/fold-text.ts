@@ -1,7 +1,7 @@
 /**
- * One form for texts that are compared or searched: Unicode's full case folding over compatibility forms, without marks that say
- * nothing of which word it is, and without characters that are ignored. Pure. Used by every search of the project: of memories, files,
- * tools, skills and sessions.
+ * One form for texts that are compared or searched: Unicode's full case folding over compatibility forms, without ignorable
+ * characters and without marks that do not tell words apart. Pure. Used by every search of the project: of memories, files, tools,
+ * skills and sessions.
  *
  * Changing it means new indexes: see `capabilities/memory/engine/words.ts` and
  * `capabilities/tools/builtin/passages.ts`.
@@ -36,7 +36,7 @@ const marks = new RegExp(
   'gu',
 );
 
-/** What `folded` would change of a text of ASCII. */
+/** The letters that `folded` changes in a text of ASCII. */
 const upperCase = /[A-Z]/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are ASCII.
 const ascii = /^[\u0000-\u007f]*$/;
@@ -48,7 +48,7 @@ export function folded(text: string): string {
 }
 
 /**
- * Full case folding. Upper case makes `ss` of `ß`, and lower case the one form of what has several; capital ẞ needs lower case first. The
+ * Full case folding. Upper case makes `ss` of `ß`, and lower case one form of letters that have several; capital ẞ needs lower case first. The
  * dotless ı folds to itself, and the final sigma to the other.
  */
 const caseFolded = (text: string): string =>

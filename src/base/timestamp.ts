@@ -46,7 +46,7 @@ export function parseTimestamp(text: string): number | undefined {
   return time < EARLIEST || time > LATEST ? undefined : time;
 }
 
-/** The same for words that people write: a blank may stand for the `T`. */
+/** Epoch milliseconds of a time that a person wrote: a blank may stand for the `T`. Undefined when it is none. */
 export const parseWrittenTimestamp = (text: string): number | undefined =>
   parseTimestamp(text.replace(/^(\d{4}-\d\d-\d\d) (?=\d)/, '$1T'));
 

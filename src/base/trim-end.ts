@@ -1,4 +1,4 @@
-/** Removes characters from the end of a text, in linear time: an expression such as `/-+$/` tries each of many that stand elsewhere again. */
+/** Removes characters from the end of a text in linear time; an expression like `/-+$/` also tries every run of them elsewhere. */
 
 /** The text without those of `characters` that are at its end. */
 export function trimmedEnd(text: string, characters: string): string {

@@ -4,7 +4,6 @@
  *
  * Used by `commands/mcp-config.ts`.
  */
-
 import { join } from 'node:path';
 import { trimmedEnd } from '../base/trim-end.ts';
 import { fail } from '../wire/errors.ts';

@@ -4,8 +4,8 @@
  *
  * Called by `tools call` and `call`.
  */
-
-import { exactJson, keepsDigits, parseExactJson } from '../base/exact-json.ts';
+import { keepsDigits, parseExactJson } from '../base/exact-json.ts';
+import { jsonOrText } from '../packages/command-values.ts';
 import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { type JsonSchema, schemaTypes } from './schema-types.ts';
@@ -82,7 +82,7 @@ function typedValue(key: string, texts: readonly string[], schema: JsonSchema | 
     return texts.map((each) => typedValue(key, [each], items));
   }
   if (texts.length > 1) throw fail('usage', `${key} was given ${texts.length} times, but it is not a list`);
-  if (types.length === 0) return guessed(text);
+  if (types.length === 0) return jsonOrText(text, key);
   // The strictest reading first: every text is a string, so that comes last.
   if (types.includes('boolean') && (text === 'true' || text === 'false')) return text === 'true';
   if ((types.includes('integer') || types.includes('number')) && isNumber(text)) return exactNumber(key, text);
@@ -99,13 +99,6 @@ function exactNumber(key: string, text: string): number {
   const value = Number(text);
   if (keepsDigits(text, value)) return value;
   throw fail('usage', `${key}: the number ${text.slice(0, 60)} has more digits than a number of JSON keeps`);
-}
-
-function guessed(text: string): unknown {
-  const read = exactJson(text);
-  if ('value' in read) return read.value;
-  if (read.lost !== undefined) throw fail('usage', read.lost);
-  return text;
 }
 
 function json(key: string, text: string, expected: string): unknown {

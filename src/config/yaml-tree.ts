@@ -45,7 +45,7 @@ export async function parseTree(
   // An unknown tag leaves the tree intact; after any other error half of it may be missing.
   if (document.errors.length > 0) return undefined;
 
-  /** The node that each alias means. Asked one by one, each would search the whole text. */
+  /** The node of each alias. `Alias.resolve` would search the whole document for each of them. */
   const targets = new Map<unknown, Node>();
   const anchors = new Map<string, Node>();
   visit(document, {

@@ -1,8 +1,7 @@
 /**
  * Reads what a user typed for the commands of a capability, and words the mistakes: which option, what it expects, what it
- * got. Called by the `commands.ts` of the capabilities. All functions fail with `usage`.
+ * got. All functions fail with `usage`.
  */
-
 import { exactJson } from '../base/exact-json.ts';
 import { suggest } from '../base/suggest.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
@@ -42,19 +41,20 @@ export function jsonArguments(text: string | undefined, example: string): Readon
   return typedObject(text, `the arguments must be a JSON object, e.g. '${example}'`);
 }
 
-/** The JSON value of a word; a word that is not JSON is a text. `what`: the option, for the error of JSON that would lose something. */
+/** The JSON object in a word. Fails with `message` and the reason: an error of syntax, or digits or keys that it would lose. */
+export function typedObject(text: string, message: string): Readonly<Record<string, unknown>> {
+  const read = exactJson(text);
+  if (!('value' in read)) throw fail('usage', `${message}: ${read.message}`);
+  if (isObject(read.value)) return read.value;
+  throw fail('usage', message);
+}
+
+/** The JSON value of a word; a word that is not JSON is a text. Fails for JSON that would lose digits or keys. */
 export function jsonOrText(text: string, what: string): unknown {
   const read = exactJson(text);
   if ('value' in read) return read.value;
   if (read.lost !== undefined) throw fail('usage', `${what}: ${read.lost}`);
   return text;
-}
-
-/** The JSON object in a word. Fails with `usage` and `message`, and what the object would lose. */
-export function typedObject(text: string, message: string): Readonly<Record<string, unknown>> {
-  const read = exactJson(text);
-  if ('value' in read && isObject(read.value)) return read.value;
-  throw fail('usage', read.lost === undefined ? message : `${message}: ${read.lost}`);
 }
 
 /** The error of a value that an option does not accept. */

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { exactJson, keepsDigits, parseExactJson } from '../../src/base/exact-json.ts';
+import { jsonOrText, typedObject } from '../../src/packages/command-values.ts';
 
 test('numbers keep their digits', () => {
   for (const text of [
@@ -53,4 +54,23 @@ test('keys occur once, and texts that look like numbers are texts', () => {
     const read = exactJson(text);
     assert.ok(!('value' in read) && read.lost === undefined, text);
   }
+});
+
+test('words of the command line are JSON, or a text where any value may stand; a loss is refused with the word that has it', () => {
+  for (const [word, value] of [
+    ['7', 7],
+    ['{"a": [1]}', { a: [1] }],
+    ['left', 'left'],
+    ['"7"', '7'],
+  ] as const)
+    assert.deepEqual(jsonOrText(word, 'DATA'), value);
+  assert.throws(() => jsonOrText('9007199254740993', 'DATA'), { code: 'usage', message: /^DATA: the number 9007/ });
+  assert.throws(() => jsonOrText('{"a": 1, "a": 2}', 'DATA'), { code: 'usage', message: /^DATA: the key .* twice/ });
+  assert.deepEqual(typedObject('{"a": 1}', 'an object'), { a: 1 });
+  for (const [word, message] of [
+    ['[1]', /^an object$/],
+    ['{a: 1}', /^an object: .*JSON/],
+    ['{"a": 9007199254740993}', /^an object: the number 9007/],
+  ] as const)
+    assert.throws(() => typedObject(word, 'an object'), { code: 'usage', message });
 });

@@ -127,7 +127,7 @@ test('no listener of another user gets the token, at any address, also when a lo
   await assert.rejects(raced.dial(undefined), { code: 'foreign_listener' });
 });
 
-test('the listener is looked for at the port that is dialled, also where that is the default of another scheme', async (t) => {
+test('the check looks for the listener at the dialled port, also at the default port of another scheme', async (t) => {
   const asked: number[] = [];
   const own = {
     home: temporaryFolder(t),
@@ -142,7 +142,7 @@ test('the listener is looked for at the port that is dialled, also where that is
   assert.deepEqual(asked, [80, 80, 443, 443, 80, 80]);
 });
 
-test('an operator is asked over TLS at an IP address too', async (t) => {
+test('a request to an operator address uses TLS at an IP address too', async (t) => {
   const heard = Promise.withResolvers<Buffer | string>();
   const server = createServer((socket) => socket.on('error', () => {}).once('data', (data) => heard.resolve(data)));
   await once(server.listen(0, '127.0.0.1'), 'listening');

@@ -5,7 +5,6 @@
  * @see docs/protocol/session-rpc.md#skills
  */
 import { folded } from '../fold-text.ts';
-
 import { trimmedEnd } from '../trim-end.ts';
 
 /** The description of a skill without prose. */

@@ -96,7 +96,8 @@ const ChainResp = object(
     usage: may(ChainUsage),
     failures: may(
       list(ChainFailure, {
-        description: 'Nodes that failed, and maps with items that failed, the first 20. Absent: there are none.',
+        description:
+          'Nodes that failed, and maps with items that failed, the first 20. Absent: no node and no item failed.',
       }),
     ),
     left_out: may(
@@ -294,12 +295,12 @@ const decisions = {
   skip: may(
     list(Type.String(), {
       description:
-        'Such nodes that are not run again: their output is null. They may have run, and are undone like others.',
+        'Nodes that may have run and are not idempotent: do not run these again. Their output is null; they are undone as nodes that ran.',
     }),
   ),
   done: may(
     anyObject(
-      'Such nodes that did run: their outputs by node; of a map an object of the outputs of such items, by their places from 0.',
+      'Nodes that may have run and did: their outputs by node; of a map an object with the outputs of its items that may have run, by their places from 0.',
     ),
   ),
   timeout: may(
@@ -334,7 +335,7 @@ const ChainCancelReq = object(
   {
     ...fromAgent,
     description:
-      'Ends a run: running nodes are cancelled. Where one of them says on_error compensate, what the run has done is undone before the reply.',
+      'Ends a run: running nodes are cancelled. Where one of them says on_error compensate, the run undoes its finished nodes before the reply.',
   },
 );
 const ChainCancelResp = runReply('chain/cancel/resp', 'The run as it is now.');

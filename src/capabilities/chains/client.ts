@@ -54,7 +54,7 @@ export interface ChainResult {
   /** `done`, `failed`, `cancelled` or `paused`; absent where the host says nothing of it. */
   readonly state?: string;
   readonly usage?: schema.ChainUsage;
-  /** Nodes that failed, and maps with items that failed, the first 20; absent: there are none, or the host does not say. */
+  /** Nodes that failed, and maps with items that failed, the first 20; absent: none failed, or the host does not report them. */
   readonly failures?: readonly schema.ChainFailure[];
   /** `outputs`, and `final_output`, where no message may hold them: they are empty. {@link ChainsClient.status} has outputs. */
   readonly left_out?: readonly string[];
@@ -79,9 +79,9 @@ export interface ChainRunOptions extends CallOptions {
 export interface ChainResumeOptions extends CallOptions {
   /** Nodes that are run again. */
   readonly rerun?: readonly string[];
-  /** Nodes that are not; they may have run, and are undone like others. */
+  /** Nodes that are not run again; they are undone as nodes that ran. */
   readonly skip?: readonly string[];
-  /** Nodes that did run: their outputs; of a map an object of the outputs of its items that may have run, by their places. */
+  /** Nodes that did run: their outputs; of a map an object with the outputs of its items that may have run, by their places. */
   readonly done?: Readonly<Record<string, unknown>>;
   /** Longest run from now on, seconds. Default: that of the chain. */
   readonly seconds?: number;
@@ -257,7 +257,7 @@ export class ChainsClient {
     return this.#calls.call(calls.retry, body, patient(rest), resultOf);
   }
 
-  /** Ends a run; resolves once what it had done is undone, where the chain says so. Rejects with `chains.unknown_run`, `chains.state`. */
+  /** Ends a run; resolves once its nodes are undone, where its chain says so. Rejects with `chains.unknown_run`, `chains.state`. */
   cancel(
     chainId: string,
     { reason = '', ...options }: CallOptions & { readonly reason?: string } = {},

@@ -43,8 +43,8 @@ async function run(context: Context): Promise<number> {
 }
 
 /**
- * Prints the result of a run; the exit code. A signal to end cancels the run by its id, and not the request: what the run has done
- * is undone while the request still runs.
+ * Prints the result of a run and returns the exit code. A signal to end cancels the run by its id, not the request: the run undoes
+ * its nodes while the request still runs.
  */
 async function untilEnded(
   context: Context,
@@ -188,7 +188,7 @@ async function status(context: Context): Promise<undefined> {
   }
 }
 
-/** What became of the items of a map that have no output. */
+/** Lines about the items of a map that have no output. */
 function itemLines({ node_id, items, items_failed: failed = 0, items_skipped: skipped = 0, failed_items }: NodeState) {
   const lines: string[] = [];
   const [first] = failed_items ?? [];
@@ -323,8 +323,8 @@ const ABOUT_RUN = 'RUN is an id, the beginning of one, or "last".';
 
 const decisions = [
   ['--rerun <node...>', 'nodes that may have run and are not idempotent: run them again'],
-  ['--skip <node...>', 'the same, without running them again: their output is null'],
-  ['--done <output...>', 'the same, of nodes that did run: NODE=JSON with the output, or NODE alone for null'],
+  ['--skip <node...>', 'do not run these again: their output is null'],
+  ['--done <output...>', 'these did run: NODE=JSON with the output, or NODE alone for null'],
   ['--timeout <seconds>', 'longest run from now on (default: that of the chain)'],
   ['--budget <json>', 'what the run may use in all, as in the chain file: {"tokens": 50000}, or @FILE with it'],
 ] as const;

@@ -145,7 +145,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         const { chain_id: chainId = '', durable = limits.durable, initial_input: input = {} } = request;
         const { correlation_id: correlationId = '' } = request;
         const id = chainId || newId();
-        const started = await runs.announced.start(id, context, async () => {
+        const started = await runs.announced.do(id, context, async () => {
           const { graph, problems, ...defined } = await define(request, context, deps);
           if (graph === undefined) return { error: problemError(problems) };
           return runs.start({ chainId: id, ...defined, graph, input, durable, correlationId }, context);

@@ -14,8 +14,8 @@ import { inTurns, type Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
 import type { Store } from '../../host/store/store.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
-import { AnnouncedRuns } from './announced-runs.ts';
 import { callNode } from './calls.ts';
+import type { ChainError } from './chains.schema.ts';
 import type { ChainGraph } from './definition/graph.ts';
 import { emitEvent } from './emit-event.ts';
 import { errorOf, type RunDeps } from './engine/contract.ts';
@@ -29,6 +29,7 @@ import type { ChainsGrant } from './offer.ts';
 import { RunIndex } from './run-index.ts';
 import { newestFirst, type Place } from './run-order.ts';
 import { mustBeRunId, ofOwner, reachableFrom, reaches, unknownNode, unknownRun, withEntries } from './run-parts.ts';
+import { RunWork } from './run-work.ts';
 import { type Definition, definitionKey, runKey, type StoredDefinition, type StoredRun } from './stored.ts';
 import { decidedNodes, type NodeDecisions } from './uncertain.ts';
 
@@ -91,7 +92,7 @@ export interface ListedRun {
   readonly run: ChainRun | undefined;
 }
 
-/** What a resumer says of nodes that may have run, and of the rest of the run. */
+/** Decisions of a resumer on nodes that may have run, and on the limits of the run. */
 export interface Decisions extends NodeDecisions {
   /** Longest run from now on, seconds. */
   readonly timeout?: number | undefined;
@@ -109,12 +110,12 @@ export class Runs {
   readonly #stored = new Map<string, RunIndex>();
   /** Principals whose runs are being read. */
   readonly #opening = new Map<string, Promise<void>>();
-  /** Runs on their way from a request to `#active`, in the same form: what is promised settles when they are there, or failed. */
-  readonly #starting = new Map<string, Map<string, Promise<unknown>>>();
-  /** Runs that were asked for, until they have started. */
-  readonly announced = new AnnouncedRuns();
-  /** Runs that do not run and that something is written to, in the same form. */
-  readonly #changing = new Map<string, Map<string, Promise<unknown>>>();
+  /** Requests for runs, from the reading of the definition until the run has started. */
+  readonly announced = new RunWork();
+  /** Starts, from the check that the run may start until it is in `#active`: two at once would run its nodes twice. */
+  readonly #starting = new RunWork();
+  /** Writes to runs that do not run. Nothing else starts or changes the run meanwhile. */
+  readonly #changing = new RunWork();
   /** Interrupted runs whose journal was read. */
   readonly #known = new WeakSet<StoredRun>();
 
@@ -162,7 +163,7 @@ export class Runs {
 
   /** The run in memory, once nothing starts it and nothing is written to it: a request may arrive while its run starts. */
   async settled(chainId: string, context: CallContext): Promise<ActiveRun | undefined> {
-    while (this.#others(chainId, context)) await this.#others(chainId, context);
+    while (this.#underWay(chainId, context)) await this.#underWay(chainId, context);
     return this.active(chainId, context);
   }
 
@@ -214,10 +215,10 @@ export class Runs {
   async start(start: Start, context: CallContext): Promise<ActiveRun> {
     const { chainId } = start;
     mustBeRunId(chainId);
-    while (this.#changes(chainId, context)) await this.#changes(chainId, context);
+    while (this.#changing.of(chainId, context)) await this.#changing.of(chainId, context);
     this.#mayRun(context);
     const known = this.#storedOf(context).get(chainId);
-    const runs = this.#activeOf(context).has(chainId) || this.#startingOf(context).has(chainId);
+    const runs = this.#activeOf(context).has(chainId) || this.#starting.of(chainId, context) !== undefined;
     const isOthers = known !== undefined && !reaches(context, known);
     if (runs || isOthers || known?.state === 'running' || known?.state === 'paused') {
       throw failure(
@@ -229,7 +230,7 @@ export class Runs {
         },
       );
     }
-    return this.#once(chainId, context, () => this.#start(start, known, context));
+    return this.#starting.do(chainId, context, () => this.#start(start, known, context));
   }
 
   async #start(start: Start, known: StoredRun | undefined, context: CallContext): Promise<ActiveRun> {
@@ -274,14 +275,14 @@ export class Runs {
    * `chains.unknown_run`, `chains.uncertain`.
    */
   async resume(chainId: string, decisions: Decisions, context: CallContext): Promise<ActiveRun> {
-    while (this.#changes(chainId, context)) await this.#changes(chainId, context);
+    while (this.#underWay(chainId, context)) await this.#underWay(chainId, context);
     this.#mayContinue(chainId, context);
-    return this.#once(chainId, context, async () => {
+    return this.#starting.do(chainId, context, async () => {
       const idle = await this.idle(chainId, context);
       const { state, error, ended_at: endedAt } = idle.stored;
       const undid = endedAt !== null && idle.recovered.failed?.compensates === true;
       if (undid || state === 'done' || (state === 'failed' && !RESUMABLE.has(error?.code ?? ''))) {
-        const how = undid ? `${state}, and what it had done was undone` : state;
+        const how = undid ? `${state}, and its work was undone` : state;
         throw failure('state', `the run has ended (${how}); chain/retry/req runs it again from a node on`, {
           chain_id: chainId,
           state,
@@ -293,9 +294,9 @@ export class Runs {
 
   /** Runs a node, those that were undone, and all behind them again. Fails as {@link resume} does, and with `chains.unknown_node`. */
   async retry(chainId: string, nodeId: string, decisions: Decisions, context: CallContext): Promise<ActiveRun> {
-    while (this.#changes(chainId, context)) await this.#changes(chainId, context);
+    while (this.#underWay(chainId, context)) await this.#underWay(chainId, context);
     this.#mayContinue(chainId, context);
-    return this.#once(chainId, context, async () => {
+    return this.#starting.do(chainId, context, async () => {
       const idle = await this.idle(chainId, context);
       const graph = await this.#deps.graphOf(idle.definition);
       const at = graph.indexOf.get(nodeId);
@@ -309,53 +310,55 @@ export class Runs {
     });
   }
 
-  /** Ends a run, and undoes what it has done where it says so. Fails with `chains.unknown_run`, `chains.state`. */
+  /** Ends a run; where its chain says so, undoes its nodes before that. Fails with `chains.unknown_run`, `chains.state`. */
   async cancel(chainId: string, reason: string, context: CallContext): Promise<StoredRun> {
     const error = { code: 'cancelled', message: reason || 'the run was cancelled' };
-    while (this.#others(chainId, context)) await this.#others(chainId, context);
+    while (this.#underWay(chainId, context)) await this.#underWay(chainId, context);
     const active = this.active(chainId, context);
-    if (active !== undefined) {
-      active.run.stop('cancelled', error);
-      await active.ended;
-      return active.stored;
+    active?.run.stop('cancelled', error);
+    const cancelled =
+      active ?? (await this.#changing.do(chainId, context, () => this.#cancelIdle(chainId, error, context)));
+    await cancelled.ended;
+    return cancelled.stored;
+  }
+
+  /** Resolves when the run is stored as cancelled, or undoes its nodes: it continues for that, and starts no further node. */
+  async #cancelIdle(
+    chainId: string,
+    error: ChainError,
+    context: CallContext,
+  ): Promise<Pick<ActiveRun, 'stored'> & Partial<Pick<ActiveRun, 'ended'>>> {
+    const idle = await this.idle(chainId, context);
+    const { stored, store, recovered, definition } = idle;
+    if (stored.state !== 'running' && stored.state !== 'paused') {
+      throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
     }
-    const changed = await this.#change(chainId, context, async () => {
-      const { stored, store, recovered, definition } = await this.idle(chainId, context);
-      if (stored.state !== 'running' && stored.state !== 'paused') {
-        throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
-      }
-      // A definition that an older version took ends all the same.
-      const graph = await this.#deps.graphOf(definition).catch(() => undefined);
-      if (graph !== undefined && undoesWhenStopped(graph, recovered)) return undefined;
-      const ended: StoredRun = { ...stored, state: 'cancelled', ended_at: this.#deps.now() / 1000, error };
-      const journal = this.#journal(store, stored.table, recovered.seq, () => {});
-      journal.append({ p: 'end', name: 'cancelled', e: error });
-      await journal.close(() => void store.set(runKey(chainId), ended));
-      this.#storedOf(context).set(ended);
-      return ended;
-    });
-    if (changed !== undefined) return changed;
-    // It continues as a run that undoes, and starts no further node.
-    this.#mayContinue(chainId, context);
-    const undoing = await this.#once(chainId, context, async () => {
-      const idle = await this.idle(chainId, context);
+    // An older version may have taken a definition that is invalid now: its run ends without undoing.
+    const graph = await this.#deps.graphOf(definition).catch(() => undefined);
+    if (graph !== undefined && undoesWhenStopped(graph, recovered)) {
+      this.#mayRun(context);
       const stop: Entry = { p: 'stop', name: 'cancelled', e: error, policy: 'compensate' };
-      return this.#continue(idle, idle.recovered.failed === undefined ? [stop] : [], {}, context);
-    });
-    await undoing.ended;
-    return undoing.stored;
+      const entries = recovered.failed === undefined ? [stop] : [];
+      return this.#starting.do(chainId, context, () => this.#continue(idle, entries, {}, context));
+    }
+    const ended: StoredRun = { ...stored, state: 'cancelled', ended_at: this.#deps.now() / 1000, error };
+    const journal = this.#journal(store, stored.table, recovered.seq, () => {});
+    journal.append({ p: 'end', name: 'cancelled', e: error });
+    await journal.close(() => void store.set(runKey(chainId), ended));
+    this.#storedOf(context).set(ended);
+    return { stored: ended };
   }
 
   /** Delivers an event. Resolves with the number of nodes that waited for it, when that is on disk. */
   async deliver(chainId: string, name: string, data: unknown, context: CallContext): Promise<number> {
-    while (this.#others(chainId, context)) await this.#others(chainId, context);
+    while (this.#underWay(chainId, context)) await this.#underWay(chainId, context);
     const active = this.active(chainId, context);
     if (active !== undefined) {
       const ended = active.run.deliver(name, data);
       await active.journal.flushed();
       return ended;
     }
-    return this.#change(chainId, context, async () => {
+    return this.#changing.do(chainId, context, async () => {
       const { stored, store, recovered } = await this.idle(chainId, context);
       if (stored.ended_at !== null) {
         throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
@@ -368,35 +371,18 @@ export class Runs {
     });
   }
 
-  /** What is written to a run that does not run. To be awaited until there is none: what follows then comes before all others. */
-  #changes(chainId: string, context: CallContext): Promise<unknown> | undefined {
-    return this.#changingOf(context).get(chainId);
-  }
-
-  /** The same, and a run that is on its way. */
-  #others(chainId: string, context: CallContext): Promise<unknown> | undefined {
-    const started = this.#startingOf(context).get(chainId) ?? this.announced.of(chainId, context);
-    return this.#changes(chainId, context) ?? started;
-  }
-
-  /** Writes to a run that does not run, as was just found. Until it is written nothing else starts or changes it. */
-  async #change<Result>(chainId: string, context: CallContext, write: () => Promise<Result>): Promise<Result> {
-    const changing = this.#changingOf(context);
-    const written = write();
-    changing.set(
-      chainId,
-      written.catch(() => {}),
-    );
-    try {
-      return await written;
-    } finally {
-      changing.delete(chainId);
-    }
+  /**
+   * Resolves when the work on a run has ended; undefined: none is under way. A caller that awaits it until it is undefined comes
+   * before all others, up to its next await.
+   */
+  #underWay(chainId: string, context: CallContext): Promise<void> | undefined {
+    const writing = this.#changing.of(chainId, context);
+    return writing ?? this.#starting.of(chainId, context) ?? this.announced.of(chainId, context);
   }
 
   #mayContinue(chainId: string, context: CallContext): void {
     this.#mayRun(context);
-    if (this.active(chainId, context) !== undefined || this.#startingOf(context).has(chainId)) {
+    if (this.active(chainId, context) !== undefined) {
       throw failure('state', 'the run is running; pause or cancel it first', { chain_id: chainId, state: 'running' });
     }
     this.saved(chainId, context);
@@ -438,30 +424,12 @@ export class Runs {
   /** Fails with `chains.full` when the principal runs as many as it may. */
   #mayRun(context: CallContext): void {
     const { max_running: max = this.#deps.maxRunning } = (context.grant ?? {}) as ChainsGrant;
-    const size = this.#activeOf(context).size + this.#startingOf(context).size;
+    const size = this.#activeOf(context).size + this.#starting.count(context);
     if (size < max) return;
     throw failure('full', `${size} runs of this principal are running, as many as may be`, {
       limit: 'max_running',
       max,
     });
-  }
-
-  /**
-   * Starts a run whose id may be started, as was just found. Until it runs nothing else starts it: two requests at once would
-   * run its nodes twice. Requests about it wait meanwhile.
-   */
-  async #once(chainId: string, context: CallContext, start: () => Promise<ActiveRun>): Promise<ActiveRun> {
-    const starting = this.#startingOf(context);
-    const started = start();
-    starting.set(
-      chainId,
-      started.catch(() => undefined),
-    );
-    try {
-      return await started;
-    } finally {
-      starting.delete(chainId);
-    }
   }
 
   /** Runs it as the request of `context`. */
@@ -554,7 +522,7 @@ export class Runs {
     // One that is about to be run again has not ended.
     let oldest: StoredRun | undefined;
     for (const run of all.oldest()) {
-      if (run.ended_at === null || this.#others(run.chain_id, context)) continue;
+      if (run.ended_at === null || this.#underWay(run.chain_id, context)) continue;
       oldest = run;
       break;
     }
@@ -580,14 +548,6 @@ export class Runs {
 
   #activeOf({ session }: CallContext): Map<string, ActiveRun> {
     return ofOwner(this.#active, session.principal.name, () => new Map<string, ActiveRun>());
-  }
-
-  #startingOf({ session }: CallContext): Map<string, Promise<unknown>> {
-    return ofOwner(this.#starting, session.principal.name, () => new Map<string, Promise<unknown>>());
-  }
-
-  #changingOf({ session }: CallContext): Map<string, Promise<unknown>> {
-    return ofOwner(this.#changing, session.principal.name, () => new Map<string, Promise<unknown>>());
   }
 
   /** Of a principal whose runs were {@link opened}. */

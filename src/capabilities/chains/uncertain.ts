@@ -1,6 +1,6 @@
 /**
- * Nodes of an interrupted run that may have run: which of them must not run again unasked, and what is written of those that a
- * resumer decides on.
+ * Nodes of an interrupted run that may have run: finds those that must not run again unasked, and makes the entries for those that
+ * a resumer decides on.
  *
  * Used by `runs.ts` when a run continues.
  */
@@ -27,7 +27,7 @@ interface Uncertain {
   readonly repeatable: boolean;
 }
 
-/** What a resumer says of nodes that may have run, by their ids. */
+/** Decisions of a resumer on nodes that may have run, by their ids. */
 export interface NodeDecisions {
   readonly rerun?: readonly string[] | undefined;
   readonly skip?: readonly string[] | undefined;
@@ -35,20 +35,27 @@ export interface NodeDecisions {
   readonly done?: Readonly<Record<string, unknown>> | undefined;
 }
 
+interface DecisionDeps extends Pick<RunDeps, 'checkOutput'> {
+  readonly context: CallContext;
+  readonly maxOutputChars: number;
+}
+
 /** Nodes that an error names. */
 const MAX_NAMED = 20;
 
 /**
- * What is written of nodes that may have run, as a resumer decides; the error `chains.uncertain` where one is undecided. Fails with
- * `chains.unknown_node` and `chains.invalid`, and for outputs with `chains.too_large` and `schema_violation`.
+ * The entries that record the decisions of a resumer on nodes that may have run; the error `chains.uncertain` where one is
+ * undecided. Fails with `chains.unknown_node` and `chains.invalid`, and for outputs with `chains.too_large` and `schema_violation`.
  */
 export async function decidedNodes(
   graph: ChainGraph,
   known: Recovered,
-  { rerun = [], skip = [], done = {} }: NodeDecisions,
-  deps: Pick<RunDeps, 'checkOutput'> & { readonly context: CallContext; readonly maxOutputChars: number },
+  decisions: NodeDecisions,
+  deps: DecisionDeps,
 ): Promise<Entry[] | HandfastError> {
-  const { context } = deps;
+  // A request may name a node any number of times.
+  const [rerun, skip] = [new Set(decisions.rerun), new Set(decisions.skip)];
+  const { done = {} } = decisions;
   const said = new Set([...rerun, ...skip]);
   const both = Object.keys(done).find((id) => said.has(id));
   if (both !== undefined) {
@@ -56,7 +63,7 @@ export async function decidedNodes(
   }
   for (const id of Object.keys(done)) said.add(id);
   for (const id of said) if (!graph.indexOf.has(id)) throw unknownNode(id);
-  const open = await uncertainNodes(graph, known, context);
+  const open = await uncertainNodes(graph, known, deps.context);
   const notOpen = Object.keys(done).find((id) => !open.some(({ node }) => node.node_id === id));
   if (notOpen !== undefined) {
     const message = `done: ${JSON.stringify(notOpen)} is not a node that had started and not ended`;
@@ -74,7 +81,7 @@ export async function decidedNodes(
   }
   const decided = open.flatMap((one) => decisionOn(one, known, { skip, done }));
   await mustFit(decided, graph, known, deps);
-  return [...decided, ...rerun.flatMap((id) => renewals(graph, known, id))];
+  return [...decided, ...[...rerun].flatMap((id) => renewals(graph, known, id))];
 }
 
 /** Checks declared outputs. */
@@ -82,11 +89,7 @@ async function mustFit(
   entries: readonly Entry[],
   { nodes }: ChainGraph,
   known: Recovered,
-  {
-    checkOutput,
-    context,
-    maxOutputChars,
-  }: Pick<RunDeps, 'checkOutput'> & { readonly context: CallContext; readonly maxOutputChars: number },
+  { checkOutput, context, maxOutputChars }: DecisionDeps,
 ): Promise<void> {
   const chars = new OutputChars(maxOutputChars, known);
   for (const { p, n = 0, i, o } of entries) {
@@ -127,13 +130,13 @@ async function uncertainNodes(
 }
 
 /**
- * What is written of a node that is not run again. One that was skipped may have run, so it is undone like one that did.
+ * The entries for a node that is not run again. A skipped node may have run, so it is undone like one that did.
  * Fails with `chains.invalid` for an output that says nothing of the items of a map.
  */
 function decisionOn(
   { index: n, node, items }: Uncertain,
   { nodes }: Recovered,
-  { skip, done }: { readonly skip: readonly string[]; readonly done: Readonly<Record<string, unknown>> },
+  { skip, done }: { readonly skip: ReadonlySet<string>; readonly done: Readonly<Record<string, unknown>> },
 ): Entry[] {
   const { node_id: id } = node;
   const isUndone = nodes.get(n)?.compensated === 'started';
@@ -152,7 +155,7 @@ function decisionOn(
     }
     return places.map((i) => ({ p: 'done', n, i, o: output[i] ?? null }));
   }
-  if (!skip.includes(id)) return [];
+  if (!skip.has(id)) return [];
   const e: ChainError = { code: 'chains.uncertain', message: 'it may have run; skipped as asked' };
   if (isUndone) return [{ p: 'compensated', n, e }];
   return items === undefined ? [{ p: 'skip', n, e }] : items.map((i) => ({ p: 'error', n, i, e }));

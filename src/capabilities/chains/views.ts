@@ -10,7 +10,8 @@ import type {
   ChainRun as RunView,
 } from './chains.schema.ts';
 import { type ChainGraph, finalOutput, type GraphNode } from './definition/graph.ts';
-import { ItemFailures, type NodeRun } from './engine/contract.ts';
+import type { NodeRun } from './engine/contract.ts';
+import { endedItems, type ItemFailures } from './engine/ended-items.ts';
 import type { Entry } from './engine/journal.ts';
 import type { RecoveredNode } from './engine/recovery.ts';
 import type { ChainRun, RunResult } from './engine/run.ts';
@@ -127,36 +128,29 @@ export function recoveredNodeViews({ definition: { nodes }, recovered, stored }:
       error: outcome?.kind === 'done' ? (undoError ?? null) : (error ?? null),
       ...(itemsTotal > 0 && {
         items: itemsTotal,
-        ...recoveredItems(items),
+        ...recoveredCounts(items),
       }),
     };
   });
   return withCalled(nodes, states);
 }
 
-/** What became of the items of a map that have no output. */
+/** The numbers of the items of a map that have no output, and the first errors. */
 const itemCounts = ({ count, first }: ItemFailures, skipped: number) => ({
   ...(count > 0 && { items_failed: count, failed_items: first.map((item) => ({ ...item })) }),
   ...(skipped > 0 && { items_skipped: skipped }),
 });
 
-function recoveredItems(items: RecoveredNode['items']) {
-  const failures = new ItemFailures();
-  let [done, skipped] = [0, 0];
-  for (const [index, { outcome }] of items ?? []) {
-    if (outcome === undefined) continue;
-    done += 1;
-    if ('error' in outcome) failures.add(index, outcome.error);
-    else if ('skipped' in outcome) skipped += 1;
-  }
-  return { items_done: done, ...itemCounts(failures, skipped) };
+function recoveredCounts(items: RecoveredNode['items'] = new Map()) {
+  const { done, failed, skipped } = endedItems(items);
+  return { items_done: done, ...itemCounts(failed, skipped) };
 }
 
-/** Nodes and characters of a message that a result tells of what failed. */
+/** Failed nodes in a result, and characters of the message of each. */
 const MAX_FAILURES = 20;
 const MAX_MESSAGE = 1_000;
 
-/** What failed in a run, as its result tells it. */
+/** The failed nodes of a run, and its maps with failed items, for its result. */
 function failuresOf(states: readonly NodeState[]): { readonly failures?: ChainFailure[] } {
   const failures: ChainFailure[] = [];
   for (const { node_id, state, error, items = 0, items_failed = 0, failed_items: failed = [] } of states) {
@@ -164,7 +158,7 @@ function failuresOf(states: readonly NodeState[]): { readonly failures?: ChainFa
     if (!of) continue;
     failures.push({
       node_id,
-      error: { code: of.code, message: of.message.slice(0, MAX_MESSAGE) },
+      error: { code: of.code, message: of.message.slice(0, MAX_MESSAGE).toWellFormed() },
       ...(items_failed > 0 && { items, items_failed, places: failed.map(({ index }) => index) }),
     });
     if (failures.length === MAX_FAILURES) break;
@@ -281,7 +275,7 @@ export function resultView(
     error: error ?? null,
     state,
     usage,
-    ...failuresOf(nodeViews(run)),
+    ...(!success && failuresOf(nodeViews(run))),
   };
 }
 
@@ -300,6 +294,6 @@ export function idleResult(idle: IdleRun, graph: ChainGraph): Omit<ChainResp, 't
     error,
     state: state === 'running' ? 'interrupted' : state,
     usage,
-    ...failuresOf(recoveredNodeViews(idle)),
+    ...(!success && failuresOf(recoveredNodeViews(idle))),
   };
 }

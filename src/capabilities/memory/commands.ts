@@ -1,5 +1,4 @@
 /** `handfast memory …`. Listed by `capability.ts`. */
-
 import { parseExactJson } from '../../base/exact-json.ts';
 import { parseWrittenTimestamp, TIMESTAMP_FORM } from '../../base/timestamp.ts';
 import type { CapabilityCommand, CommandContext } from '../../packages/capability.ts';
@@ -428,7 +427,7 @@ const importEntries: CapabilityCommand = {
   },
 };
 
-/** Its life counts from when it was last stored, not from the import. */
+/** The life of an entry counts from its last storing, not from the import. */
 function withExpiry(entry: MemoryNewEntry): MemoryNewEntry {
   const { ttl, created_at, updated_at = created_at } = entry as MemoryNewEntry & Partial<MemoryEntry>;
   if (typeof ttl !== 'number' || ttl <= 0 || typeof updated_at !== 'number') return entry;

@@ -44,7 +44,7 @@ export function completed(ended: readonly Ended[]): readonly Done[] {
   });
 }
 
-/** What a result votes for: all of it, or its own member; null: nothing. */
+/** The vote of a result: all of it, or its own member; null: none. */
 const choiceOf = ({ result }: Done, field = ''): unknown =>
   field === '' ? result : Object.hasOwn(result, field) ? (result[field] ?? null) : null;
 
@@ -74,7 +74,7 @@ const strategies: Readonly<Record<Strategy, (done: readonly Done[], field?: stri
     const sorted = [...counts.values()].sort((a, b) => b.ids.length - a.ids.length);
     const [winner] = sorted;
     if (winner === undefined) {
-      const message = `none of the ${done.length} results has a value in the member ${JSON.stringify(field)}: there is nothing to vote on`;
+      const message = `none of the ${done.length} results has a value in the member ${JSON.stringify(field)}: nothing to vote on`;
       throw failure('invalid', message, { field: 'field' });
     }
     const votes = sorted.map(({ first, ids }) => ({ votes: ids.length, result: first.result }));

@@ -206,7 +206,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     return wasOpen;
   };
 
-  /** The last ends of some subagents, those that run too once they have ended. */
+  /** The last ends of some subagents, each once; of a running one once it has ended. */
   const endsOf = async (ids: readonly string[], wait: boolean, context: CallContext): Promise<Ended[]> =>
     Promise.all(
       // Finds all of them before it waits for any: an unknown one fails the request at once.
@@ -234,8 +234,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
   ): Promise<Merged> => {
     if (ids.length === 0) throw failure('invalid', 'there is nothing to merge', { field: 'subagent_ids' });
     if (strategy === 'tool' && tool === '') throw failure('invalid', 'the tool is missing', { field: 'tool' });
-    // One that is named twice has one vote.
-    const ended = await endsOf([...new Set(ids)], wait, context);
+    const ended = await endsOf(ids, wait, context);
     if (strategy !== 'tool') return merge(ended, strategy, field);
     const done = completed(ended);
     const { result, from, failed } = merge(ended, 'concat');

@@ -100,7 +100,7 @@ export class TaskGraph {
     return node !== undefined && isPlaced(node);
   }
 
-  /** What a task waits for: dependencies and parts that are not done, each once. */
+  /** The dependencies and parts of a task that are not done, each once. */
   blockers(taskId: string): string[] {
     const node = this.#nodes.get(taskId);
     if (node === undefined) return [];

@@ -128,9 +128,9 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
         throw error;
       });
       if (found === undefined) continue;
-      const goesOn = read(found.state);
+      const wantsMore = read(found.state);
       pending.add(found.pending);
-      if (!goesOn) break;
+      if (!wantsMore) break;
       while (turns.over) await turns.next();
     }
     await Promise.all(pending);

@@ -1,13 +1,10 @@
 /**
  * `handfast approve …`: the questions agents ask before they act, answered from any terminal.
  */
-
-import { parseExactJson } from '../../base/exact-json.ts';
 import type { ControlClient } from '../../control-client/control.ts';
+import { typedObject } from '../../packages/command-values.ts';
 import { byPrefix, type Sought } from '../../packages/named-id.ts';
 import type { Approval } from '../../protocol/session-types.ts';
-import { fail } from '../../wire/errors.ts';
-import { isObject } from '../../wire/json.ts';
 import { type ApprovalServer, withApprovalServers } from '../connect/approval-servers.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { questionOf } from '../output/approval-text.ts';
@@ -60,7 +57,10 @@ export async function approveAnswer(
   { remember, content, reason, ...flags }: AnswerFlags,
   terminal: Terminal,
 ): Promise<number> {
-  const answer = content === undefined ? undefined : contentOf(await textOf(content));
+  const answer =
+    content === undefined
+      ? undefined
+      : typedObject(await textOf(content), 'the content of an answer must be a JSON object');
   return withApprovalServers(flags, terminal, async (servers) => {
     let late = 0;
     for (const id of ids) {
@@ -83,19 +83,6 @@ export async function approveAnswer(
     }
     return late === 0 ? 0 : 5;
   });
-}
-
-function contentOf(text: string): Readonly<Record<string, unknown>> {
-  let value: unknown;
-  try {
-    value = parseExactJson(text);
-  } catch (error) {
-    throw fail('usage', `the content of an answer must be a JSON object: ${(error as Error).message}`, {}, error);
-  }
-  if (!isObject(value)) {
-    throw fail('usage', 'the content of an answer must be a JSON object');
-  }
-  return value as Record<string, unknown>;
 }
 
 interface Asked {

@@ -5,8 +5,8 @@ import { builtinCapabilities } from '../../capabilities/index.ts';
 import { parseDeadline } from '../../config/parse-deadline.ts';
 import { loadTaskBatch } from '../../config/task-batch.ts';
 import type { TaskRecord, TaskSpec, TaskState } from '../../fleet/orchestrator/task.ts';
+import { typedObject } from '../../packages/command-values.ts';
 import { asError, fail } from '../../wire/errors.ts';
-import { isObject } from '../../wire/json.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { type FleetForCommand, openTasks, resolveTask, withFleet } from '../connect/open-fleet.ts';
 import { liveView } from '../output/live-view.ts';
@@ -91,7 +91,9 @@ export async function specOf(words: readonly string[], flags: SubmitFlags): Prom
     ...(flags.id !== undefined && { task_id: flags.id }),
     ...(flags.priority && { priority: flags.priority }),
     ...(flags.reply && { reply_schema: flags.reply }),
-    ...(answerSchema !== undefined && { answer_schema: schemaOf(await textOf(answerSchema)) }),
+    ...(answerSchema !== undefined && {
+      answer_schema: typedObject(await textOf(answerSchema), 'the schema of the answer must be a JSON object'),
+    }),
     ...(flags.budget !== undefined && { token_budget: flags.budget }),
     ...(deadline !== undefined && { deadline: parseDeadline(deadline, Date.now()) }),
     ...(flags.requireMcp && { required_mcp: flags.requireMcp }),
@@ -109,16 +111,6 @@ export async function specOf(words: readonly string[], flags: SubmitFlags): Prom
     ...(flags.pool && { pool: flags.pool }),
     ...(flags.worker && { worker: flags.worker }),
   };
-}
-
-function schemaOf(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const schema: unknown = JSON.parse(text);
-    if (isObject(schema)) return schema as Record<string, unknown>;
-  } catch (error) {
-    throw fail('usage', 'the schema of the answer is not valid JSON', {}, error);
-  }
-  throw fail('usage', 'the schema of the answer must be a JSON object');
 }
 
 export interface BatchFlags extends ControlFlags {
@@ -346,7 +338,10 @@ export const taskAnswer = (
   acted(id, flags, terminal, async ({ fleet }, taskId) => {
     const { questions } = await fleet.get(taskId);
     const { question, text } = questionMeant(taskId, questions, words);
-    const given = content === undefined ? contentOfWords(text, question) : schemaOf(await textOf(content));
+    const given =
+      content === undefined
+        ? contentOfWords(text, question)
+        : typedObject(await textOf(content), 'the content of an answer must be a JSON object');
     if (given === undefined && text !== 'yes' && text !== 'no') {
       throw fail('usage', `the answer must be ${answerHint(question)}, got ${JSON.stringify(text)}`);
     }

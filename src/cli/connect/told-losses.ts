@@ -1,7 +1,6 @@
 /**
- * Says on stderr that databases of a host or a server lost writes, so that no command shows what is left as if it were all.
- *
- * Used where commands connect.
+ * Reports on stderr that databases of a host or a server lost writes, so that no command shows the remaining data as if it were
+ * complete. Used where commands connect.
  */
 import type { GrantedCapability } from '../../agent/agent.ts';
 

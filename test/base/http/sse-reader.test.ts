@@ -85,6 +85,6 @@ test('one long event in many chunks is read in linear time', () => {
     bytes,
   );
   assert.equal(seen[0]?.[1]?.length, bytes);
-  // Quadratic reading of this takes minutes. What other programs take of this machine does not count.
+  // Quadratic reading of this takes minutes. The time of other programs does not count.
   assert.ok(process.threadCpuUsage(before).user < 5_000_000);
 });

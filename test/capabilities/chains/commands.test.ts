@@ -45,7 +45,7 @@ test('chain run names the run and the command that continues it when the host is
   );
 });
 
-test('a signal to end cancels the run, and what it has done is undone before the command ends; failed items are printed', async (t) => {
+test('a signal to end cancels the run, which undoes its nodes before the command ends; failed items are printed', async (t) => {
   const { host, held, called } = await chainHost(t);
   const agent = await connect(host, { capabilities: ['chains', 'tools'] });
   t.after(() => agent.close());

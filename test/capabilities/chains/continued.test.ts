@@ -1,13 +1,12 @@
 /** What of a run is the same when it continues in parts: the order of undoing, its error, what is shown of it. */
 import assert from 'node:assert/strict';
-import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { tool } from '../../../src/capabilities/tools/tool.ts';
 import type { ChainNode } from '../../../src/capability.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { until } from '../multi_agent/support.ts';
-import { agentOf, call, chainHost } from './support.ts';
+import { agentOf, call, chainHost, copyState } from './support.ts';
 
 const event = (node_id: string, after: readonly string[]): ChainNode => ({
   node_id,
@@ -58,7 +57,7 @@ test('a run whose host ended while it undid nodes says which node failed, and st
     input: { type: 'object' },
     idempotent: true,
     run: () => {
-      for (const part of ['', '-wal']) if (existsSync(stateFile + part)) copyFileSync(stateFile + part, left + part);
+      copyState(stateFile, left);
       return {};
     },
   });
@@ -128,7 +127,7 @@ test('an interrupted run says how many nodes have ended, and which one may have 
   const { chains } = await agentOf(t, host);
   const run = chains.run({ nodes: [call('a'), call('b', { name: 'hold', after: ['a'] })] }, {}, { chainId: 'r' });
   await held('b');
-  for (const part of ['', '-wal']) if (existsSync(stateFile + part)) copyFileSync(stateFile + part, left + part);
+  copyState(stateFile, left);
   release('b');
   await run;
   const second = await chainHost(t, { stateFile: left });

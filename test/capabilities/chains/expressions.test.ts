@@ -199,7 +199,7 @@ test('a condition that would take for ever ends', () => {
   });
 });
 
-test('a path with an index, a slice or a quoted name is refused with the JMESPath for it', () => {
+test('a path with an index, a slice or a quoted name is refused with its JMESPath form', () => {
   for (const text of [
     '$.list[0]',
     '$.list[-1].name',
@@ -215,12 +215,12 @@ test('a path with an index, a slice or a quoted name is refused with the JMESPat
   for (const text of ['$.a[b', '$.odd-name', '$.a(b)']) assert.ok(typeof compileExpression(text) !== 'string', text);
 });
 
-test('what looks like a comparison and is none is refused with the right form', () => {
+test('a condition that only looks like a comparison is refused with the right form', () => {
   const refused: readonly (readonly [text: string, form: RegExp])[] = [
     ['$.a = "x"', /expected ==, !=, >=, <=, > or < behind \$\.a, got: = "x"/],
     ['$.a === "x"', /write == or !=/],
     ['$.a !== "x"', /write == or !=/],
-    ['$.a <> 3', /there is no operator that ends in >/],
+    ['$.a <> 3', /expected a literal, got >; write == or !=/],
     ['$.a =~ "x"', /expected ==/],
     ['$.a ==', /got nothing/],
     ['$.a == "x', /no closing "/],

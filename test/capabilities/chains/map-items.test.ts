@@ -1,11 +1,10 @@
 /** Items of maps: each has the condition of the node that is repeated, and results name those without an output. */
 import assert from 'node:assert/strict';
-import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import type { ChainNode } from '../../../src/capability.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
-import { agentOf, call, chainHost } from './support.ts';
+import { agentOf, call, chainHost, copyState } from './support.ts';
 
 const map = (more: Partial<ChainNode> = {}): ChainNode => ({
   node_id: 'm',
@@ -63,7 +62,7 @@ test('a result names failed items: how many, where, and the error of the first; 
   ];
   const run = chains.run({ nodes }, { list: [1, 'x', 2, 'y'] }, { chainId: 'r' });
   await held('end');
-  for (const part of ['', '-wal']) if (existsSync(stateFile + part)) copyFileSync(stateFile + part, left + part);
+  copyState(stateFile, left);
   release('end');
   const expected = { node_id: 'm', items: 4, items_failed: 2, places: [1, 3] };
   const told = async (of: typeof chains, result: Awaited<typeof run>) => {
@@ -98,7 +97,7 @@ test('items that may have run are declared done with their outputs, by their pla
   await held('a');
   release('a');
   await held('b');
-  for (const part of ['', '-wal']) if (existsSync(stateFile + part)) copyFileSync(stateFile + part, left + part);
+  copyState(stateFile, left);
   for (const name of ['b', 'c']) release(name);
   await run;
   const second = await chainHost(t, { stateFile: left });

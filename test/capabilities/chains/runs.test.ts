@@ -96,6 +96,19 @@ test('cancelling ends what runs; a node that had started is uncertain when the r
   assert.deepEqual(called, ['a', 'hold', 'z', 'a', 'hold-again', 'hold-again', 'z']);
 });
 
+test('a decision that names a node twice counts once', async (t) => {
+  const { host, held, release } = await chainHost(t);
+  const { chains } = await agentOf(t, host);
+  const run = chains.run({ nodes: row('a', 'hold') }, {}, { chainId: 'r' });
+  await held('hold');
+  await chains.cancel('r');
+  await run;
+  release('hold');
+  assert.equal((await chains.resume('r', { rerun: ['hold', 'hold'] })).state, 'done');
+  const { entries } = await chains.history('r');
+  assert.equal(entries.filter(({ phase }) => phase === 'retry').length, 1);
+});
+
 test('a run whose session ended is interrupted', async (t) => {
   const { host, held, release } = await chainHost(t);
   const { chains } = await agentOf(t, host);
@@ -397,6 +410,13 @@ test('requests about a run that was asked for a moment ago find it, however long
   for (const [name, ask] of Object.entries(asked)) {
     const run = chains.run({ nodes }, {}, { chainId: name });
     await ask(name);
+    await chains.cancel(name);
+    assert.equal((await run).state, 'cancelled', name);
+  }
+  const resumed = { resume: (id: string) => chains.resume(id), retry: (id: string) => chains.retry(id, 'ask') };
+  for (const [name, resume] of Object.entries(resumed)) {
+    const run = chains.run({ nodes }, {}, { chainId: name });
+    await assert.rejects(resume(name), { code: 'chains.state', message: /is running/ });
     await chains.cancel(name);
     assert.equal((await run).state, 'cancelled', name);
   }

@@ -1,4 +1,5 @@
 /** Hosts with the chains capability for its tests, in this process, with tools that say what was called. */
+import { copyFileSync, existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { type ChainsOptions, chainsPlugin } from '../../../src/capabilities/chains/plugin.ts';
 import { toolsPlugin } from '../../../src/capabilities/tools/plugin.ts';
@@ -165,6 +166,11 @@ export async function agentOf(t: TestContext, host: Host, agentId = 'ana', princ
   });
   t.after(() => agent.close());
   return agent;
+}
+
+/** Copies the store of a running host, as a kill would leave it. */
+export function copyState(file: string, to: string): void {
+  for (const part of ['', '-wal']) if (existsSync(file + part)) copyFileSync(file + part, to + part);
 }
 
 /** A node that calls a tool with its own id as `name`. */

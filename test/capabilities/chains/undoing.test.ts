@@ -1,13 +1,12 @@
-/** What a run has done is undone however it ends: failed, late, out of budget, cancelled, or killed while it did so. */
+/** A run undoes its nodes however it ends: failed, late, out of budget, cancelled, or killed while it undid them. */
 import assert from 'node:assert/strict';
-import { copyFileSync, existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { tool } from '../../../src/capabilities/tools/tool.ts';
 import type { ChainNode } from '../../../src/capability.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { until } from '../multi_agent/support.ts';
-import { agentOf, call, chainHost } from './support.ts';
+import { agentOf, call, chainHost, copyState } from './support.ts';
 
 /** `made` is undone by `unmade`; `held` runs until it is stopped. */
 const chain = (held: Partial<ChainNode> = {}): ChainNode[] => [
@@ -30,7 +29,7 @@ test('a run that is late, meets its deadline, or has no budget left undoes as on
     assert.deepEqual(called, code === 'timeout' ? ['made', 'held', 'unmade'] : ['made', 'unmade']);
     const { nodes } = await chains.status(chainId);
     assert.equal(nodes.find(({ node_id }) => node_id === 'made')?.state, 'compensated');
-    // What was undone is not there for the nodes behind it.
+    // The nodes behind an undone node would miss its effects.
     await assert.rejects(chains.resume(chainId, { seconds: 60 }), { code: 'chains.state' });
   }
 });
@@ -62,7 +61,7 @@ test('a run that is cancelled undoes before the reply; without a node that says 
   assert.equal((await chains.resume('s', { rerun: ['held'] })).state, 'done');
 });
 
-test('a cancel of a paused or interrupted run undoes what it has done', async (t) => {
+test('a cancel of a paused or interrupted run undoes its nodes', async (t) => {
   const folder = temporaryFolder(t);
   const stateFile = join(folder, 'state.db');
   const left = join(folder, 'left.db');
@@ -71,7 +70,7 @@ test('a cancel of a paused or interrupted run undoes what it has done', async (t
   const nodes = [...chain(), call('last', { after: ['held'], on_error: 'compensate' })];
   const run = chains.run({ nodes }, {}, { chainId: 'r' });
   await held('held');
-  for (const part of ['', '-wal']) if (existsSync(stateFile + part)) copyFileSync(stateFile + part, left + part);
+  copyState(stateFile, left);
   const paused = chains.pause('r');
   release('held');
   await paused;
@@ -80,7 +79,10 @@ test('a cancel of a paused or interrupted run undoes what it has done', async (t
   assert.deepEqual(called, ['made', 'held', 'unmade']);
   const second = await chainHost(t, { stateFile: left });
   const { chains: later } = await agentOf(t, second.host);
-  assert.equal((await later.cancel('r')).state, 'cancelled');
+  const cancelling = later.cancel('r');
+  // A resume waits for the whole cancel, the start of the undoing included.
+  await assert.rejects(later.resume('r', { rerun: ['held'] }), { code: 'chains.state' });
+  assert.equal((await cancelling).state, 'cancelled');
   assert.deepEqual(second.called, ['unmade']);
 });
 
@@ -107,7 +109,7 @@ test('a host that was killed while a cancelled run undid continues with that, an
     input: { type: 'object' },
     idempotent: true,
     run: () => {
-      for (const part of ['', '-wal']) if (existsSync(stateFile + part)) copyFileSync(stateFile + part, left + part);
+      copyState(stateFile, left);
       return {};
     },
   });
@@ -161,10 +163,7 @@ test('a node that may have run is declared done with its output, or skipped, and
   ];
   const run = chains.run({ nodes }, {}, { chainId: 'r' });
   await held('pay');
-  for (const name of ['done', 'skip', 'wrong']) {
-    for (const part of ['', '-wal'])
-      if (existsSync(stateFile + part)) copyFileSync(stateFile + part, left(name) + part);
-  }
+  for (const name of ['done', 'skip', 'wrong']) copyState(stateFile, left(name));
   release('pay');
   await run;
   for (const [name, decisions, id] of [

@@ -1,6 +1,6 @@
 /**
- * Nodes that only maps and undoing call, and members that a kind of node does not have: what would have no effect is a problem,
- * not ignored. Called by `structure.ts` and `node-members.ts`. Pure.
+ * Checks nodes that only maps and undoing call, and members that a kind of node does not have: a member without effect is a
+ * problem of the chain. Called by `structure.ts` and `node-members.ts`. Pure.
  */
 import type { ChainNode } from '../chains.schema.ts';
 import { isPolicy } from './graph.ts';
@@ -51,11 +51,11 @@ interface Called {
 
 const ROLE = { map_node: 'that a map repeats', compensate: 'that undoes another' } as const;
 const ERROR_ADVICE = {
-  map_node: 'an item that fails is left out and told: decide behind the map',
+  map_node: 'an item that fails is left out and reported: decide behind the map',
   compensate: 'a node that could not be undone stays done',
 } as const;
 
-/** Reports what a called node cannot be, and members that have no effect where it is called. */
+/** Reports called nodes of a wrong kind, and members that have no effect on a called node. */
 export function* reportCalled(
   nodes: readonly ChainNode[],
   calls: Iterable<Called>,

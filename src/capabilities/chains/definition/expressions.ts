@@ -27,7 +27,7 @@ export type InputMap =
   | { readonly kind: 'input'; readonly input: Readonly<Record<string, unknown>> }
   | { readonly kind: 'map'; readonly fields: readonly (readonly [field: string, expression: Expression])[] };
 
-/** Of the node that a map repeats: it says nothing of its input, which is the item. */
+/** True for a repeated node of a map without an input: its input is the item. */
 export const isItem = (map: InputMap): boolean => map.kind === 'input' && Object.keys(map.input).length === 0;
 
 /** A compiled condition. */
@@ -97,7 +97,7 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
 /** A longer text is refused for its length. */
 const MAX_ADVISED_CHARS = 4_096;
 
-/** The right form of what an expression that is not valid seems to mean; empty: none is known. */
+/** Advice on forms of other languages in an invalid expression; empty: it has none of them. */
 function adviceFor(text: string): string {
   if (text.length > MAX_ADVISED_CHARS) return '';
   const bare = text.replaceAll(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, '""');

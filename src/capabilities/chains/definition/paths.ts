@@ -52,15 +52,15 @@ export interface PathCondition {
   readonly compare?: { readonly operator: Operator; readonly literal: string | number | boolean | null };
 }
 
-/** Advice for what one comparison cannot say. */
+/** Advice for a condition that one comparison cannot express. */
 const AS_CEL = 'write it as CEL, without `$.`: `input.a == 1 && b.status != "done"`';
 
 /** A path up to a sign that no name in it has, and the operator. */
 const COMPARISON = /^(\$[^\s=!<>&|~"'`()[\]{},?;*^\\]*)\s*(==|!=|>=|<=|>|<)?(.*)$/s;
 
 /**
- * Reads a condition that begins with `$`: a path, or one comparison of a path with a literal. A text says what is wrong: a condition
- * that only looks like a comparison would hold, or not, for all data alike.
+ * Reads a condition that begins with `$`: a path, or one comparison of a path with a literal. Returns the problem as a text: a
+ * condition that only looks like a comparison would hold, or not, for all data alike.
  */
 export function parseCondition(text: string): PathCondition | string {
   const [, given = '', operator, rest = ''] = COMPARISON.exec(text) ?? [];
@@ -90,7 +90,7 @@ const LITERAL_WORDS: ReadonlyMap<string, string> = new Map([
   ['false', 'false'],
 ]);
 
-/** A text says what is wrong. */
+/** Reads the right side of a comparison. Returns the problem as a text. */
 function literalOf(text: string): { readonly value: string | number | boolean | null } | string {
   if (text === '') return 'expected a number, true, false, null or a text in quotes, got nothing';
   if (text === 'true' || text === 'false') return { value: text === 'true' };
@@ -112,13 +112,13 @@ function literalOf(text: string): { readonly value: string | number | boolean | 
     return text.indexOf(quote, 1) < 0 ? `the text has no closing ${quote}` : `one comparison only; ${AS_CEL}`;
   }
   if (text.startsWith('$')) return `expected a literal, got a path; ${AS_CEL}`;
-  if (/^[=<>!~]/.test(text)) return `there is no operator that ends in ${text[0]}; write == or !=`;
+  if (/^[=<>!~]/.test(text)) return `expected a literal, got ${text[0]}; write == or !=`;
   if (/&&|\|\||\b(?:and|or)\b/.test(text)) return `one comparison only; ${AS_CEL}`;
   const word = LITERAL_WORDS.get(text.toLowerCase());
   if (word !== undefined) return `write ${word}, or "${text}" for the text`;
   // The SDK takes plain words as a text.
   if (PLAIN.test(text)) return { value: text };
-  return `a text with such signs is in quotes: "${text.slice(0, 40).replaceAll('"', '')}"`;
+  return `write a text with signs in quotes: "${text.slice(0, 40).replaceAll('"', '')}"`;
 }
 
 /** Whether a condition holds. Fails with chains.expression where two values have no order. */

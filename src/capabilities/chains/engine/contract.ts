@@ -5,6 +5,7 @@ import type { HandfastError } from '../../../wire/errors.ts';
 import type { ChainError, ChainNode, ChainUsage } from '../chains.schema.ts';
 import type { Context } from '../definition/context.ts';
 import type { ChainGraph, GraphNode } from '../definition/graph.ts';
+import type { ItemFailures } from './ended-items.ts';
 import type { Entry, RunJournal } from './journal.ts';
 import type { OutgoingEvents, RunEvent } from './outgoing-events.ts';
 import type { Recovered } from './recovery.ts';
@@ -84,25 +85,6 @@ export type NodeStatus =
   | 'cancelled'
   | 'compensated';
 
-/** Failed items of a map that its state names with their errors. */
-export const MAX_FAILED_ITEMS = 20;
-
-/** The items of a map that failed: how many, and the first of them. */
-export class ItemFailures {
-  count = 0;
-  readonly #first: { readonly index: number; readonly error: ChainError }[] = [];
-
-  add(index: number, error: ChainError): void {
-    this.count += 1;
-    if (this.#first.length < MAX_FAILED_ITEMS) this.#first.push({ index, error });
-  }
-
-  /** In the order of the items. */
-  get first(): readonly { readonly index: number; readonly error: ChainError }[] {
-    return this.#first.toSorted((one, other) => one.index - other.index);
-  }
-}
-
 /** A node as its run knows it. */
 export interface NodeRun {
   status: NodeStatus;
@@ -114,7 +96,7 @@ export interface NodeRun {
   items: number | undefined;
   itemsDone: number;
   /** Of a map. */
-  readonly itemsFailed: ItemFailures;
+  itemsFailed: ItemFailures;
   itemsSkipped: number;
 }
 

@@ -65,7 +65,7 @@ export class NodeCalls {
     run.usage.nodes += 1;
     const own = { tokens: 0, usd: 0 };
     const { timeout_ms: timeoutMs } = node;
-    // The time and the budget of the run may be what it undoes nodes for.
+    // A run may undo nodes because its time or its budget is spent: neither bounds that.
     const ofRun = run.isUndoing ? performance.now() + COMPENSATE_MS : run.lateAt;
     const lateAt = Math.min(ofRun, performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY));
     const made = (limited: AbortSignal): NodeCall => ({

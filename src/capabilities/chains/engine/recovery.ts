@@ -37,7 +37,7 @@ export interface RecoveredNode {
   waitUntil: number | undefined;
   items: Map<number, RecoveredItem> | undefined;
   itemsTotal: number;
-  /** `skipped`: the condition of what undoes it was false. */
+  /** `skipped`: the condition of the node that undoes it was false. */
   compensated: 'started' | 'done' | 'skipped' | undefined;
   /** Why it could not be undone. */
   undoError: ChainError | undefined;
@@ -45,7 +45,7 @@ export interface RecoveredNode {
 
 export interface Recovered {
   readonly nodes: ReadonlyMap<number, RecoveredNode>;
-  /** Nodes that have done something, in the order in which they ended: completed ones, and such as may have run. */
+  /** Nodes that have done something, in the order in which they ended: completed nodes, and nodes that may have run. */
   readonly completed: readonly number[];
   /** Events that no node has waited for, by name. */
   readonly events: ReadonlyMap<string, unknown>;

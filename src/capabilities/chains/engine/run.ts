@@ -12,7 +12,8 @@ import { Context } from '../definition/context.ts';
 import { evaluate, reduced, test } from '../definition/expressions.ts';
 import { finalOutput, type GraphNode, gathered } from '../definition/graph.ts';
 import { failure } from '../errors.ts';
-import { errorOf, ItemFailures, type NodeRun, type RunDeps, type RunState, type StepRun } from './contract.ts';
+import { errorOf, type NodeRun, type RunDeps, type RunState, type StepRun } from './contract.ts';
+import { endedItems, ItemFailures } from './ended-items.ts';
 import type { Entry } from './journal.ts';
 import { type Follower, type Following, OutgoingEvents, type RunEvent } from './outgoing-events.ts';
 import { OutputChars } from './output-chars.ts';
@@ -142,7 +143,7 @@ export class ChainRun implements StepRun {
   /**
    * Stops: nothing starts any more. `paused`: what runs may end. Otherwise it is cancelled. The first reason counts, but
    * what ends a run comes before a pause. One that undoes nodes is interrupted all the same, so that it can be resumed.
-   * @param compensates nodes are undone. Default: what runs fails by the stop, and its `on_error` says so
+   * @param compensates nodes are undone. Default: the `on_error` of the running nodes decides, which fail by the stop
    */
   stop(state: RunState, error?: ChainError, compensates?: boolean): void {
     if (state === 'interrupted' && this.isUndoing) {
@@ -284,19 +285,17 @@ export class ChainRun implements StepRun {
     this.#opened(() => this.steps.run(planned, known));
   }
 
-  /** What became of the items of a map that had ended before. */
+  /** Takes over the counts of a map that had ended before. */
   #recoverItems(index: number, { items, itemsTotal }: RecoveredNode): void {
     if (items === undefined) return;
-    const state = this.#of(index);
-    state.items = itemsTotal;
-    state.itemsDone = items.size;
-    for (const [at, { outcome }] of items) {
-      if (outcome === undefined) continue;
-      if ('skipped' in outcome) state.itemsSkipped += 1;
-      if (!('error' in outcome)) continue;
-      state.itemsFailed.add(at, outcome.error);
-      this.itemFailed();
-    }
+    const { done, failed, skipped } = endedItems(items);
+    Object.assign(this.#of(index), {
+      items: itemsTotal,
+      itemsDone: done,
+      itemsFailed: failed,
+      itemsSkipped: skipped,
+    } satisfies Partial<NodeRun>);
+    if (failed.count > 0) this.itemFailed();
   }
 
   /** A node whose end takes time. */

@@ -102,29 +102,24 @@ export class Steps {
       if (run.undoSignal.aborted) return;
       const { compensate: at } = graph.nodes[index] as GraphNode;
       if (at === undefined) continue;
-      const known = recovered?.nodes.get(index);
-      const before = known?.compensated === 'started' ? undefined : known?.compensated;
-      const undone =
-        before === undefined
-          ? await this.#undo(index, graph.nodes[at] as GraphNode, known)
-          : before === 'done'
-            ? (known?.undoError ?? 'done')
-            : before;
+      const undone = await this.#undo(index, graph.nodes[at] as GraphNode, recovered?.nodes.get(index));
       if (undone === undefined) return;
       const state = run.nodes[index];
       if (state === undefined || undone === 'skipped') continue;
-      // What could not be undone is still there.
+      // A node that could not be undone keeps its status.
       if (undone === 'done') state.status = 'compensated';
       else state.error = undone;
     }
   }
 
-  /** Undoes one node. Resolves with the error when that fails; undefined: it was interrupted. */
+  /** Undoes one node, unless that has ended before. Resolves with the error when that fails; undefined: it was interrupted. */
   async #undo(
     n: number,
     undo: GraphNode,
     known: RecoveredNode | undefined,
   ): Promise<'done' | 'skipped' | ChainError | undefined> {
+    if (known?.compensated === 'skipped') return 'skipped';
+    if (known?.compensated === 'done') return known.undoError ?? 'done';
     const run = this.#run;
     const { node } = undo;
     const { node_id } = node;
@@ -163,7 +158,7 @@ export class Steps {
       await journal.flushed();
       run.undoSignal.throwIfAborted();
       try {
-        // The signal of the run has fired; what undoes must still run.
+        // The signal of the run has fired; a node that undoes must still run.
         const signal = AbortSignal.any([AbortSignal.timeout(COMPENSATE_MS), run.undoSignal]);
         const output = await this.#nodeCalls.call(node, evaluate(input, run.context), place, signal);
         if (node.output_schema !== undefined) await checkOutput(node, output, signal);

@@ -1,4 +1,4 @@
-/** Whether a run that is stopped by its time, its budget or a cancel undoes what it has done: as if its open nodes had failed. Pure. */
+/** Decides whether a run that ends by its time, its budget or a cancel undoes its nodes: as if its open nodes had failed. Pure. */
 import type { ChainGraph } from '../definition/graph.ts';
 import type { NodeRun } from './contract.ts';
 import type { Recovered } from './recovery.ts';

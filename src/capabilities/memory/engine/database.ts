@@ -170,6 +170,7 @@ export class MemoryDatabase {
           'vector',
           'signature',
           'pack',
+          'unfolded',
         ]) {
           db.prepare(`SELECT * FROM ${table} LIMIT 1`).get();
         }

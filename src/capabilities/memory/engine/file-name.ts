@@ -1,4 +1,4 @@
-/** Whose entries a file of the memory has. */
+/** Names the file of a memory by the owner of its entries. */
 import { createHash } from 'node:crypto';
 
 /** The owner of the shared spaces. No principal has an empty name. */

@@ -53,7 +53,7 @@ const TRY_MS = 2_000;
 const port = parentPort;
 if (port !== null) {
   onStoresChanged(() => port.postMessage({ failing: failingStores() } satisfies ThreadStores));
-  // Which of them work again is found out by asking.
+  // The query itself finds the databases that work again.
   setInterval(failingStores, TRY_MS).unref();
   const service = new MemoryService(workerData as EngineOptions, (loss) =>
     port.postMessage({ loss } satisfies ThreadLoss),

@@ -9,7 +9,8 @@ import { connect } from '../../../base/sqlite/file.ts';
 import type { Times } from './counters.ts';
 import type { MemoryDatabase } from './database.ts';
 import { checkSum, type EntryRow } from './reads.ts';
-import { fold, textOf, wordsOf } from './words.ts';
+import { fold, textOf } from './words.ts';
+import { indexText } from './writes.ts';
 
 export interface Recovered {
   readonly recovered: number;
@@ -108,6 +109,5 @@ function insert(into: MemoryDatabase, row: Row): void {
   into.counters.count(part, row as unknown as Times & { bytes: number });
   const id = row.id as number;
   for (const tag of new Set(tags)) into.sql('INSERT INTO tag (part, tag, entry) VALUES (?, ?, ?)').run(part, tag, id);
-  into.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, wordsOf(text).join(' '));
-  into.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, text);
+  indexText(into, id, text);
 }

@@ -136,7 +136,7 @@ interface StoredText {
   readonly text: string;
 }
 
-/** The text that an entry has now; of one that is damaged the one it had. */
+/** The folded text of an entry; of a damaged entry its former text. */
 function textOfRow({ key, content, tags, text }: StoredText): string {
   try {
     return fold(textOf(JSON.parse(key), JSON.parse(content), JSON.parse(tags) as string[]));

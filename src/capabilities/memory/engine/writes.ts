@@ -124,7 +124,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
     [before.content, before.tags, before.source, before.metadata].join('\0') ===
       [content, tags, entry.source, metadata].join('\0');
   if (same && before.valid_until === validUntil && entry.supersedes.length === 0) {
-    // An import takes nothing from the life of what is stored.
+    // An import does not shorten the life of a stored entry.
     if (entry.expiresAt !== undefined && before.expires >= expires) return;
     // The same fact again: no new version, but it was seen now and lives on from now.
     const seenAt = Math.max(now, before.stored_at);
@@ -171,8 +171,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   for (const tag of new Set(entry.tags)) {
     database.sql('INSERT INTO tag (part, tag, entry) VALUES (?, ?, ?)').run(part, tag, id);
   }
-  database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, prepared.words.join(' '));
-  database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, prepared.text);
+  indexText(database, id, prepared.text, prepared.words);
   if (prepared.vector !== undefined) storeVector(context, id, prepared.vector, prepared.signature as Uint32Array);
   database.counters.count(part, { starts, ends, expires, stored_at: storedAt, bytes: prepared.bytes });
   const { words, signature } = prepared;
@@ -203,13 +202,27 @@ export function replaceVector(
 export function replaceText(database: MemoryDatabase, id: number, before: string, text: string): void {
   if (before === text) return;
   if (database.sql('SELECT 1 FROM entry WHERE id = ? AND text = ?').get(id, before) === undefined) return;
-  database.sql(`INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)`).run(id, wordsOf(before).join(' '));
-  database.sql(`INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)`).run(id, before);
+  unindexText(database, id, before);
   database.sql('UPDATE entry SET text = ? WHERE id = ?').run(text, id);
-  database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, wordsOf(text).join(' '));
-  database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, text);
-  // What the index knows of words was of the former ones.
+  indexText(database, id, text);
+  // The index in memory knows the former words.
   database.index = undefined;
+}
+
+/** Adds a text to the full-text indexes. */
+export function indexText(
+  database: MemoryDatabase,
+  id: number,
+  text: string,
+  words: readonly string[] = wordsOf(text),
+): void {
+  database.sql('INSERT INTO words (rowid, text) VALUES (?, ?)').run(id, words.join(' '));
+  database.sql('INSERT INTO grams (rowid, text) VALUES (?, ?)').run(id, text);
+}
+
+function unindexText(database: MemoryDatabase, id: number, text: string): void {
+  database.sql(`INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)`).run(id, wordsOf(text).join(' '));
+  database.sql(`INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)`).run(id, text);
 }
 
 function storeVector(
@@ -244,8 +257,7 @@ export function deleteVersion(database: MemoryDatabase, id: number): void {
     .sql('SELECT part, text, tags, bytes, starts, ends, expires, stored_at FROM entry WHERE id = ?')
     .get(id) as unknown as (Times & { part: number; text: string; tags: string; bytes: number }) | undefined;
   if (row === undefined) return;
-  database.sql(`INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)`).run(id, wordsOf(row.text).join(' '));
-  database.sql(`INSERT INTO grams (grams, rowid, text) VALUES ('delete', ?, ?)`).run(id, row.text);
+  unindexText(database, id, row.text);
   for (const tag of new Set(JSON.parse(row.tags) as string[])) {
     database.sql('DELETE FROM tag WHERE part = ? AND tag = ? AND entry = ?').run(row.part, tag, id);
   }
