@@ -79,13 +79,14 @@ test('queued handlers that return at once start for some milliseconds of each tu
   for (let n = 0; n < 12; n++) agent.send(call(`b${n}`, 'busy', { n }));
   gate.open('first');
   let counted = 0;
-  while (started.length < 12) {
+  while (started.length < 13) {
     await new Promise(setImmediate);
     assert.ok(started.length - counted <= 4, `${started.length - counted} in one turn`);
+    // One that arrives meanwhile does not overtake them, although the place may be free.
+    if (counted === 0 && started.length > 0) agent.send(call('b12', 'busy', { n: 12 }));
     counted = started.length;
   }
-  // One that arrives meanwhile does not overtake them.
-  assert.deepEqual(started, [...Array(12).keys()]);
+  assert.deepEqual(started, [...Array(13).keys()]);
 });
 
 test('an id that is still in flight is refused, and its first request is answered once', async () => {
