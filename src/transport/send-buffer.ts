@@ -189,7 +189,9 @@ export class SendBuffer {
 const line: SendBuffer[] = [];
 
 function nextInLine(): void {
-  line.shift()?.inTurn();
+  // It leaves the line afterwards: one that stands in line again meanwhile must not start a second round of turns.
+  line[0]?.inTurn();
+  line.shift();
   if (line.length > 0) setImmediate(nextInLine);
 }
 
