@@ -1,4 +1,4 @@
-/** Half an hour of everything at once: whether heap and resident memory of a server stay level under a mixed load. */
+/** The edge `mixed`: heap and resident memory of a server under a mixed load, half an hour of it. */
 import type { EdgeKind } from './edge.ts';
 import { mixedLoad } from './mixed.ts';
 import { served, TOKEN } from './served.ts';
@@ -25,12 +25,11 @@ export const mixed: EdgeKind = {
     let next = 0;
     return {
       async run(count) {
-        const ends = Array.from({ length: LANES }, (_, lane) => lane);
         const rounds = Math.ceil(count / LANES);
         const first = next;
         next += rounds;
         await Promise.all(
-          ends.map(async (lane) => {
+          Array.from({ length: LANES }, async (_, lane) => {
             for (let n = first; n < first + rounds; n += 1) await load.round(lane, n * LANES + lane);
           }),
         );

@@ -1,8 +1,8 @@
 /**
  * A mixed load for a server: sessions with turns and tools, calls, memory, plans, chains, subagents, processes, environments, connections
- * that are cut and resumed. Used by the edge `mixed`; `main` runs it against a server at an address.
+ * that are cut and resumed.
  */
-import { createServer, connect as dial, type Socket } from 'node:net';
+import { CuttableWire } from '../../src/cli/demo/cuttable-wire.ts';
 import { type Agent, connect } from '../../src/connect.ts';
 import type { ControlClient } from '../../src/control.ts';
 import type { CapabilityName } from '../../src/protocol/a2e.ts';
@@ -19,13 +19,13 @@ const CAPABILITIES = [
 ] as const satisfies readonly CapabilityName[];
 type Mixed = Agent<(typeof CAPABILITIES)[number]>;
 
-/** Names that come again: entries, choices and the like are replaced, so that what is stored does not grow. */
+/** Names that rounds use in rotation: a later round replaces the entry of an earlier one, so that stores do not grow. */
 const NAMES = 500;
-/** Rounds between two that start a program as a process. */
+/** One of this many rounds starts a program and a subagent. */
 const PROGRAMS = 5;
 
-export interface MixedServer {
-  /** `tcp://127.0.0.1:PORT` of the agents. */
+interface MixedServer {
+  /** `tcp://127.0.0.1:PORT`, for agents. */
   readonly address: string;
   readonly token: string;
   readonly control: ControlClient;
@@ -33,39 +33,9 @@ export interface MixedServer {
   readonly cwd: string;
 }
 
-/** A relay to a TCP address whose connections can be cut. */
-async function relay(address: string): Promise<{ address: string; cut(): void; close(): void }> {
-  const { hostname, port } = new URL(address);
-  const sockets = new Set<Socket>();
-  const server = createServer((near) => {
-    const far = dial(Number(port), hostname);
-    for (const [one, other] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      sockets.add(one);
-      one.pipe(other);
-      one.on('error', () => {});
-      one.on('close', () => {
-        sockets.delete(one);
-        other.destroy();
-      });
-    }
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const cut = (): void => {
-    for (const socket of sockets) socket.destroy();
-  };
-  const close = (): void => {
-    cut();
-    server.close();
-  };
-  return { address: `tcp://127.0.0.1:${(server.address() as { port: number }).port}`, cut, close };
-}
-
 /** Opens the load; `round` runs the n-th round of one of its lanes. */
 export async function mixedLoad({ address, token, control, cwd }: MixedServer, lanes: number) {
-  const through = await relay(address);
+  const through = await CuttableWire.to(new URL(address));
   const open = (lane: number): Promise<Mixed> =>
     connect(through.address, { capabilities: CAPABILITIES, agentId: `agent-${lane}`, token });
   const agents = await Promise.all(Array.from({ length: lanes }, (_, lane) => open(lane)));
@@ -115,7 +85,7 @@ export async function mixedLoad({ address, token, control, cwd }: MixedServer, l
   };
   const close = async (): Promise<void> => {
     for (const agent of agents) await agent.close();
-    through.close();
+    await through[Symbol.asyncDispose]();
   };
   return { round, close };
 }

@@ -1,4 +1,4 @@
-/** A server of sessions out of a configuration, and a client of it over HTTP: for the edges that measure one. */
+/** Starts a server of sessions from a configuration, and a client of it over HTTP, for the edges that measure one. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadConfig } from '../../src/config/config.ts';
@@ -19,7 +19,7 @@ interface Served {
 }
 
 /**
- * Starts a server whose files are in `folder`.
+ * Starts a server with its files in `folder`.
  * @param more further lines of its configuration
  */
 export async function served(folder: string, more = ''): Promise<Served> {

@@ -1,8 +1,6 @@
 /**
- * Notices when this process has no file descriptor left. The system then closes new connections before this process sees them,
- * and nothing else reports that.
- *
- * Started by `server/serve.ts`; the health pages, the log and `handfast doctor` say it as they do of stores.
+ * Notices when this process has no file descriptor left: the system then closes new connections before this process sees them.
+ * Reports the shortage as a failing store, so that the health pages, the log and `handfast doctor` have it.
  */
 import { closeSync, openSync } from 'node:fs';
 import { devNull } from 'node:os';
@@ -11,16 +9,17 @@ import { storeFailed, storeWorks } from './failing-stores.ts';
 import { isShortage, whyNotStarted } from './not-started.ts';
 
 const EVERY_MS = 1_000;
-/** Checks in a row that succeed before the shortage is over: a busy host has none left for a moment now and then. */
+/** Checks in a row that succeed before the shortage is over: a busy host briefly has none left now and then. */
 const ENOUGH = 5;
 
-/** Checks now and then. Returns the function that ends it. `hasOne` throws the error of the system without one. */
-export function watchDescriptors(everyMs = EVERY_MS, hasOne: () => void = openOne): () => void {
+/** Checks each second. Returns the function that ends it. */
+export function watchDescriptors(): () => void {
   const owner = {};
   let succeeded = ENOUGH;
   const timer = setInterval(() => {
     try {
-      hasOne();
+      // Costs some ten microseconds.
+      closeSync(openSync(devNull, 'r'));
       if (++succeeded === ENOUGH) storeWorks(owner);
     } catch (thrown) {
       if (!isShortage(thrown)) return;
@@ -28,15 +27,10 @@ export function watchDescriptors(everyMs = EVERY_MS, hasOne: () => void = openOn
       const message = `new connections are closed unanswered, and files cannot be opened: ${whyNotStarted(thrown)}`;
       storeFailed(owner, 'the file descriptors', fail('over_capacity', message), false);
     }
-  }, everyMs);
+  }, EVERY_MS);
   timer.unref();
   return () => {
     clearInterval(timer);
     storeWorks(owner);
   };
-}
-
-/** Costs some ten microseconds. */
-function openOne(): void {
-  closeSync(openSync(devNull, 'r'));
 }

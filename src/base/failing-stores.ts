@@ -17,21 +17,21 @@ export interface FailingStore {
 interface Failing {
   readonly failure: FailingStore;
   readonly mayWork: (() => boolean) | undefined;
-  /** When it was tried last, monotonic milliseconds. */
+  /** Time of the last try, monotonic milliseconds. */
   triedAt: number;
 }
 
-/** How often a store that may work again is tried at most. */
+/** Time between two tries of a store, at least. */
 const TRY_MS = 1_000;
 
 const failing = new Map<object, Failing>();
-/** What threads of this process have reported of theirs. */
+/** Failing stores of threads, as each reported them last. */
 const ofThreads = new Map<object, readonly FailingStore[]>();
 const listeners = new Set<(failure: FailingStore) => void>();
 const changeListeners = new Set<() => void>();
 
 /**
- * A write of `owner` failed. `mayWork` tries whether one would succeed now: a host that is sent no work because it fails would else
+ * A write of `owner` failed. `mayWork` tries whether a write would succeed now: a host that is not ready gets no work, and would
  * never learn that the disk has room again.
  */
 export function storeFailed(
@@ -49,7 +49,7 @@ export function storeFailed(
   for (const listener of changeListeners) listener();
 }
 
-/** What a thread reports of its stores, in place of what it reported before. */
+/** Replaces the list of failing stores that a thread reported before. */
 export function storesOfThread(thread: object, stores: readonly FailingStore[]): void {
   const before = new Set(ofThreads.get(thread)?.map(({ message }) => message));
   if (stores.length === 0) ofThreads.delete(thread);

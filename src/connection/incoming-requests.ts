@@ -8,11 +8,11 @@
 
 import { Deadlines } from '../base/deadlines.ts';
 import { Fifo } from '../base/fifo.ts';
-import { nextTurn } from '../base/next-turn.ts';
 import type { Capacity, MessageId } from '../wire/codec.ts';
 import { fail, type HandfastError, mayHaveRun } from '../wire/errors.ts';
 import { OpenById } from './open-by-id.ts';
 import type { RequestCounts, RunningRequest } from './running-request.ts';
+import { mayStart } from './start-share.ts';
 
 export interface RequestLimits {
   /** Requests of the session that run at once. */
@@ -51,8 +51,6 @@ export interface RequestOwner {
 
 /** How long a client should wait before it tries again. */
 export const RETRY_AFTER_MS = 100;
-/** Queued requests start for so long in one turn of the event loop, in milliseconds. */
-const START_MS = 5;
 const MAX_STREAMS = 256;
 export const MAX_WAITING = 256;
 
@@ -73,8 +71,6 @@ export class IncomingRequests implements RequestCounts {
   #questions = 0;
   readonly #queue = new Fifo<RunningRequest>();
   #starting = false;
-  /** Until when queued requests start in this turn of the event loop; undefined: none has started in it. */
-  #startsUntil: number | undefined;
   #draining: PromiseWithResolvers<void> | undefined;
   #refusal: HandfastError | undefined;
   readonly #deadlines = new Deadlines<RunningRequest>(
@@ -165,7 +161,7 @@ export class IncomingRequests implements RequestCounts {
     if (request.waits++ === 0) {
       if (!request.mayWait) this.#waiters++;
       this.#running--;
-      if (!this.#starting) this.#startNext();
+      this.startNext();
     }
     let waits = true;
     return () => {
@@ -180,7 +176,7 @@ export class IncomingRequests implements RequestCounts {
   /** A running request asked the peer a question, or (`-1`) has its answer. */
   asked(change: 1 | -1): void {
     this.#questions += change;
-    if (change > 0 && !this.#starting) this.#startNext();
+    if (change > 0) this.startNext();
   }
 
   get #places(): number {
@@ -324,7 +320,7 @@ export class IncomingRequests implements RequestCounts {
     if (!request.lingering) return;
     request.lingering = false;
     this.#running--;
-    this.#startNext();
+    this.startNext();
   }
 
   /** Aborts a request. Without `settleMs`, or before its handler runs, the reply is sent at once. */
@@ -358,8 +354,7 @@ export class IncomingRequests implements RequestCounts {
     // Its handler was stopped at any point of its work.
     const stopped = error?.retryable === true && request.startedAt > 0 && request.reason !== undefined;
     this.#owner.reply(request, reply, stopped && !request.idempotent ? mayHaveRun(error) : error);
-    // A handler that returns at once comes back here from #start; the outer loop continues, so the stack stays flat.
-    if (!this.#starting) this.#startNext();
+    this.startNext();
     if (this.#open.size > 0) return;
     this.#deadlines.rest();
     if (this.#draining !== undefined) {
@@ -368,18 +363,14 @@ export class IncomingRequests implements RequestCounts {
     }
   }
 
-  /** Starts queued requests, for some milliseconds of each turn of the event loop: a handler that returns at once leaves no turn to others. */
-  #startNext(): void {
+  /** Starts queued requests, some of them in each turn of the event loop. */
+  startNext(): void {
+    // A handler that returns at once comes back here from #start; the outer loop continues, so the stack stays flat.
+    if (this.#starting) return;
     this.#starting = true;
     while (this.#queue.size > 0 && this.#running < this.#places) {
       const now = performance.now();
-      if (this.#startsUntil === undefined) {
-        this.#startsUntil = now + START_MS;
-        nextTurn(() => {
-          this.#startsUntil = undefined;
-          if (!this.#starting) this.#startNext();
-        });
-      } else if (now >= this.#startsUntil) break;
+      if (!mayStart(this, now)) break;
       this.#start(this.#queue.shift() as RunningRequest, now);
     }
     this.#starting = false;

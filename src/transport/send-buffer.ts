@@ -26,7 +26,7 @@ const EARLY_CHARS = 8192;
 /** While the system is behind, packs are closed at this size, so that a frame stays far below what a peer accepts. */
 const PACK_CHARS = 256 * 1024;
 
-/** Writing a message of this many characters is the work of a turn of the event loop, whichever link it is for. */
+/** A message of this many characters is written in a separate turn of the event loop; links take turns. */
 const LARGE_CHARS = 1024 * 1024;
 
 interface Waiter {
@@ -48,7 +48,7 @@ export class SendBuffer {
   #packs: string[] | undefined;
   #packsChars = 0;
   #scheduled = false;
-  /** A large message waits for its turn, and all behind it with it. */
+  /** A large message waits for its turn, and every later message with it. */
   #inLine = false;
   #waiters: Waiter[] | undefined;
   #closed = false;
@@ -76,7 +76,7 @@ export class SendBuffer {
     }
   }
 
-  /** Alone in its pack. */
+  /** Queues a large message as a separate pack. */
   #sendLarge(text: string): void {
     if (!this.#inLine && this.#pack !== '') this.#flush();
     this.#packs ??= [];
@@ -95,7 +95,7 @@ export class SendBuffer {
     if (line.length === 1) setImmediate(nextInLine);
   }
 
-  /** Its turn has come: what waits is written up to the next large message. */
+  /** Writes the queue up to the next large message: the turn of this buffer has come. */
   inTurn(): void {
     this.#inLine = false;
     if (this.#closed) return;
@@ -185,11 +185,13 @@ export class SendBuffer {
   }
 }
 
-/** Outboxes with a large message, of all links. */
+/** Send buffers of all links that wait to write a large message. */
 const line: SendBuffer[] = [];
 
 function nextInLine(): void {
-  line.shift()?.inTurn();
+  // It leaves the line afterwards: one that stands in line again meanwhile must not start a second round of turns.
+  line[0]?.inTurn();
+  line.shift();
   if (line.length > 0) setImmediate(nextInLine);
 }
 

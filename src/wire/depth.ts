@@ -1,7 +1,10 @@
 /**
  * Refuses JSON that is nested too deeply or has too many values. Deep values survive `JSON.parse` but later break
- * `JSON.stringify` and `structuredClone` with a RangeError; each of many values costs time wherever the message is looked at,
- * so they are counted on the text, before any is built. Called by the codecs on every incoming text.
+ * `JSON.stringify` and `structuredClone` with a RangeError; each of many values costs time wherever the message is looked at.
+ * They are counted on the text, before any is built; in a long text that looks sparse, on its value, before a codec uses it.
+ *
+ * Called by the codecs on every incoming text.
+ * @see docs/decisions/0051-values-counted-before-they-are-built.md
  */
 import { fail } from './errors.ts';
 
@@ -23,37 +26,40 @@ const BACKSLASH = 92;
 
 /**
  * The value of a JSON text, or why it is not built. The bounds cost an ordinary message nothing: one of fewer characters than
- * `maxValues` cannot have more. A long text of few values, such as a file in a string, costs less to build than to count on the
- * text: its values are counted afterwards.
+ * `maxValues` cannot have more. A long text that looks like one of few values, such as a file in a string, costs less to build
+ * than to count on the text: its values are counted once they are built.
  *
  * @throws too_large when it has more than `maxValues` values, or as {@link parseNested} says · SyntaxError
  */
 export function parseBounded(text: string, maxDepth = MAX_DEPTH, maxValues = MAX_VALUES): unknown {
   if (text.length <= maxValues) return parseNested(text, maxDepth);
-  const sparse = looksSparse(text);
+  const sparse = looksSparse(text, maxValues);
   if (!sparse && moreValues(text, maxValues)) throw tooMany(maxValues);
   const value = parseNested(text, maxDepth);
   if (sparse && roomLeft(value, maxValues) < 0) throw tooMany(maxValues);
   return value;
 }
 
-/** Places of a text that are looked at, and characters of each. */
+/** Samples of a text, and characters of a sample. */
 const LOOKS = 64;
 const WINDOW = 32;
-/** Fewer than one in so many characters stand for values in a text that is built first. */
+/** In a text that is built first, fewer than one of this many characters stands for a value. */
 const SPARSE = 12;
 
-/** True when few characters of a text stand for values, inside of strings or not. At random places: a sender cannot avoid them. */
-function looksSparse(text: string): boolean {
+/**
+ * True when few characters of a text stand for values, inside of strings or not, and no more than `maxValues` of them as far as
+ * the samples show. Sampled at random places: a sender cannot avoid them.
+ */
+function looksSparse(text: string, maxValues: number): boolean {
   let counted = 0;
   for (let look = 0; look < LOOKS; look++) {
     const from = Math.floor(Math.random() * Math.max(1, text.length - WINDOW));
     for (let at = from; at < from + WINDOW; at++) if (isCounted(text.charCodeAt(at))) counted++;
   }
-  return counted * SPARSE < LOOKS * WINDOW;
+  return counted * Math.max(SPARSE, text.length / maxValues) < LOOKS * WINDOW;
 }
 
-/** `room` without the values that {@link moreValues} counts in the text of `value`; ends soon when it is negative. */
+/** Subtracts from `room` the values that {@link moreValues} counts in the text of `value`; ends soon below zero. */
 function roomLeft(value: unknown, room: number): number {
   if (typeof value !== 'object' || value === null) return room;
   const members: readonly unknown[] = Array.isArray(value) ? value : Object.values(value);
@@ -180,9 +186,9 @@ function deeperThan(text: string, maxDepth: number): boolean {
   return false;
 }
 
-/** A search for the next quote costs as much as a walk over so many characters. */
+/** A search for the next quote costs as much as a walk over this many characters. */
 const CLOSE = 8;
-/** So many escaped quotes, one close behind the other, are followed by a walk. */
+/** Escaped quotes, each close behind the one before, after which the characters are walked over. */
 const MANY = 4;
 /** Characters of a walk. */
 const WALK = 64;

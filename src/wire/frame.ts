@@ -5,7 +5,8 @@
  * parses JSON. Rules: docs/protocol/a2e.md#framing.
  *
  * No peer is read without end: past its share of a turn the reader holds the rest of its input, continues in the next turn,
- * and asks its transport to read no more meanwhile. The same holds for the end of a pause.
+ * and asks its transport to read no more meanwhile. The same holds for the end of a pause. All readers together have a share of a
+ * turn, too: those that come later in it wait in line.
  *
  * Cost: linear in the bytes for any chunking. Text inside one chunk is copied once, a line that spans chunks twice (three
  * times what follows its first character above ASCII), and no more than the longest accepted line is held.
@@ -108,7 +109,7 @@ export class LineReader {
   #framed = false;
   /** Made by the first lines. */
   #share: Pick<TurnShare, 'spend' | 'renew'> | undefined;
-  /** False for a reader with a share of its own. */
+  /** False for a reader that was given its share: other readers do not hold it up. */
   readonly #sharesTurns: boolean;
   /** Units spent since the share was asked. */
   #spent = 0;
@@ -182,7 +183,7 @@ export class LineReader {
     if (chunk.length === 0) return;
     if (this.#halted) return this.#hold(chunk, 0, false);
     if (chunk.length <= LONG_FRAME_BYTES && !this.#isFull) return this.#frame(chunk);
-    // Putting it together was the work of this turn.
+    // Putting a long one together was the work of this turn.
     this.#hold(chunk, 0, false);
     this.#yield();
   }

@@ -45,12 +45,12 @@ export class TurnShare {
   }
 }
 
-/** Time that all sources of input together have in one phase of a turn. */
+/** Time that all sources of input together have in one phase of a turn, in milliseconds. */
 const ALL_MS = 10;
 let turn = -1;
 let startedAt = 0;
 
-/** True when all sources of input have had their time in this turn: another one waits, so that many peers are no longer than one. */
+/** True when all sources of input have had their time in this turn. Another source waits: many peers hold a turn no longer than one. */
 export function turnIsFull(): boolean {
   const now = currentTurn();
   if (now === turn) return performance.now() - startedAt >= ALL_MS;
@@ -60,8 +60,8 @@ export function turnIsFull(): boolean {
 }
 
 /** A source of input with messages that wait. */
-export interface WaitingReader {
-  /** Its turn has come. */
+interface WaitingReader {
+  /** Delivers messages until its share of the turn is spent. */
   continue(): void;
 }
 

@@ -61,12 +61,11 @@ test('a long queue of handlers that answer at once does not deepen the stack', a
   assert.equal((await agent.answer('e14999')).data.data.n, 14_999);
 });
 
-test('queued handlers that return at once start for some milliseconds of each turn, in their order', async () => {
-  const gate = gated();
-  const started: number[] = [];
-  const busy = tool({
+/** Works for some milliseconds, and waits for nothing. */
+const busy = (started: number[]) =>
+  tool({
     name: 'busy',
-    description: 'Works for some milliseconds, and waits for nothing.',
+    description: 'Works for some milliseconds.',
     input: { type: 'object', properties: { n: { type: 'number' } } },
     run: ({ n }) => {
       started.push(n as number);
@@ -74,18 +73,52 @@ test('queued handlers that return at once start for some milliseconds of each tu
       return {};
     },
   });
-  const { agent } = await open([gate.tool, busy], { limits: { maxParallel: 1, queueLimit: 64 } });
+
+test('queued handlers that return at once start for some milliseconds of each turn, in their order', async () => {
+  const gate = gated();
+  const started: number[] = [];
+  const { agent } = await open([gate.tool, busy(started)], { limits: { maxParallel: 1, queueLimit: 64 } });
   agent.send(call('first', 'gated', { name: 'first' }));
   for (let n = 0; n < 12; n++) agent.send(call(`b${n}`, 'busy', { n }));
   gate.open('first');
   let counted = 0;
-  while (started.length < 12) {
+  while (started.length < 13) {
+    await new Promise(setImmediate);
+    assert.ok(started.length - counted <= 4, `${started.length - counted} in one turn`);
+    // One that arrives meanwhile does not overtake them, although the place may be free.
+    if (counted === 0 && started.length > 0) agent.send(call('b12', 'busy', { n: 12 }));
+    counted = started.length;
+  }
+  assert.deepEqual(started, [...Array(13).keys()]);
+});
+
+test('queued handlers of many sessions share those milliseconds, and the sessions take turns', async () => {
+  const gate = gated();
+  const started: number[] = [];
+  const { host, agent } = await open([gate.tool, busy(started)], { limits: { maxParallel: 1, queueLimit: 64 } });
+  const agents = [agent, ...Array.from({ length: 11 }, () => rawAgent(host))];
+  await Promise.all(agents.slice(1).map((each) => each.shake()));
+  for (const [at, each] of agents.entries()) {
+    each.send(call('first', 'gated', { name: `first${at}` }));
+    for (let n = 0; n < 4; n++) each.send(call(`b${n}`, 'busy', { n: 10 * at + n }));
+  }
+  while (gate.started.length < agents.length) await new Promise(setImmediate);
+  for (const at of agents.keys()) gate.open(`first${at}`);
+  for (let counted = 0; started.length < 48; ) {
     await new Promise(setImmediate);
     assert.ok(started.length - counted <= 4, `${started.length - counted} in one turn`);
     counted = started.length;
   }
-  // One that arrives meanwhile does not overtake them.
-  assert.deepEqual(started, [...Array(12).keys()]);
+  for (const at of agents.keys()) {
+    assert.deepEqual(
+      started.filter((n) => Math.floor(n / 10) === at),
+      [0, 1, 2, 3].map((n) => 10 * at + n),
+    );
+  }
+  assert.ok(
+    started.indexOf(110) < started.indexOf(3),
+    'every session starts one before the first session starts its last',
+  );
 });
 
 test('an id that is still in flight is refused, and its first request is answered once', async () => {

@@ -4,8 +4,9 @@
  * replaced, and that is a loss.
  */
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
 import { failingStores } from '../../src/base/failing-stores.ts';
@@ -47,12 +48,28 @@ for (const suffix of ['', '-wal', '.mark']) {
 
 test('a file whose rights are gone names them', {
   skip: process.getuid?.() === 0 && 'the superuser has every right',
-}, (t) => {
+}, async (t) => {
   const file = join(temporaryFolder(t), 'state.db');
   writeFileSync(file, '', { mode: 0o000 });
   assert.throws(() => openStateDatabase({ file }), {
     message: /\(EACCES\); check the disk and the rights of its folder$/,
   });
+  chmodSync(file, 0o600);
+  while (mine().length > 0) await setTimeout(50);
+});
+
+test('a database of another program is among the failing stores until it is moved away', async (t) => {
+  const file = join(temporaryFolder(t), 'state.db');
+  const foreign = new DatabaseSync(file);
+  foreign.exec('PRAGMA application_id=5; CREATE TABLE t (a)');
+  foreign.close();
+  assert.throws(() => openStateDatabase({ file }), { message: /is the database of another program; move it away/ });
+  // Longer than a failing store waits before it is tried.
+  await setTimeout(1_200);
+  assert.deepEqual(mine(), ['the store of the plugins false']);
+  renameSync(file, `${file}.moved`);
+  while (mine().length > 0) await setTimeout(50);
+  openStateDatabase({ file }).close();
 });
 
 test('a memory that cannot be opened is among the failing stores of the process, though a thread has it', async (t) => {

@@ -77,6 +77,16 @@ describe('the outbox', () => {
     }
   });
 
+  test('writes large messages of one link in as many turns, however fast the system takes them', async () => {
+    const { outbox, packs } = new Target();
+    for (let n = 0; n < 12; n++) outbox.send('x'.repeat(1024 * 1024));
+    for (let turn = 1; turn <= 12; turn++) {
+      await new Promise(setImmediate);
+      assert.equal(packs.length, turn);
+    }
+    assert.equal(outbox.buffered, 0);
+  });
+
   test('writes nothing while the system is behind, then packs of some 256 KiB one by one', async () => {
     const target = new Target();
     target.blocked = true;

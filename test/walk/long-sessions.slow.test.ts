@@ -7,6 +7,7 @@ import { randomBytes } from 'node:crypto';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isObject, membersOf } from '../../src/wire/json.ts';
+import { entry, exported, restored } from './exported-session.ts';
 import { PlainAgent } from './plain-agent.ts';
 import { ADMIN, Walk, type WalkedHost, walkedHost } from './walk.ts';
 
@@ -82,7 +83,7 @@ test('a large image for several followers, and requests about its session', asyn
 test('requests about a session with many items', async (t) => {
   const { host, walk } = await started(t);
   const agent = await client(host, false);
-  const restored = (at: number) => {
+  const conversation = (at: number) => {
     const texts = Array.from({ length: 4000 }, (_, each) => `${at} ${each} ${'word '.repeat(50)}`);
     const history = texts.map((text, each) => ({
       role: each % 2 === 0 ? 'user' : 'assistant',
@@ -90,18 +91,14 @@ test('requests about a session with many items', async (t) => {
       text,
     }));
     const messages = texts.map((text, each) => ({ id: each + 1, kind: each % 2 === 0 ? 'user' : 'assistant', text }));
-    return { head: {}, history, messages, turns: [] };
+    return { history, messages };
   };
-  const entry = (seq: number, kind: string, payload: object) => JSON.stringify({ seq, kind, timestamp: '', payload });
-  const lines = [
-    JSON.stringify({ format: 'handfast.session/1', title: 'long' }),
-    entry(1, 'record.restored', restored(0)),
-  ];
+  const lines = exported([restored(1, conversation(0))]);
   // Lists of an import are added to those before.
   for (let at = 1; at < 6; at++) {
-    lines.push(entry(at + 1, 'history.append', { items: restored(at).history }));
-    for (const message of restored(at).messages.slice(0, 1000))
-      lines.push(entry(at + 1, 'session.message.appended', { message }));
+    const { history, messages } = conversation(at);
+    lines.push(entry(at + 1, 'history.append', { items: history }));
+    for (const message of messages.slice(0, 1000)) lines.push(entry(at + 1, 'session.message.appended', { message }));
   }
   const imported = await agent.call('session.import', { lines }, REPLY_MS);
   const { session_id } = membersOf(imported.result);

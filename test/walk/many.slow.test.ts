@@ -11,6 +11,7 @@ import { largest } from './largest.ts';
 import { PlainAgent } from './plain-agent.ts';
 import { ADMIN, Walk, walkedHost } from './walk.ts';
 
+const CAPABILITIES = ['learning', 'env', 'tools', 'chains', 'memory', 'planning', 'proc'];
 const AGENTS = 24;
 const PIPELINED = 64;
 const MEDIUM = 15_000;
@@ -22,26 +23,14 @@ const SOME_MS = 250;
 test('many requests at once hold the loop no longer than a few of them', async (t) => {
   const host = await walkedHost(t, walkedCapabilities);
   const walk = new Walk(host, SOME_MS);
-  const open = () =>
-    PlainAgent.open(host.tcp, ADMIN, ['learning', 'env', 'tools', 'chains', 'memory', 'planning', 'proc']);
+  const open = () => PlainAgent.open(host.tcp, ADMIN, CAPABILITIES);
   const agents = await Promise.all(Array.from({ length: AGENTS }, open));
   t.after(() => {
     for (const agent of agents) agent.close();
   });
   const [first] = agents as [PlainAgent];
-  const all = await PlainAgent.open(host.tcp, ADMIN, [
-    'learning',
-    'env',
-    'tools',
-    'chains',
-    'memory',
-    'planning',
-    'proc',
-    'skill',
-    'mcp',
-    'multi_agent',
-    'toolkits',
-  ]);
+  const others = ['skill', 'mcp', 'multi_agent', 'toolkits'];
+  const all = await PlainAgent.open(host.tcp, ADMIN, [...CAPABILITIES, ...others]);
   const known = await liveValues(all);
   all.close();
   const feedback = Object.values(learningSchemas).find((schema) =>

@@ -11,6 +11,7 @@ import * as sessionMethods from '../../src/protocol/session-rpc.schema.ts';
 import { longMethods } from '../../src/protocol/session-rpc.ts';
 import { DEFAULT_MAX_PROMPT_BYTES } from '../../src/transport/link.ts';
 import { isObject, type JsonObject, membersOf } from '../../src/wire/json.ts';
+import { exported, restored } from './exported-session.ts';
 import { type Known, largest, small } from './largest.ts';
 import { type Message, PlainAgent, SILENCE } from './plain-agent.ts';
 import { ADMIN, Walk, walkedHost } from './walk.ts';
@@ -47,19 +48,12 @@ const methods: readonly RpcMethod[] = [...Object.values(sessionMethods), ...Obje
   },
 );
 
-const restored = (seq: number, payload: object): string =>
-  JSON.stringify({ seq, kind: 'record.restored', timestamp: '', payload });
-/** The lines of an export. */
-const exported = (entries: readonly string[]): string[] => [
-  JSON.stringify({ format: 'handfast.session/1', title: 'walked' }),
-  ...entries,
-];
 const item = (text: string) => ({ role: 'user', turn: 't', text });
 
 /** Largest requests that no schema says. */
 const more: Readonly<Record<string, (bytes: number) => readonly (readonly [string, JsonObject])[]>> = {
   'session.send': (bytes) => {
-    // Nothing that a compression makes shorter than its bytes.
+    // Random bytes: no compression makes them shorter.
     const image = (size: number) =>
       `data:image/png;base64,${randomBytes(Math.floor((size / 4) * 3)).toString('base64')}`;
     const images = (count: number) => Array.from({ length: count }, () => ({ data_url: image(bytes / count) }));
@@ -78,51 +72,21 @@ const more: Readonly<Record<string, (bytes: number) => readonly (readonly [strin
   },
   'session.import': (bytes) => {
     const texts = (count: number) => Array.from({ length: count }, () => item('a'.repeat(bytes / count - 100)));
-    const entries = (count: number) =>
-      Array.from({ length: count }, (_, at) => restored(at, { head: {}, history: [], messages: [], turns: [] }));
-    const picture = (dataUrl: string) => [{ path: 'p.png', mimeType: 'image/png', dataUrl, byteSize: 1 }];
+    const entries = (count: number) => Array.from({ length: count }, (_, at) => restored(at));
+    const lines = (members: object) => ({ lines: exported([restored(1, members)]) });
+    const picture = (dataUrl: string) => {
+      const images = [{ path: 'p.png', mimeType: 'image/png', dataUrl, byteSize: 1 }];
+      return lines({ history: [{ ...item('x'), images }] });
+    };
     const base64 = randomBytes(Math.floor((bytes / 4) * 3) - 1000).toString('base64');
     return [
-      ['lines: one item', { lines: exported([restored(1, { head: {}, messages: [], turns: [], history: texts(1) })]) }],
-      [
-        'lines: many items',
-        { lines: exported([restored(1, { head: {}, messages: [], turns: [], history: texts(8000) })]) },
-      ],
+      ['lines: one item', lines({ history: texts(1) })],
+      ['lines: many items', lines({ history: texts(8000) })],
       ['lines: many entries', { lines: exported(entries(Math.min(30_000, bytes / 120))) }],
-      [
-        'lines: a picture',
-        {
-          lines: exported([
-            restored(1, {
-              head: {},
-              messages: [],
-              turns: [],
-              history: [{ ...item('x'), images: picture(`data:image/png;base64,${base64}`) }],
-            }),
-          ]),
-        },
-      ],
-      [
-        'lines: a false picture',
-        {
-          lines: exported([
-            restored(1, {
-              head: {},
-              messages: [],
-              turns: [],
-              history: [{ ...item('x'), images: picture('i'.repeat(bytes - 1000)) }],
-            }),
-          ]),
-        },
-      ],
-      [
-        'lines: a line of lists',
-        {
-          lines: exported([
-            restored(1, { head: {}, messages: [], turns: [], history: [], more: Array(bytes / 4).fill([]) }),
-          ]),
-        },
-      ],
+      ['lines: a picture', picture(`data:image/png;base64,${base64}`)],
+      ['lines: a false picture', picture('i'.repeat(bytes - 1000))],
+      ['lines: a line of lists', lines({ more: Array(bytes / 4).fill([]) })],
+      ['lines: a line of short texts', lines({ more: Array(Math.floor(bytes / 16)).fill('a'.repeat(10)) })],
     ];
   },
 };

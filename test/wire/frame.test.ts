@@ -308,7 +308,7 @@ test('many readers have some milliseconds of a turn together, and continue in th
     memory.write(`${at}\n`.padStart(8));
     reader.push(memory, true);
   }
-  // What the last of them began is finished.
+  // The last reader of a turn finishes its line.
   assert.ok(heard.length <= 5, `${heard.length} in one turn`);
   for (let turns = 0, counted = heard.length; heard.length < readers.length; turns++) {
     await new Promise(setImmediate);

@@ -2,7 +2,7 @@
  * How every database of the project is opened: locked against a second process, checked, quarantined when it is damaged,
  * brought up to the newest schema. Its owner supplies the name and the durability, and does the rest.
  */
-import { accessSync, constants, mkdirSync, statSync } from 'node:fs';
+import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { fail, type HandfastError } from '../../wire/errors.ts';
@@ -135,19 +135,23 @@ export function openDatabase<Opened>(
     mark?.abandon();
     unlock();
     const failure = sqliteFailure(thrown, what, inMemory ? undefined : file);
-    if (failure.code !== 'journal_locked') cannotOpen(file, what, failure);
+    if (!inMemory && failure.code !== 'journal_locked') cannotOpen(file, what, failure);
     throw failure;
   }
 }
 
-/** The files that could not be opened, until they can. */
+/** Files that could not be opened, each with its owner in the list of failing stores. */
 const unopened = new Map<string, object>();
 
 function cannotOpen(file: string, what: string, failure: HandfastError): void {
   const owner = unopened.get(file) ?? {};
   unopened.set(file, owner);
-  storeFailed(owner, what, failure, false, () => failure.code !== 'journal_corrupt' && mayWrite(file));
+  storeFailed(owner, what, failure, false, () => (mayPass(failure) || !existsSync(file)) && mayWrite(file));
 }
+
+/** True when the disk or the system failed. The contents of a file (damaged, of another program or version) stay as they are. */
+const mayPass = ({ code, detail }: HandfastError): boolean =>
+  code === 'disk_full' || (code === 'runtime_error' && (detail.reason !== undefined || detail.sqlite !== undefined));
 
 function canOpen(file: string): void {
   const owner = unopened.get(file);

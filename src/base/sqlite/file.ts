@@ -60,7 +60,7 @@ export function makePrivate(file: string): void {
   if (stat !== undefined && (stat.mode & 0o077) !== 0) chmodSync(file, 0o600);
 }
 
-/** What keeps a database from being opened or written, by the system's name; SQLite does not tell. Undefined: nothing does. */
+/** Names, by its code of the system, the obstacle to opening or writing a database; SQLite does not. Undefined: none is found. */
 export function obstacleAt(file: string): string | undefined {
   try {
     for (const path of [file, `${file}-wal`, `${file}-shm`, `${file}.mark`]) {
@@ -80,8 +80,9 @@ const PROBE_BYTES = 4096;
 /** False when the system refuses to let a database or its log grow. */
 export const mayGrow = (file: string): boolean => !isOutOfSpace(growthProblem(file));
 
-/** True when nothing seems to keep a database from being written: it can be opened, and may grow. */
-export const mayWrite = (file: string): boolean => obstacleAt(file) === undefined && growthProblem(file) === undefined;
+/** True when a database can be opened and may grow, as far as the file system shows. One in memory, without a file, always may. */
+export const mayWrite = (file: string | null | undefined): boolean =>
+  !file || (obstacleAt(file) === undefined && growthProblem(file) === undefined);
 
 /** Why a database or its log cannot grow. Tried on a file beside it, which is removed. */
 function growthProblem(file: string): unknown {

@@ -160,10 +160,11 @@ export class GroupCommit {
 
   /** Returns why the database failed, and accepts no more writes where that forbids it. */
   #note(thrown: unknown): HandfastError {
-    const failure = sqliteFailure(thrown, this.#options.what, this.#options.db.location());
+    const { what, db } = this.#options;
+    const file = db.location();
+    const failure = sqliteFailure(thrown, what, file);
     if (isFatal(thrown)) this.#fatal ??= failure;
-    const file = this.#options.db.location();
-    storeFailed(this, this.#options.what, failure, this.#fatal !== undefined, () => file === null || mayWrite(file));
+    storeFailed(this, what, failure, this.#fatal !== undefined, () => mayWrite(file));
     return failure;
   }
 

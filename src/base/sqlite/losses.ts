@@ -91,15 +91,14 @@ export function lossError({ what, ends_at, of, acknowledged, moved_to }: Databas
 /** Logs a loss once in this process, and adds it to {@link openLosses}. */
 export function noteLoss(log: Pick<Log, 'error'>, loss: DatabaseLoss): void {
   if (noted.get(loss.file)?.found_at === loss.found_at) return;
-  noted.set(loss.file, loss);
   const { code, message, detail } = lossError(loss);
   const { file, moved_to, found_at } = loss;
   const advice = `check the disk; restore a copy that was made of a stopped host; then delete ${recordOf(file)}`;
   log.error(message, { code, file, ...detail, ...(moved_to !== undefined && { moved_to }), found_at, advice });
-  for (const listener of listeners) listener();
+  note(loss);
 }
 
-/** Calls `listener` after each further loss was noted. Returns the function that ends it. */
+/** Calls `listener` after each further loss. Returns the function that ends it. */
 export function onNotedLoss(listener: () => void): () => void {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -108,6 +107,10 @@ export function onNotedLoss(listener: () => void): () => void {
 /** Records a loss that its owner has logged, and adds it to {@link openLosses}. */
 export function keepLoss(loss: DatabaseLoss): void {
   recordLoss(loss);
+  note(loss);
+}
+
+function note(loss: DatabaseLoss): void {
   noted.set(loss.file, loss);
   for (const listener of listeners) listener();
 }

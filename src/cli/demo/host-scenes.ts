@@ -1,7 +1,5 @@
 /** The scenes of `handfast demo` with a host and an agent. Each ends with what it shows having happened, or rejects. */
-import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
-import { type AddressInfo, createServer, connect as dial, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { addressOf } from '../../agent/addresses.ts';
 import { type AgentOptions, AgentSession } from '../../agent/agent.ts';
@@ -10,6 +8,7 @@ import { ToolsClient } from '../../capabilities/tools/client.ts';
 import * as control from '../../control-client/connect.ts';
 import { DEFAULT_MAX_MESSAGE_BYTES } from '../../transport/link.ts';
 import { asError, fail } from '../../wire/errors.ts';
+import { CuttableWire } from './cuttable-wire.ts';
 import type { Stage } from './stage.ts';
 
 /** Time to connect, in milliseconds. */
@@ -133,50 +132,4 @@ export async function chainKilled({ host, workspace, say }: Stage): Promise<void
   if (!success || all.join() !== 'fetch,build,publish')
     throw fail('runtime_error', `the effects are ${all.join(', ')}`);
   say('resumed', `effects: ${all.join(', ')}; what had finished was not run again`);
-}
-
-/** A way to a host that can be cut like a cable. */
-class CuttableWire implements AsyncDisposable {
-  readonly address: string;
-  readonly #server: ReturnType<typeof createServer>;
-  readonly #sockets: Set<Socket>;
-
-  private constructor(server: ReturnType<typeof createServer>, sockets: Set<Socket>) {
-    this.#server = server;
-    this.#sockets = sockets;
-    this.address = `tcp://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  }
-
-  static async to({ hostname, port }: URL): Promise<CuttableWire> {
-    const sockets = new Set<Socket>();
-    const server = createServer((near) => {
-      const far = dial(Number(port), hostname);
-      for (const [one, other] of [
-        [near, far],
-        [far, near],
-      ] as const) {
-        sockets.add(one);
-        one.pipe(other);
-        one
-          .on('error', () => {})
-          .on('close', () => {
-            sockets.delete(one);
-            other.destroy();
-          });
-      }
-    });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return new CuttableWire(server, sockets);
-  }
-
-  /** Cuts every connection; new ones can be made. */
-  cut(): void {
-    for (const socket of this.#sockets) socket.destroy();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.cut();
-    this.#server.close();
-  }
 }

@@ -23,8 +23,7 @@ export class Writable {
   /** A write failed; after one that is `fatal` only a restart helps. */
   failed(error: HandfastError, synced: boolean, fatal: boolean): void {
     if (synced) this.#refused = error;
-    const file = this.#file;
-    storeFailed(this, this.#what, error, fatal, () => typeof file !== 'string' || mayWrite(file));
+    storeFailed(this, this.#what, error, fatal, () => mayWrite(this.#file));
   }
 
   /** A write succeeded. */

@@ -4,7 +4,6 @@
  *
  * Used by the client half of the HTTP binding (`http-client.ts` and its parts) and by the fleet's buses for plain peers.
  */
-
 import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import { trimmedEnd } from '../../base/trim-end.ts';
 import { asError, type ErrorName, fail } from '../../wire/errors.ts';
