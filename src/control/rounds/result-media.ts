@@ -1,17 +1,14 @@
 /**
- * Images and audio in the result of a tool, as the Model Context Protocol has them: blocks of content with base64. They are given to the
- * model as what they are; what is left in the result says that they were there. As texts they would be cut, and cost far more.
- *
- * Called by `rounds.ts` and `mcp-tools.ts`. Pure.
+ * Images and audio in the result of a tool, as the Model Context Protocol has them: blocks of content with base64. The model gets them as
+ * attachments, and a note in the result stands for each. As texts they would be cut, and cost far more. Pure.
  */
-
 import { sniffedMedia } from '../../base/media-type.ts';
 import { trimmedEnd } from '../../base/trim-end.ts';
 import type { Image } from '../../protocol/session-types.ts';
 import { AUDIO_TYPES, isAudio, markOf } from '../../protocol/session-words.ts';
 import { isObject } from '../../wire/json.ts';
 
-/** Attachments of one result, and bytes of each: as of a prompt. */
+/** Most attachments of one result, and bytes of each: the limits of a prompt. */
 const MAX_ATTACHMENTS = 16;
 const MAX_BYTES = 8 * 1024 * 1024;
 
@@ -74,7 +71,7 @@ interface Media {
   readonly data: string;
 }
 
-/** The attachment of a block: of the types `image` and `audio`, or an embedded resource of such a type. */
+/** The attachment of a block: of a block `image` or `audio`, or of an embedded resource with a media type of these. */
 function mediaOf(block: unknown): Media | undefined {
   if (!isObject(block)) return undefined;
   const { type } = block;

@@ -56,7 +56,7 @@ test('a union at the root becomes one object: common names stay required, the no
   taken(schema);
 });
 
-test('what all branches of allOf require is required, and what some require alike is, too', () => {
+test('names that each branch of allOf requires, and names that all branches of oneOf require, stay required', () => {
   const all = adapted({
     allOf: [
       { properties: { a: {} }, required: ['a'] },
@@ -135,7 +135,7 @@ test('references that double are not written out without end', () => {
   taken(schema);
 });
 
-test('forms of earlier drafts, and words that are no JSON Schema', () => {
+test('forms of earlier drafts, and words outside JSON Schema', () => {
   const { properties } = adapted({
     $schema: 'http://json-schema.org/draft-04/schema#',
     type: 'object',

@@ -1,4 +1,4 @@
-/** Images and audio of tools: they leave the result as texts and reach the history as what they are. */
+/** Images and audio of tools: results keep notes of them, and the history has them as attachments. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { environmentToolbox } from '../../../src/control/rounds/environment.ts';

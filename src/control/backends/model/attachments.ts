@@ -69,7 +69,7 @@ export type Admission = { readonly type: string } | { readonly reason: string };
 
 const sniffed = new WeakMap<Image, SniffedMedia | 'unknown'>();
 
-/** How each attachment of a conversation goes out; the oldest first. Those of earlier turns have a limit of their own. */
+/** How each attachment of a conversation goes out; the oldest first. A separate limit holds for those of earlier turns. */
 export function admissions(
   images: readonly Image[],
   provider: string,
@@ -131,7 +131,7 @@ function typeOf(image: Image): string | undefined {
   const known = mediaOf(image);
   const label = image.mimeType.toLowerCase();
   if (known === 'unknown') return isAudio(label) ? label : undefined;
-  // Frames of compressed audio have no magic number worth the name.
+  // The first bytes of AAC and of other MPEG audio look alike.
   return isAudio(label) && known.type.startsWith('audio/') && known.type === 'audio/aac' ? label : known.type;
 }
 

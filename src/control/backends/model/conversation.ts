@@ -198,13 +198,13 @@ const userMessage = (text: string): PromptMessage => ({ role: 'user', content: [
 
 const isBlank = (text: string): boolean => text.trim() === '';
 
-/** Empty texts, and texts of white space, are refused by several providers; one that is signed goes back as it is. */
+/** Several providers refuse empty texts and texts of white space. A signed text goes back unchanged. */
 const textParts = (text: string, fields?: ProviderFields, provider = ''): TextPart[] =>
   isBlank(text) && !(SIGNS_TEXTS.has(provider) && fields?.google?.thoughtSignature !== undefined)
     ? []
     : [{ type: 'text', text: text.toWellFormed(), ...(fields && { providerOptions: fields }) }];
 
-/** Texts that stand next to each other as one: many servers take one text and no list. */
+/** Joins adjacent texts: many servers take one text and no list. */
 function joined<Part extends TextPart | ImagePart | ReasoningPart | CallPart>(parts: readonly (TextPart | Part)[]) {
   const all: (TextPart | Part)[] = [];
   for (const part of parts) {
@@ -225,7 +225,7 @@ function freshId(callId: string, used: Set<string>): string {
   return id;
 }
 
-/** A text of white space in quotes: an empty result is refused, or taken for none. */
+/** Puts a text of white space in quotes: providers refuse an empty result, or take it for a missing one. */
 const sentText = (text: string): string => (isBlank(text) ? JSON.stringify(text) : text).toWellFormed();
 
 /** A tool's result as the model reads it. Results are data: what is not a text is JSON. */

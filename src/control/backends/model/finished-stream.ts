@@ -1,6 +1,6 @@
 /**
  * The end of a stream of chat completions. `[DONE]` says that an answer is complete; several servers send it without a
- * `finish_reason` before, which the SDK takes for an answer that broke off. Here the missing reason is put in front of it.
+ * `finish_reason` before, which the SDK takes for an answer that broke off. This stream puts the missing reason in front of it.
  *
  * Used by `sdk.ts` for the providers with that API.
  */
@@ -11,7 +11,7 @@ const DONE = /^data:\s*\[DONE\]\s*$/;
 /** The SDK refuses longer lines as well. */
 const MAX_LINE = 32 * 1024 * 1024;
 
-/** Passes a stream of events on, with a reason before `[DONE]` where there was an answer and none. */
+/** Passes a stream of events on; adds a reason before `[DONE]` if the stream had an answer without one. */
 export function finishedStream(): TransformStream<Uint8Array, Uint8Array> {
   const decoder = new TextDecoder();
   const encoder = new TextEncoder();

@@ -1,7 +1,7 @@
 /** Pointers within a schema: `/$defs/A` (RFC 6901, also percent-encoded) and the names that `$anchor` and `$id` give. Pure. */
 import { isObject } from '../../../wire/json.ts';
 
-/** Parts of a document that are looked through for a name. */
+/** Parts of a document that are searched for a name. */
 const MAX_SEARCHED = 10_000;
 
 /** The value at a pointer; undefined: there is none. @param finish applied to the value that is found */

@@ -55,7 +55,7 @@ export interface ModelBackendOptions {
 type CompactedTurn = Pick<Turn, 'id' | 'log' | 'settings' | 'signal' | 'status'> & Partial<Pick<Turn, 'usage'>>;
 
 const SUMMARY_TIMEOUT_MS = 300_000;
-/** How often a request that was refused is sent again without what was refused. */
+/** How often a refused request is sent again, each time without another part. */
 const MAX_REMEDIES = 8;
 
 /** Makes the backend. Nothing is loaded, and no provider asked, before a turn runs. */
@@ -144,7 +144,7 @@ class ModelBackend implements Backend {
     return choice;
   }
 
-  /** Streams a round; what a provider refuses of the request is left out, and it is asked again. */
+  /** Streams a round. If the provider refuses a part of the request, the round leaves it out and asks again. */
   async *#stream(
     turn: Turn,
     choice: ModelChoice,
@@ -161,7 +161,7 @@ class ModelBackend implements Backend {
           ...this.#round(choice, log.record.id, request.signal),
           input: async () => {
             sent = await this.#input(turn, choice, request, room);
-            // The list grows in place; what was counted are the items of now.
+            // The list grows in place; the count covers the items of now.
             history = [...log.record.history];
             return sent;
           },

@@ -12,10 +12,10 @@ type Schema = Readonly<Record<string, unknown>>;
 
 /** Longest given name: room for a number behind it. */
 const MAX_GIVEN = 56;
-/** Schemas that are looked at for one object of arguments. */
+/** Most schemas that apply to one object of arguments. */
 const MAX_SCHEMAS = 256;
 const MAX_DEPTH = 64;
-/** Parts of a schema whose names are looked at. */
+/** Parts of a schema that are searched for names. */
 const MAX_PARTS = 20_000;
 
 export class PropertyNames {
@@ -36,7 +36,7 @@ export class PropertyNames {
     return this.#given.size > 0;
   }
 
-  /** The name that the provider is given. */
+  /** The name for the provider. */
   given(name: string): string {
     if (this.#taken.test(name)) return name;
     const known = this.#given.get(name);
@@ -92,7 +92,7 @@ export class PropertyNames {
     return walk(input, [this.#root], 0) as Schema;
   }
 
-  /** The schemas and all that apply at the same place: references, alternatives, conditions. */
+  /** The schemas and all others that apply at this place: references, alternatives, conditions. */
   #reached(schemas: readonly Schema[]): readonly Schema[] {
     const found = new Set<Schema>(schemas);
     for (const schema of found) {

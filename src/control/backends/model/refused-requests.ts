@@ -1,7 +1,7 @@
 /**
- * Requests that a provider refuses because of something in them. The same request would be refused each time, so what it names is left
- * out, of this request and of later ones: a tool, attachments, data of the provider, at last the prompt itself. The user gets a line
- * about each, and the next prompt of the session works.
+ * Requests that a provider refuses because of a part of them. The provider would refuse the request each time, so this request and later
+ * ones leave out the part that the refusal names: a tool, attachments, data of the provider, at last the prompt itself. The user gets a
+ * line about each, and the next prompt of the session works.
  *
  * Used by `model-backend.ts`. Tools are left out while the session is open here; parts of the history for good (`left-out.ts`).
  * @see docs/decisions/0062-requests-that-providers-take.md
@@ -17,13 +17,13 @@ import type { RoundInput } from './provider-rounds.ts';
 
 type RefusedTurn = Pick<Turn, 'id' | 'log'>;
 
-/** A refused request: what was sent, and what it was made of. */
+/** A refused request, and the tools of its round. */
 export interface RefusedRequest {
   readonly input: RoundInput;
   readonly tools: readonly ToolOffer[];
 }
 
-/** Statuses of requests that are refused for what is in them. */
+/** Statuses of requests that are refused for their content. */
 const REFUSED: ReadonlySet<unknown> = new Set([400, 413, 415, 422]);
 /** Words about settings and accounts: nothing of the conversation is at fault. */
 const SETTINGS =
@@ -48,7 +48,7 @@ export class Refusals {
     this.#tools.delete(sessionId);
   }
 
-  /** Leaves out what made a provider refuse a request; false: there is nothing that could be. */
+  /** Leaves out the part that made a provider refuse a request; false: no part can be left out. */
   leaveOut(turn: RefusedTurn, choice: ModelChoice, error: HandfastError, request: RefusedRequest): boolean {
     const tools = refusedTools(error, request);
     const reason = reasonOf(error, choice);
@@ -67,7 +67,7 @@ export class Refusals {
     return true;
   }
 
-  /** The error of a turn, whose prompt is left out from now on where the provider refused what is in it. */
+  /** The error of a turn. If the provider refused the content, later requests leave out the prompt of the turn. */
   ended(turn: RefusedTurn, choice: ModelChoice, error: HandfastError): HandfastError {
     if (!isRefusal(error)) return error;
     turn.log.remember([leftOutItem(turn.id, 'turn', reasonOf(error, choice))]);
@@ -106,7 +106,7 @@ const reasonOf = ({ message }: HandfastError, { provider }: ModelChoice): string
   return `${provider} refused it (${line.toWellFormed()})`;
 };
 
-/** True where a provider refused a request for what is in the conversation. */
+/** True where a provider refused a request for the content of the conversation. */
 function isRefusal({ code, detail, message }: HandfastError): boolean {
   if (code !== 'provider_error') return false;
   if (detail.reason === 'refused') return true;
@@ -148,7 +148,7 @@ function refusedTools({ code, detail, message }: HandfastError, { input, tools }
     : [];
 }
 
-/** The part of the history to leave out; undefined: none that is there. */
+/** The part of the history to leave out; undefined: none. */
 function refusedPart(
   error: HandfastError,
   messages: readonly PromptMessage[],
@@ -167,7 +167,7 @@ function refusedPart(
   if (hasData && detail.reason === 'rejected') return 'provider_data';
   if (hasAttachments && detail.reason === 'rejected') return own;
   if (hasData && PROVIDER_DATA.test(message)) return 'provider_data';
-  // The prompt of the last turn was refused and left out: then it is something before it.
+  // If the prompt of the last turn was refused and left out, the fault is before it.
   return wasRefusedBefore(log.record.history, id) ? 'earlier' : undefined;
 }
 
@@ -183,7 +183,7 @@ const hasProviderData = (message: PromptMessage): boolean =>
   (message.providerOptions !== undefined ||
     message.content.some((part) => part.type === 'reasoning' || part.providerOptions !== undefined));
 
-/** True when the turn before was left out, and there is more of the conversation before this turn. */
+/** True when the turn before was left out, and the conversation before this turn has more than that. */
 function wasRefusedBefore(history: readonly HistoryItem[], id: string): boolean {
   const before = history.filter(({ turn }) => turn !== id);
   const last = before.at(-1);

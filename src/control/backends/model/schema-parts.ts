@@ -34,6 +34,7 @@ const TYPE_WORDS: Readonly<Record<string, string>> = {
   none: 'null',
   nil: 'null',
 };
+
 export const isSchema = (value: unknown): boolean => isObject(value) || typeof value === 'boolean';
 
 /** The types of a schema, in the words of JSON Schema; those it does not have are left out. */
@@ -158,7 +159,7 @@ export function consistent(schema: Built): Built {
   return fitting.length > 0 ? { ...rest, enum: fitting } : rest;
 }
 
-/** A schema with the keywords of others that it does not have itself. */
+/** A schema that also has the keywords of others which it lacks. */
 function narrowed(own: unknown, others: readonly unknown[]): unknown {
   const found: Built = { ...(own as Built) };
   for (const other of others) {

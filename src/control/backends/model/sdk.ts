@@ -56,7 +56,7 @@ export async function openModel(
 
 type Maker = (choice: ModelChoice, access: ProviderAccess, thinks: boolean, fetch: Fetch) => Promise<SdkModel>;
 
-/** A `fetch` for chat completions, whose streams say that they are complete in more than one way. */
+/** A `fetch` for chat completions, whose streams mark their end in more than one way. */
 const finishing =
   (fetch: Fetch): Fetch =>
   async (input, init) => {

@@ -39,7 +39,7 @@ interface SchemaRules {
   readonly subset: boolean;
 }
 
-/** Letters and digits of any script: half surrogate pairs are not JSON that every server reads. */
+/** Characters of any script: not every server reads JSON with half of a surrogate pair. */
 const ANY_NAME = /^\P{Surrogate}+$/u;
 const ANTHROPIC: SchemaRules = { names: /^[a-zA-Z0-9_.-]{1,64}$/, refs: true, tuples: true, subset: false };
 const OPENAI: SchemaRules = { names: ANY_NAME, refs: true, tuples: false, subset: false };
@@ -63,7 +63,7 @@ function rulesOf(provider: string, model: string): SchemaRules {
 /** A tool's schema in the form of a provider. */
 export interface AdaptedSchema {
   readonly schema: Schema;
-  /** What the schema cannot say in this form, for the description of the tool; may be empty. */
+  /** Conditions that the schema cannot express in this form, for the description of the tool; may be empty. */
   readonly note: string;
   /** Names of properties that the provider does not take; undefined where it takes all. */
   readonly names: PropertyNames | undefined;
@@ -77,7 +77,7 @@ const MAX_DEPTH = 64;
 /** Longest note about a root that was changed. */
 const MAX_NOTE = 400;
 
-/** The schema of a tool for a model; a text: why there is none in the form of its provider. */
+/** The schema of a tool for a model; a text: the reason why the schema has no form for its provider. */
 export function adaptedSchema(schema: unknown, provider: string, model: string): AdaptedSchema | string {
   if (!isObject(schema)) return 'its schema is not an object';
   const rules = rulesOf(provider, model);
@@ -131,7 +131,7 @@ class Builder {
     return { root, note: note.length > MAX_NOTE ? `${note.slice(0, MAX_NOTE)}…`.toWellFormed() : note };
   }
 
-  /** One object of a schema and its alternatives: what they have in common is required, the rest is optional. */
+  /** One object of a schema and its alternatives. Names that all alternatives require stay required; the others become optional. */
   #flat(schema: unknown, notes: string[], depth: number): Built {
     if (!isObject(schema) || depth > MAX_DEPTH || this.work > MAX_WORK) return {};
     const {
@@ -284,7 +284,7 @@ class Builder {
     if (isObject(properties)) {
       const kept: [string, unknown][] = [];
       for (const [name, value] of Object.entries(properties as Schema)) {
-        // A property that no value fits is none.
+        // A property that no value fits is left out.
         if (value === false) continue;
         const given = this.names.given(name);
         const made = this.#sub(isSchema(value) ? value : {}, depth + 1);
@@ -325,7 +325,7 @@ class Builder {
 
   #array(schema: Schema, built: Built, types: readonly string[], depth: number): void {
     const { items, prefixItems, additionalItems } = schema;
-    // Until 2019 `items` was the list of a tuple, and `additionalItems` what follows it.
+    // Until 2019 `items` was the list of a tuple, and `additionalItems` the schema of the elements after it.
     const listed = Array.isArray(items) ? items : Array.isArray(prefixItems) ? prefixItems : [];
     const tuple = listed.filter(isSchema).map((each) => this.#sub(each, depth + 1));
     const rest = Array.isArray(items) ? additionalItems : items;
@@ -361,7 +361,7 @@ class Builder {
     return this.#rules.subset ? { ...known, anyOf: ANY_TYPES } : known;
   }
 
-  /** What Gemini takes; the rest goes into the description. */
+  /** Reduces a schema to Gemini's subset; the rest goes into the description. */
   #reduce(built: Built, bare: boolean): void {
     const said: string[] = [];
     const { const: value, enum: words, format, oneOf, allOf } = built;
