@@ -420,7 +420,7 @@ class Builder {
     const document = at < 0 ? reference : reference.slice(0, at);
     const isOwn = document === '' || (typeof $id === 'string' && ($id === document || $id.endsWith(`/${document}`)));
     if (!isOwn) return undefined;
-    return jsonPointer(this.#root, at < 0 ? '' : reference.slice(at + 1), (schema) => this.#resolved(schema));
+    return this.#resolved(jsonPointer(this.#root, at < 0 ? '' : reference.slice(at + 1)));
   }
 
   /** The end of a chain of references. */
