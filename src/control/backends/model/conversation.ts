@@ -55,9 +55,7 @@ const IMAGES_IN_RESULTS: ReadonlySet<string> = new Set(['anthropic', 'openai', '
 
 /** The messages of a history, without the system prompt. */
 export function messagesOf(history: readonly HistoryItem[], options: ConversationOptions): PromptMessage[] {
-  const items = withoutLeftOut(history);
-  const conversation = new Conversation(items, options);
-  return conversation.messages();
+  return new Conversation(withoutLeftOut(history), options).messages();
 }
 
 class Conversation {
@@ -70,13 +68,13 @@ class Conversation {
   constructor(items: readonly HistoryItem[], options: ConversationOptions) {
     this.#items = items;
     this.#options = options;
-    const images = items.flatMap((item) => (item.role === 'assistant' ? [] : (item.images ?? [])));
-    const earlier = items.flatMap((item) =>
-      item.role === 'user' && item.turn !== options.turnId ? (item.images ?? []) : [],
-    );
-    this.#admissions = admissions(images, options.provider, options.model, new Set(earlier));
-    for (const [image, admission] of this.#admissions) {
-      if ('reason' in admission) options.onLeftOut?.(image, admission.reason);
+    const { provider, model, turnId, onLeftOut } = options;
+    const images = items.flatMap(imagesOf);
+    const earlier = items.filter(({ turn }) => turn !== turnId).flatMap(imagesOf);
+    this.#admissions = admissions(images, provider, model, new Set(earlier));
+    for (const image of images) {
+      const admission = this.#admissions.get(image) as Admission;
+      if ('reason' in admission) onLeftOut?.(image, admission.reason);
     }
   }
 
@@ -195,6 +193,9 @@ class Conversation {
 }
 
 const userMessage = (text: string): PromptMessage => ({ role: 'user', content: [{ type: 'text', text }] });
+
+/** The attachments of an item. */
+export const imagesOf = (item: HistoryItem): readonly Image[] => (item.role === 'assistant' ? [] : (item.images ?? []));
 
 const isBlank = (text: string): boolean => text.trim() === '';
 
