@@ -10,10 +10,13 @@ import { HandfastError } from '../../../wire/errors.ts';
 import type { Turn } from '../../contract/backend.ts';
 import type { ModelChoice } from '../../contract/providers.ts';
 import type { HistoryItem, LeavesOut } from '../../contract/session-log.ts';
+import { notedOnce } from '../../rounds/noted-once.ts';
 import type { ToolOffer } from '../../rounds/toolbox.ts';
+import { imagesOf } from './conversation.ts';
 import { isMark, leftOutItem, withoutLeftOut } from './left-out.ts';
 import type { PromptMessage } from './provider-model.ts';
 import type { RoundInput } from './provider-rounds.ts';
+import { strangersLast } from './tool-names.ts';
 
 type RefusedTurn = Pick<Turn, 'id' | 'log'>;
 
@@ -63,7 +66,7 @@ export class Refusals {
     const part = refusedPart(error, request.input.messages, turn);
     if (part === undefined) return false;
     turn.log.remember([leftOutItem(turn.id, part, reason)]);
-    notice(turn, `${PARTS[part]} left out from now on: ${reason}`);
+    notedOnce(turn, `${PARTS[part]} left out from now on: ${reason}`);
     return true;
   }
 
@@ -82,7 +85,7 @@ export class Refusals {
     if (said && choice.provider !== 'anthropic') return;
     const reason = `${choice.provider} refused to answer it`;
     turn.log.remember([leftOutItem(turn.id, 'turn', reason)]);
-    notice(turn, `${reason}; ${WAYS_OUT}`);
+    notedOnce(turn, `${reason}; ${WAYS_OUT}`);
   }
 }
 
@@ -130,11 +133,8 @@ function refusedTools({ code, detail, message }: HandfastError, { input, tools }
   const most = Number(
     /\btools\b.{0,80}?(?:maximum|at most|limit|no more than)\D{0,30}(\d+)/i.exec(message)?.[1] ?? Infinity,
   );
-  if (most < all.length) {
-    // Tools of strangers give way first.
-    const isForeign = (name: string): boolean => tools.some((each) => each.name === name && each.kind === 'mcp');
-    return [...all].sort((one, other) => Number(isForeign(one)) - Number(isForeign(other))).slice(most);
-  }
+  const given = strangersLast(tools.filter(({ name }) => all.includes(name)));
+  if (most < given.length) return given.slice(most).map(({ name }) => name);
   const at = /function_?declarations\[(\d+)\]/i.exec(item)?.[1] ?? /\btools[.[](\d+)/.exec(item)?.[1];
   const indexed = at === undefined ? undefined : names.tools[Number(at)]?.name;
   const quoted = [...item.matchAll(/["'`]([\w.-]{1,64})["'`]/g)].map(([, name]) => name as string);
@@ -143,9 +143,7 @@ function refusedTools({ code, detail, message }: HandfastError, { input, tools }
     return [names.fromProvider(found)];
   // Strangers' definitions are the likely ones where none is named.
   const isAboutSchemas = /schema|parameters/i.test(item) && /tool|function/i.test(item);
-  return isAboutSchemas
-    ? tools.filter(({ kind, name }) => kind === 'mcp' && all.includes(name)).map(({ name }) => name)
-    : [];
+  return isAboutSchemas ? given.filter(({ kind }) => kind === 'mcp').map(({ name }) => name) : [];
 }
 
 /** The part of the history to leave out; undefined: none. */
@@ -155,10 +153,9 @@ function refusedPart(
   { id, log }: RefusedTurn,
 ): LeavesOut['part'] | undefined {
   const { detail, message } = error;
-  const seen = withoutLeftOut(log.record.history);
-  const withImages = seen.filter((item) => item.role !== 'assistant' && (item.images?.length ?? 0) > 0);
+  const inTurn = withoutLeftOut(log.record.history).filter(({ turn }) => turn === id);
   const hasAttachments = messages.some(hasFile);
-  const own = withImages.some(({ turn }) => turn === id) ? 'attachments' : 'all_attachments';
+  const own = inTurn.some((item) => imagesOf(item).length > 0) ? 'attachments' : 'all_attachments';
   if (hasAttachments && (detail.status === 413 || (ATTACHMENT.test(message) && detail.reason !== 'auth'))) {
     return UNSUPPORTED.test(message) ? 'all_attachments' : own;
   }
@@ -192,12 +189,6 @@ function wasRefusedBefore(history: readonly HistoryItem[], id: string): boolean 
     before.some((item) => isMark(item) && item.turn === last.turn && item.leavesOut.part === 'turn');
   const isCut = history.some((item) => isMark(item) && item.turn === id && item.leavesOut.part === 'earlier');
   return isRefused && !isCut && withoutLeftOut(before).some(({ role }) => role !== 'user');
-}
-
-/** Writes a line for the user, once in a session. */
-export function notice({ id, log }: RefusedTurn, line: string): void {
-  const isKnown = log.record.messages.some(({ kind, text }) => kind === 'system' && text === line);
-  if (!isKnown) log.appendMessage('system', line, id);
 }
 
 /** A line about tools that a provider is not given. */

@@ -83,15 +83,17 @@ export function toolNames(offers: readonly ToolOffer[], options: ToolNamesOption
   };
 }
 
+/** Offers in the order in which they stay: where too many are offered, the tools of strangers give way first. */
+export const strangersLast = (offers: readonly ToolOffer[]): readonly ToolOffer[] =>
+  offers.toSorted((one, other) => Number(one.kind === 'mcp') - Number(other.kind === 'mcp'));
+
 /** The schemas of the offers that the provider takes. */
 function adaptedOffers(offers: readonly ToolOffer[], { provider, model, refused }: ToolNamesOptions) {
   const adapted = new Map<string, AdaptedSchema>();
   const leftOut: { readonly name: string; readonly reason: string }[] = [];
   const most = MAX_TOOLS[provider] ?? Number.POSITIVE_INFINITY;
   let work = 0;
-  // What strangers add gives way first.
-  const inOrder = [...offers].sort((one, other) => Number(one.kind === 'mcp') - Number(other.kind === 'mcp'));
-  for (const { name, inputSchema } of inOrder) {
+  for (const { name, inputSchema } of strangersLast(offers)) {
     const reason =
       refused?.get(name) ??
       (adapted.size >= most ? `${provider} takes ${most} tools at most` : undefined) ??
