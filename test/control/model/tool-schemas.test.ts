@@ -199,6 +199,32 @@ test('names are translated behind references and alternatives, too', () => {
   assert.deepEqual(names!.fromProvider(sent), own);
 });
 
+test('a definition behind a name is found in a schema of any length, and words of objects are not types', () => {
+  const long = Array.from({ length: 200_000 }, (_, at) => `word ${at}`);
+  const schema = {
+    type: 'object',
+    properties: {
+      long: { enum: long },
+      named: { $ref: '#here' },
+      odd: { type: 'constructor' },
+      proto: { type: '__proto__' },
+    },
+    $defs: { A: { $anchor: 'here', type: 'string' } },
+  };
+  const google = adapted(schema, 'google').schema.properties as Any;
+  assert.equal(google.named.type, 'string');
+  assert.equal(google.odd.type, undefined);
+  assert.equal(google.proto.type, undefined);
+  taken({ ...schema, properties: { ...schema.properties, long: {} } });
+});
+
+test('names that look alike get numbers, however long they are', () => {
+  const names = ['ä', 'ö', 'ü', `${'_'.repeat(200_000)}é`];
+  const schema = { type: 'object', properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])) };
+  const given = Object.keys(adapted(schema).schema.properties as object);
+  assert.deepEqual(given, ['p_', 'p__2', 'p__3', 'p__4']);
+});
+
 test('a tool that cannot be adapted is left out with its reason, and so are those beyond the most that a provider takes', () => {
   const offer = (name: string, inputSchema: unknown, kind?: string): ToolOffer => ({
     name,

@@ -43,7 +43,7 @@ function anchorsIn(document: object): ReadonlyMap<unknown, unknown> {
   const open: object[] = [document];
   for (const part of open) {
     if (isObject(part)) {
-      const { $anchor, $dynamicAnchor, $id, id } = part as Readonly<Record<string, unknown>>;
+      const { $anchor, $dynamicAnchor, $id, id } = part;
       for (const name of [$anchor, $dynamicAnchor, fragmentOf($id), fragmentOf(id)]) {
         if (name !== undefined && !found.has(name)) found.set(name, part);
       }
