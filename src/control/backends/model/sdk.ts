@@ -63,9 +63,17 @@ const finishing =
     const response = await fetch(input, init);
     const isStream = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '');
     if (!response.ok || response.body === null || !isStream) return response;
-    const { status, statusText, headers } = response;
-    return new Response(response.body.pipeThrough(finishedStream()), { status, statusText, headers });
+    return piped(response, response.body, finishedStream());
   };
+
+/** A response whose body passes through a stream. */
+function piped(
+  { status, statusText, headers }: Response,
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  through: TransformStream<Uint8Array, Uint8Array>,
+): Response {
+  return new Response(body.pipeThrough(through), { status, statusText, headers });
+}
 
 /** A `fetch` that reports each piece of an answer. */
 function watchedFetch(received: () => void): Fetch {
@@ -78,8 +86,7 @@ function watchedFetch(received: () => void): Fetch {
         controller.enqueue(chunk);
       },
     });
-    const { status, statusText, headers } = response;
-    return new Response(response.body.pipeThrough(watched), { status, statusText, headers });
+    return piped(response, response.body, watched);
   };
 }
 
