@@ -172,7 +172,7 @@ async function called(
     const { name, input, callId } = call;
     const answer = result.structuredContent ?? text;
     if (result.isError !== true) return { name, ok: true, input, result: answer, callId, images };
-    return { name, ok: false, input, result: answer, error: text === '' ? 'the tool failed' : text, callId };
+    return { name, ok: false, input, result: answer, error: text === '' ? 'the tool failed' : text, callId, images };
   } catch (thrown) {
     if (signal.aborted) return failedCall(call, 'cancelled', `stopped: ${asError(signal.reason).message}`);
     const { code, message } = asError(thrown);
