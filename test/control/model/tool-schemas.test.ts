@@ -135,6 +135,29 @@ test('references that double are not written out without end', () => {
   taken(schema);
 });
 
+test('the length of a target counts each time that it is written out', () => {
+  const words = Array.from({ length: 5_000 }, (_, at) => `word ${at}`);
+  const references = Array.from({ length: 1_000 }, () => ({ $ref: '#/$defs/long' }));
+  const properties = Object.fromEntries(references.map((each, at) => [`p${at}`, each]));
+  for (const long of [{ enum: words }, { default: words }, { description: words.join() }, { type: words, title: '' }]) {
+    const schema = { type: 'object', properties, $defs: { long } };
+    for (const provider of PROVIDERS) {
+      const length = JSON.stringify(adapted(schema, provider).schema).length;
+      assert.ok(length < 2 * 1024 * 1024, `${provider}: ${length} characters`);
+    }
+  }
+  for (const list of ['allOf', 'anyOf', 'oneOf']) {
+    const schema = { type: 'object', [list]: references, $defs: { long: { required: words } } };
+    assert.equal(adaptedSchema(schema, 'openai', 'm'), 'its schema has more than 4000 parts');
+  }
+});
+
+test('names that all of many alternatives require are found in one pass', () => {
+  const names = Array.from({ length: 100_000 }, (_, at) => `name ${at}`);
+  const schema = { type: 'object', anyOf: [{ required: names }, { required: names.slice(1).toReversed() }] };
+  assert.deepEqual(adapted(schema, 'openai').schema.required, names.slice(1));
+});
+
 test('forms of earlier drafts, and words outside JSON Schema', () => {
   const { properties } = adapted({
     $schema: 'http://json-schema.org/draft-04/schema#',

@@ -4,13 +4,22 @@ import { isObject } from '../../../wire/json.ts';
 /** Parts of a document that are searched for names. */
 const MAX_SEARCHED = 10_000;
 
+/** The parts that were looked up in each document: references of strangers repeat one in thousands of places. */
+const parts = new WeakMap<object, Map<string, unknown>>();
 /** The named parts of each document, found in one search. */
 const anchors = new WeakMap<object, ReadonlyMap<unknown, unknown>>();
 
-/** The value at a pointer; undefined where the document has none. */
-export function jsonPointer(document: unknown, pointer: string): unknown {
+/** The value at a pointer; undefined where the document has none. The document must not change. */
+export function jsonPointer(document: object, pointer: string): unknown {
+  const known = parts.get(document) ?? new Map<string, unknown>();
+  parts.set(document, known);
+  if (!known.has(pointer)) known.set(pointer, partAt(document, pointer));
+  return known.get(pointer);
+}
+
+function partAt(document: object, pointer: string): unknown {
   if (pointer !== '' && !pointer.startsWith('/')) return anchored(document, pointer);
-  let found = document;
+  let found: unknown = document;
   for (const encoded of pointer.split('/').slice(1)) {
     const name = decoded(encoded).replaceAll('~1', '/').replaceAll('~0', '~');
     if (typeof found !== 'object' || found === null || !Object.hasOwn(found, name)) return undefined;
@@ -27,8 +36,7 @@ function decoded(text: string): string {
   }
 }
 
-function anchored(document: unknown, name: string): unknown {
-  if (!isObject(document)) return undefined;
+function anchored(document: object, name: string): unknown {
   let known = anchors.get(document);
   if (known === undefined) {
     known = anchorsIn(document);

@@ -8,6 +8,8 @@ import { isObject, membersOf } from '../../../wire/json.ts';
 type Built = Record<string, unknown>;
 
 const TYPES = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'] as const;
+/** Words that are read in a list of types. */
+const MAX_TYPES = 64;
 /** Words that servers write in the place of types. */
 const TYPE_WORDS: ReadonlyMap<string, string> = new Map(
   Object.entries({
@@ -41,7 +43,7 @@ export const isSchema = (value: unknown): boolean => isObject(value) || typeof v
 
 /** The types of a schema, in the words of JSON Schema; those it does not have are left out. */
 export function typesOf(type: unknown): string[] {
-  const given = Array.isArray(type) ? type : [type];
+  const given = Array.isArray(type) ? type.slice(0, MAX_TYPES) : [type];
   const types = given.flatMap((word) => {
     if (typeof word !== 'string') return [];
     const lower = word.toLowerCase();
@@ -139,22 +141,24 @@ export function merge(into: Built, branches: readonly Built[], how: 'all' | 'som
     }
   }
   if (Object.keys(properties).length > 0) into.properties = properties;
-  const lists = branches.map(({ required }) => (Array.isArray(required) ? (required as string[]) : []));
-  const [first = []] = lists;
-  const added =
-    how === 'all'
-      ? lists.flat()
-      : how === 'some'
-        ? first.filter((name) => lists.every((list) => list.includes(name)))
-        : [];
-  const required = [...new Set([...((into.required as string[] | undefined) ?? []), ...added])];
-  if (required.length > 0) into.required = required;
+  const required = new Set((into.required as string[] | undefined) ?? []);
+  for (const name of how === 'missing' ? [] : requiredIn(branches, how)) required.add(name);
+  if (required.size > 0) into.required = [...required];
   if (how !== 'all') return;
   for (const branch of branches) {
     for (const name of ['type', 'description', 'items', 'anyOf']) {
       if (branch[name] !== undefined) into[name] ??= branch[name];
     }
   }
+}
+
+/** The names that one of the branches requires, or, of alternatives, each of them. */
+function requiredIn(branches: readonly Built[], how: 'all' | 'some'): readonly string[] {
+  const lists = branches.map(({ required }) => (Array.isArray(required) ? (required as string[]) : []));
+  if (how === 'all') return lists.flat();
+  const [first = [], ...others] = lists;
+  const sets = others.map((list) => new Set(list));
+  return first.filter((name) => sets.every((set) => set.has(name)));
 }
 
 const isBlank = (schema: unknown): boolean => isObject(schema) && Object.keys(schema).length === 0;

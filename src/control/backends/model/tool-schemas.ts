@@ -75,8 +75,10 @@ export interface AdaptedSchema {
 
 /** Subschemas of one tool, references resolved. Beyond half of it references are not followed. */
 const MAX_WORK = 4_000;
+/** Characters of a target that count as one subschema each time that it is written out: enumerations and texts are long. */
+const CHARS_PER_PART = 256;
 const MAX_DEPTH = 64;
-/** Longest note about a root that was changed. */
+/** Longest note about a root that was changed, and longest description of a target that is not written out. */
 const MAX_NOTE = 400;
 
 /** The schema of a tool for a model; a text: the reason why the schema has no form for its provider. */
@@ -120,6 +122,8 @@ class Builder {
   readonly #free = new FreeNames();
   /** Targets that are being written out. */
   readonly #open: unknown[] = [];
+  /** Subschemas that the length of each target counts as. */
+  readonly #lengths = new Map<unknown, number>();
 
   constructor(root: Schema, rules: SchemaRules) {
     this.#root = root;
@@ -162,9 +166,7 @@ class Builder {
     const flat = this.#one({ ...own, type: 'object' }, depth);
     const target = typeof $ref === 'string' ? this.#target($ref) : undefined;
     if (target !== undefined && !this.#open.includes(target)) {
-      this.#open.push(target);
-      merge(flat, [this.#flat(target, notes, depth + 1)], 'all');
-      this.#open.pop();
+      merge(flat, [this.#writtenOut(target, () => this.#flat(target, notes, depth + 1))], 'all');
     }
     for (const [list, how] of [
       [allOf, 'all'],
@@ -208,9 +210,7 @@ class Builder {
     }
     // Only the beginning of a schema that has no end, or hardly one, can be written out.
     if (this.#open.includes(target) || this.work > MAX_WORK / 2) return this.#beginning(target, rest, depth);
-    this.#open.push(target);
-    const whole = this.#sub(target, depth + 1) as Built;
-    this.#open.pop();
+    const whole = this.#writtenOut(target, () => this.#sub(target, depth + 1) as Built);
     const { description, default: fallback } = this.#one(rest, depth, true);
     return {
       ...whole,
@@ -219,10 +219,25 @@ class Builder {
     };
   }
 
+  /** Writes out a target, whose length counts. */
+  #writtenOut(target: unknown, write: () => Built): Built {
+    let length = this.#lengths.get(target);
+    if (length === undefined) {
+      length = Math.floor(JSON.stringify(target).length / CHARS_PER_PART);
+      this.#lengths.set(target, length);
+    }
+    this.work += length;
+    this.#open.push(target);
+    const built = write();
+    this.#open.pop();
+    return built;
+  }
+
   /** The type of a target, and its description. */
   #beginning({ type, description }: Schema, { description: own }: Schema, depth: number): Built {
     const types = typesOf(type).filter((each) => each !== 'array' && each !== 'null');
-    return this.#one({ type: types.length > 0 ? types : 'object', description: own ?? description }, depth);
+    const shortened = typeof description === 'string' ? description.slice(0, MAX_NOTE) : undefined;
+    return this.#one({ type: types.length > 0 ? types : 'object', description: own ?? shortened }, depth);
   }
 
   /** The name of the definition of a target. */
