@@ -4,10 +4,10 @@
  * Used for images of prompts and of MCP servers. Pure.
  */
 
-/** The content; undefined for a text that is no base64. Letters of its form for URLs, and white space, are not taken. */
+/** The content; undefined for a text that is not base64. The letters of base64url and white space make a text invalid. */
 export function base64Bytes(text: string): Buffer | undefined {
   const unpadded = text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
-  // The decoder takes the letters of URLs, and leaves out what is no base64.
+  // The decoder accepts the letters of base64url, and skips characters outside base64.
   if (unpadded % 4 === 1 || text.includes('-') || text.includes('_')) return undefined;
   const bytes = Buffer.from(text, 'base64');
   return bytes.length === Math.floor((unpadded * 3) / 4) ? bytes : undefined;
@@ -19,7 +19,7 @@ const KINDS = Uint8Array.from({ length: 256 }, (_, code) => {
   return /[A-Za-z0-9+/=]/.test(String.fromCharCode(code)) ? 1 : 0;
 });
 
-/** The same without blanks and line breaks; undefined for a text that is no base64. */
+/** The text without white space; undefined for a text that is not base64. */
 export function withoutSpace(text: string): string | undefined {
   const bytes = Buffer.from(text);
   let length = 0;

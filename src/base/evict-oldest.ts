@@ -23,3 +23,13 @@ export function evictOldest<K>(
     entries.delete(key);
   }
 }
+
+/** Stores an entry as the newest of a map, and evicts only the oldest entries beyond `most`. */
+export function setNewest<K, V>(entries: Map<K, V>, key: K, value: V, most: number): void {
+  entries.delete(key);
+  entries.set(key, value);
+  for (const oldest of entries.keys()) {
+    if (entries.size <= most) return;
+    entries.delete(oldest);
+  }
+}

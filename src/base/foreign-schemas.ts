@@ -8,6 +8,7 @@
 import { Worker } from 'node:worker_threads';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { compiledCode } from './compiled-code.ts';
+import { setNewest } from './evict-oldest.ts';
 import type { JsonSchema } from './json-schema.ts';
 import { orAborted } from './race.ts';
 import type { ThreadAnswer, ThreadJob } from './schema-thread.ts';
@@ -82,9 +83,7 @@ class ForeignSchemas {
         },
       );
     }
-    this.#known.delete(key);
-    this.#known.set(key, problem);
-    if (this.#known.size > MAX_KNOWN) this.#known.delete(this.#known.keys().next().value as string);
+    setNewest(this.#known, key, problem, MAX_KNOWN);
     return problem;
   }
 

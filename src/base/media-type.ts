@@ -7,7 +7,7 @@ export interface SniffedMedia {
   readonly height?: number;
 }
 
-/** Bytes from the beginning in which the size of an image is looked for. */
+/** Bytes from the beginning that are searched for the size of an image. */
 export const SNIFFED_BYTES = 96 * 1024;
 
 /** The type of these bytes; undefined = unknown. The beginning is enough. */

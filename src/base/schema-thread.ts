@@ -7,6 +7,7 @@ import { setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
 import { asError, HandfastError } from '../wire/errors.ts';
 import type { JsonObject } from '../wire/json.ts';
+import { setNewest } from './evict-oldest.ts';
 import { type JsonSchema, JsonSchemas, type SchemaChecker } from './json-schema.ts';
 import { timeLimit } from './time-limit.ts';
 
@@ -67,9 +68,7 @@ function checkerOf(schema: string, what: string, fills: boolean): SchemaChecker 
       throw error;
     }
   }
-  compiled.delete(key);
-  compiled.set(key, check);
-  if (compiled.size > MAX_COMPILED) compiled.delete(compiled.keys().next().value as string);
+  setNewest(compiled, key, check, MAX_COMPILED);
   return check;
 }
 

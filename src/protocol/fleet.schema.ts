@@ -292,7 +292,7 @@ export const TaskResult = message('TASK_RESULT', 'How a task ended.', protocol('
   summary: orNull(text('What was done, in a few lines.')),
   artifacts: orNull(
     anyObject(
-      'What it made: `pr` (an http or https address), `files_changed` (paths from the folder of the worker), and more.',
+      'Products of the task: `pr` (an http or https address), `files_changed` (paths from the folder of the worker), and more.',
     ),
   ),
   blocked: orNull(Blocked),

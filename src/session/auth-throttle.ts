@@ -6,6 +6,7 @@
  * of its address guess. Few refusals of an address wait at a time: past that it gets none, so that guesses hold no places.
  */
 import { backoffMs } from '../base/backoff.ts';
+import { setNewest } from '../base/evict-oldest.ts';
 import type { Log } from '../base/log.ts';
 import { processTimer, type Timer } from '../base/timer-queue.ts';
 import { networkOf } from '../connection/origin.ts';
@@ -111,12 +112,11 @@ export class AuthThrottle {
    */
   failed(address: string): ThrottleVerdict {
     const key = networkOf(address);
-    const record = this.#records.get(key) ?? this.#remember();
+    const record = this.#records.get(key) ?? { failures: 0, lastFailureMs: this.#settings.now(), delayed: 0 };
     record.failures = this.#decayed(record) + 1;
     record.lastFailureMs = this.#settings.now();
-    // To the end of the map, which is the order of forgetting.
-    this.#records.delete(key);
-    this.#records.set(key, record);
+    // The address that failed longest ago is evicted first.
+    setNewest(this.#records, key, record, this.#settings.maxAddresses);
     const { failures } = record;
     return { delayMs: this.#delayAfter(failures), failures, report: (failures & (failures - 1)) === 0 };
   }
@@ -143,13 +143,5 @@ export class AuthThrottle {
   #decayed(record: AddressRecord): number {
     const halvings = Math.floor((this.#settings.now() - record.lastFailureMs) / this.#settings.halfLifeMs);
     return halvings <= 0 ? record.failures : Math.floor(record.failures / 2 ** halvings);
-  }
-
-  /** Room for one more: the address that failed longest ago goes. */
-  #remember(): AddressRecord {
-    if (this.#records.size >= this.#settings.maxAddresses) {
-      this.#records.delete(this.#records.keys().next().value as string);
-    }
-    return { failures: 0, lastFailureMs: this.#settings.now(), delayed: 0 };
   }
 }

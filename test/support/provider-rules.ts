@@ -11,7 +11,7 @@ type Body = any;
 
 const schemas = new JsonSchemas(false);
 
-/** A document with half of a surrogate pair is refused before it is looked at. */
+/** Providers refuse a document with half of a surrogate pair before they read it. */
 const textRefusal = (body: Body): string | undefined => {
   const walk = (value: unknown): boolean =>
     typeof value === 'string'

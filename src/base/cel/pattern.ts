@@ -4,6 +4,7 @@
  */
 import { createRequire } from 'node:module';
 import type * as Re2 from 're2js';
+import { setNewest } from '../evict-oldest.ts';
 import type { Steps } from '../steps.ts';
 
 export interface Pattern {
@@ -44,7 +45,6 @@ export function patternOf(text: string, steps?: Steps): Pattern {
       return compiled.test(where);
     },
   };
-  if (stored.size >= MAX_STORED) stored.delete(stored.keys().next().value as string);
-  stored.set(text, pattern);
+  setNewest(stored, text, pattern, MAX_STORED);
   return pattern;
 }

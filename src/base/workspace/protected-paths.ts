@@ -11,6 +11,7 @@
 import { lstatSync, readdirSync, readlinkSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { fail, type HandfastError } from '../../wire/errors.ts';
+import { setNewest } from '../evict-oldest.ts';
 import { shown } from './file-error.ts';
 
 /** A protected path. */
@@ -323,9 +324,7 @@ export class PathGuard {
     if (round < 0 && known?.round === this.#round) return;
     const generation = generationOf(stats);
     const before = known?.generation === generation ? known.deny : undefined;
-    this.#known.delete(key);
-    this.#known.set(key, { deny: stronger(before, deny) ?? deny, generation, round });
-    if (this.#known.size > MAX_KNOWN) this.#known.delete(this.#known.keys().next().value as string);
+    setNewest(this.#known, key, { deny: stronger(before, deny) ?? deny, generation, round }, MAX_KNOWN);
   }
 
   /** Remembers every file of the protected folders, and of the families of protected files, for their hard links. */

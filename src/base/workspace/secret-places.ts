@@ -6,6 +6,7 @@
 import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fail, type HandfastError } from '../../wire/errors.ts';
+import { setNewest } from '../evict-oldest.ts';
 import { Turns } from '../turns.ts';
 import { shown } from './file-error.ts';
 import {
@@ -130,9 +131,7 @@ async function walk(root: string, { onFile, onSecret, signal }: Walk): Promise<v
       signal?.throwIfAborted();
     }
   }
-  trees.delete(root);
-  trees.set(root, now);
-  if (trees.size > MAX_TREES) trees.delete(trees.keys().next().value as string);
+  setNewest(trees, root, now, MAX_TREES);
 }
 
 /** The entries of a folder: as they were read before, where it has not changed since. Undefined: it is gone, or closed to this process. */

@@ -1,4 +1,5 @@
 /** The spaces of environments as the wire describes them: of an id and its arguments, made once. Asked by the plugin. */
+import { setNewest } from '../../base/evict-oldest.ts';
 import type { JsonObject } from '../../wire/json.ts';
 import { isObject } from '../../wire/json.ts';
 import type { EnvironmentKind, RenderMode } from './environment.ts';
@@ -30,12 +31,7 @@ export class SpaceCache {
       spaces = { action, observation, renderModes };
       await environment.close?.();
     }
-    this.#stored.delete(key);
-    this.#stored.set(key, spaces);
-    for (const oldest of this.#stored.keys()) {
-      if (this.#stored.size <= MAX_STORED) break;
-      this.#stored.delete(oldest);
-    }
+    setNewest(this.#stored, key, spaces, MAX_STORED);
     return spaces;
   }
 }

@@ -8,6 +8,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { Deadlines } from '../../base/deadlines.ts';
+import { setNewest } from '../../base/evict-oldest.ts';
 import { SerialWork } from '../../base/serial-work.ts';
 import type { Approval, ApprovalAnswer, SessionSettings } from '../../protocol/session-types.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
@@ -359,11 +360,7 @@ export class ApprovalBroker implements Approver {
     const earlier = this.#settled.get(approval.id);
     if (!this.#pending.delete(approval.id)) return earlier?.approval ?? approval;
     const settled = this.#done(approval, outcome);
-    this.#settled.set(approval.id, { owner: log.record.owner, approval: settled });
-    for (const oldest of this.#settled.keys()) {
-      if (this.#settled.size <= MAX_SETTLED) break;
-      this.#settled.delete(oldest);
-    }
+    setNewest(this.#settled, approval.id, { owner: log.record.owner, approval: settled }, MAX_SETTLED);
     const given = this.#remembered.add(log, settled);
     this.#emit(log, 'approval.resolved', settled);
     this.#status.resolved(log, settled);

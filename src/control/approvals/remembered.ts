@@ -2,6 +2,7 @@
  * Remembered answers: those of a session, found in its record, and those of a working directory, found in a store
  * outside the sessions. Called by `broker.ts`.
  */
+import { setNewest } from '../../base/evict-oldest.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 import type { SessionLog } from '../contract/session-log.ts';
 import type { CommandReader } from './commands/command-reader.ts';
@@ -114,14 +115,7 @@ export class RememberedAnswers {
     const answers = this.#sessions.get(log) ?? new Map<string, 'allow' | 'deny'>();
     this.#sessions.set(log, answers);
     const covered = answer.decision === 'allow' ? parts : [whole];
-    for (const { key } of covered) {
-      answers.delete(key);
-      answers.set(key, answer.decision);
-    }
-    for (const oldest of answers.keys()) {
-      if (answers.size <= MAX_SESSION_ANSWERS) break;
-      answers.delete(oldest);
-    }
+    for (const { key } of covered) setNewest(answers, key, answer.decision, MAX_SESSION_ANSWERS);
     return covered;
   }
 }

@@ -35,7 +35,7 @@ export interface ApprovalRequest {
   /** For `tool`: calls that this one makes. The strictest decision about all of them is that about the call. */
   readonly includes?: readonly IncludedCall[];
   /**
-   * For `tool`: whether the call can be made at all, looked at before a person is asked. False: the request comes back as `cancelled`,
+   * For `tool`: checks, before a person is asked, whether the call can be made at all. False: the request comes back as `cancelled`,
    * without an event. Never rejects.
    */
   readonly possible?: () => Promise<boolean>;

@@ -62,7 +62,7 @@ export type HistoryItem =
 
 /**
  * A part of the history that its provider refused: the whole turn, all turns before it, attachments of the turn or of everything
- * before, or what the provider wanted back with its own messages.
+ * before, or the data that the provider wanted back with its own messages.
  */
 export interface LeavesOut {
   readonly part: 'turn' | 'earlier' | 'attachments' | 'all_attachments' | 'provider_data';

@@ -7,13 +7,13 @@
  */
 import { orAborted } from '../../base/race.ts';
 import type { CallEvent } from '../../connection/call.ts';
-import type { Image, ToolCall, ToolDone } from '../../protocol/session-types.ts';
+import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import type { PlanEntry, SessionWork } from '../contract/session-log.ts';
 import { DeferredTools, searchOffer } from './deferred-tools.ts';
 import { type FailedStatus, failedCall } from './failed-call.ts';
 import { liveOutput, type Output } from './live-output.ts';
-import { attachment, isMedia } from './result-media.ts';
+import { ArtifactMedia } from './result-media.ts';
 import type { Foreseen, Toolbox, ToolOffer } from './toolbox.ts';
 import type { WorkEnd } from './work.ts';
 
@@ -238,7 +238,7 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
       if (offers.get(call.name) === searchOffer) return deferred.search(call);
       const live = liveOutput(output);
       const release = options.hold?.();
-      const images: Image[] = [];
+      const media = new ArtifactMedia();
       const capabilityTool = capabilityTools.get(call.name);
       try {
         if (capabilityTool !== undefined) {
@@ -254,14 +254,14 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
             timeoutMs: callTimeoutMs,
             correlationId: call.callId,
             onEvent: (event) => {
-              collect(event, images);
+              if (event.kind === 'artifact') media.add(event.data);
               passOn(event, live.push);
             },
           }),
         );
         // A session that is still being opened does not react to the signal.
         const done = finished(call, await orAborted(answer, signal));
-        return images.length > 0 ? { ...done, images } : done;
+        return media.images.length > 0 ? { ...done, images: media.images } : done;
       } catch (error) {
         return failure(call, asError(error), signal);
       } finally {
@@ -303,16 +303,6 @@ function schemaOf({ input_schema, input_parameters = [] }: Omit<DescribedTool, '
     properties: Object.fromEntries(properties),
     ...(required.length > 0 && { required }),
   };
-}
-
-/** Artifacts of a call that a model is given: images and audio of one piece. */
-const MAX_IMAGES = 16;
-
-function collect({ kind, data }: CallEvent, images: Image[]): void {
-  const { mime, chunk, final } = data;
-  if (kind !== 'artifact' || final === false || images.length >= MAX_IMAGES || !isMedia(mime)) return;
-  if (typeof chunk === 'string' && /^[A-Za-z0-9+/]+={0,2}$/.test(chunk))
-    images.push(attachment(mime, chunk, images.length));
 }
 
 /** A tool's event as live output. */

@@ -18,6 +18,7 @@ import type { Turn } from '../contract/backend.ts';
 import { failedCall } from './failed-call.ts';
 import { liveOutput } from './live-output.ts';
 import { questionsTo } from './mcp-questions.ts';
+import { notedOnce } from './noted-once.ts';
 import { contentMedia } from './result-media.ts';
 import type { Toolbox, ToolOffer, ToolOutcome } from './toolbox.ts';
 
@@ -113,13 +114,13 @@ export class McpTools {
       await server.start(turn.signal);
       const offered = server.tools.filter(({ pin }) => pin === 'accepted');
       const changed = server.tools.filter(({ pin }) => pin !== 'accepted').map(({ name }) => name);
-      if (changed.length > 0) report(turn, mcpChange(each.name, changed));
+      if (changed.length > 0) notedOnce(turn, mcpChange(each.name, changed));
       return offered.map((tool) => ({ offer: offerOf(each.name, tool), server, tool: tool.name, session: each }));
     } catch (thrown) {
       if (turn.signal.aborted) return [];
       each.failedIn = turn.id;
       // Each turn tries again.
-      report(turn, mcpRefusal(each.name, asError(thrown).message));
+      notedOnce(turn, mcpRefusal(each.name, asError(thrown).message));
       return [];
     }
   }
@@ -131,12 +132,6 @@ interface Offered {
   readonly server: McpServer;
   readonly tool: string;
   readonly session: SessionServer;
-}
-
-/** Writes a line for the user, once in a session. */
-function report({ log, id }: McpTurn, line: string): void {
-  const isKnown = log.record.messages.some(({ kind, text }) => kind === 'system' && text === line);
-  if (!isKnown) log.appendMessage('system', line, id);
 }
 
 /** The servers with names that tools can be called by, each once. */
@@ -177,7 +172,7 @@ async function called(
     const { name, input, callId } = call;
     const answer = result.structuredContent ?? text;
     if (result.isError !== true) return { name, ok: true, input, result: answer, callId, images };
-    return { name, ok: false, input, result: answer, error: text === '' ? 'the tool failed' : text, callId };
+    return { name, ok: false, input, result: answer, error: text === '' ? 'the tool failed' : text, callId, images };
   } catch (thrown) {
     if (signal.aborted) return failedCall(call, 'cancelled', `stopped: ${asError(signal.reason).message}`);
     const { code, message } = asError(thrown);

@@ -57,7 +57,7 @@ async function fromDataUrl({ path, mime_type }: ImageReference, url: string, max
   return imageOf(path, mimeType, bytes, maxBytes);
 }
 
-/** The content of base64 with white space, in a turn of the event loop of its own. */
+/** The content of base64 with white space, in a separate turn of the event loop. */
 async function spacedBytes(payload: string): Promise<Buffer | undefined> {
   await new Promise<void>(nextTurn);
   const bare = withoutSpace(payload);

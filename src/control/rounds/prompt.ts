@@ -69,7 +69,7 @@ export async function readPrompt(prompt: AcceptedPrompt, options: ReadPromptOpti
   let bytes = 0;
   // One after the other, so that a prompt over the limit is not read to its end first.
   for (const reference of prompt.images) {
-    // Decoding a long one is the work of a turn of the event loop.
+    // Decoding a long image takes a whole turn of the event loop.
     await new Promise<void>(nextTurn);
     const image = await readImage(reference, options);
     images.push(image);

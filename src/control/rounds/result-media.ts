@@ -1,19 +1,21 @@
 /**
- * Images and audio in the result of a tool, as the Model Context Protocol has them: blocks of content with base64. They are given to the
- * model as what they are; what is left in the result says that they were there. As texts they would be cut, and cost far more.
- *
- * Called by `rounds.ts` and `mcp-tools.ts`. Pure.
+ * Images and audio in the result of a tool, as the Model Context Protocol has them: blocks of content with base64. The model gets them as
+ * attachments, and a note in the result stands for each. As texts they would be cut, and cost far more. Pure.
  */
-
+import { base64Bytes, withoutSpace } from '../../base/base64.ts';
+import { evictOldest } from '../../base/evict-oldest.ts';
 import { sniffedMedia } from '../../base/media-type.ts';
 import { trimmedEnd } from '../../base/trim-end.ts';
+import type { CallEvent } from '../../connection/call.ts';
 import type { Image } from '../../protocol/session-types.ts';
 import { AUDIO_TYPES, isAudio, markOf } from '../../protocol/session-words.ts';
 import { isObject } from '../../wire/json.ts';
 
-/** Attachments of one result, and bytes of each: as of a prompt. */
+/** Most attachments of one result, and bytes of each: the limits of a prompt. */
 const MAX_ATTACHMENTS = 16;
 const MAX_BYTES = 8 * 1024 * 1024;
+/** Most unfinished artifacts of a call whose names are remembered. */
+const MAX_PIECES = 64;
 
 /** A result without its attachments, and these. */
 export interface ResultMedia {
@@ -39,7 +41,7 @@ export function contentMedia(
     if (media === undefined) return block;
     const { type, mimeType, data } = media;
     const known = { type, mimeType };
-    const byteSize = Math.floor((data.length * 3) / 4);
+    const byteSize = bytesIn(data);
     if (byteSize > MAX_BYTES) return { ...known, note: `left out: it has ${byteSize} bytes, more than ${MAX_BYTES}` };
     if (images.length >= MAX_ATTACHMENTS)
       return { ...known, note: `left out: a result has ${MAX_ATTACHMENTS} attachments at most` };
@@ -50,8 +52,25 @@ export function contentMedia(
   return { blocks, images };
 }
 
+/** Collects the attachments among the artifacts of a call, within the limits of a result. */
+export class ArtifactMedia {
+  readonly images: Image[] = [];
+  /** Names of artifacts that come in pieces: none of these is an attachment. */
+  readonly #pieces = new Set<unknown>();
+
+  add({ name, mime, chunk, final }: CallEvent['data']): void {
+    if (final === false) {
+      evictOldest(this.#pieces.add(name), MAX_PIECES);
+      return;
+    }
+    if (this.#pieces.delete(name) || this.images.length === MAX_ATTACHMENTS || !isMedia(mime)) return;
+    const data = base64Of(chunk);
+    if (data !== undefined && bytesIn(data) <= MAX_BYTES) this.images.push(attachment(mime, data, this.images.length));
+  }
+}
+
 /** An attachment with the type of its bytes. */
-export function attachment(mimeType: string, data: string, number: number): Image {
+function attachment(mimeType: string, data: string, number: number): Image {
   const given = mimeType.trim().toLowerCase();
   const label =
     given === 'image/jpg' ? 'image/jpeg' : ((Object.hasOwn(AUDIO_TYPES, given) ? AUDIO_TYPES[given] : given) as string);
@@ -60,12 +79,15 @@ export function attachment(mimeType: string, data: string, number: number): Imag
     path: `${isAudio(type) ? 'audio' : 'image'} ${number + 1} of a result`,
     mimeType: type,
     dataUrl: `data:${type};base64,${data}`,
-    byteSize: Math.floor((data.length * 3) / 4),
+    byteSize: bytesIn(data),
   };
 }
 
+/** Bytes of base64, padding included. */
+const bytesIn = (data: string): number => Math.floor((data.length * 3) / 4);
+
 /** True for the types of attachments. */
-export const isMedia = (mimeType: unknown): mimeType is string =>
+const isMedia = (mimeType: unknown): mimeType is string =>
   typeof mimeType === 'string' && /^(?:image|audio)\//i.test(mimeType.trim());
 
 interface Media {
@@ -74,11 +96,10 @@ interface Media {
   readonly data: string;
 }
 
-/** The attachment of a block: of the types `image` and `audio`, or an embedded resource of such a type. */
+/** The attachment of a block: of a block `image` or `audio`, or of an embedded resource with a media type of these. */
 function mediaOf(block: unknown): Media | undefined {
   if (!isObject(block)) return undefined;
-  const { type } = block;
-  const { resource } = block;
+  const { type, resource } = block;
   if (type === 'resource' && isObject(resource) && isMedia(resource.mimeType)) {
     const data = base64Of(resource.blob);
     return data === undefined ? undefined : { type: 'resource', mimeType: resource.mimeType, data };
@@ -93,7 +114,9 @@ function mediaOf(block: unknown): Media | undefined {
 function base64Of(given: unknown): string | undefined {
   if (typeof given !== 'string') return undefined;
   const text = given.startsWith('data:') ? given.slice(given.indexOf(',') + 1) : given;
-  const plain = trimmedEnd(text.replaceAll(/\s+/g, '').replaceAll('-', '+').replaceAll('_', '/'), '=');
-  if (plain === '' || plain.length % 4 === 1 || !/^[A-Za-z0-9+/]*$/.test(plain)) return undefined;
+  const letters = text.replaceAll('-', '+').replaceAll('_', '/');
+  const bare = base64Bytes(letters) === undefined ? withoutSpace(letters) : letters;
+  const plain = trimmedEnd(bare ?? '', '=');
+  if (plain === '' || base64Bytes(plain) === undefined) return undefined;
   return plain.padEnd(Math.ceil(plain.length / 4) * 4, '=');
 }

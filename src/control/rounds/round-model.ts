@@ -52,7 +52,7 @@ export type ModelPart =
       readonly maxAttempts: number;
       readonly delayMs: number;
       readonly reason: string;
-      /** What the status line says of the cause. Default: that there is no capacity. */
+      /** The cause in the status line. Default: `capacity unavailable`. */
       readonly cause?: string;
     }
   /** What a request used; added up. */

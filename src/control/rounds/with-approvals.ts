@@ -37,7 +37,7 @@ export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbo
       try {
         const request: ApprovalRequest = {
           kind: 'tool',
-          // As the model gave them: what was foreseen may have more.
+          // The arguments as the model gave them: the foreseen input may have more.
           possible: async () => {
             problem = await argumentsProblem(offer, call.input, signal);
             return problem === undefined;

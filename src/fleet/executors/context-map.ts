@@ -6,6 +6,7 @@
  * Used by the executors of this folder, one file each, in the worker's own folder.
  */
 import { readFileSync, renameSync } from 'node:fs';
+import { setNewest } from '../../base/evict-oldest.ts';
 import { replaceFile } from '../../base/replace-file.ts';
 
 export interface ContextMapOptions<Entry> {
@@ -45,13 +46,7 @@ export class ContextMap<Entry extends object> {
 
   /** Resolves when the entry is on disk. Rejects as the file system does; the entry stays in memory even then. */
   set(contextId: string, entry: Entry): Promise<void> {
-    this.#entries.delete(contextId);
-    this.#entries.set(contextId, entry);
-    const { maxEntries = MAX_ENTRIES } = this.#options;
-    for (const oldest of this.#entries.keys()) {
-      if (this.#entries.size <= maxEntries) break;
-      this.#entries.delete(oldest);
-    }
+    setNewest(this.#entries, contextId, entry, this.#options.maxEntries ?? MAX_ENTRIES);
     return this.#save();
   }
 

@@ -287,8 +287,7 @@ export class PeerEventHandler implements PeerEvents {
     const tracked = this.#engine.registry.get(taskId);
     // An attempt that only counts as lost may still succeed.
     if (this.#strays.has(key) || (tracked !== undefined && !tracked.record.cancel_requested)) return;
-    if (this.#strays.size >= MAX_STRAYS) this.#strays.delete(this.#strays.keys().next().value as string);
-    this.#strays.add(key);
+    evictOldest(this.#strays.add(key), MAX_STRAYS);
     void this.#stopStray(peer.peerId, taskId, attempt);
   }
 

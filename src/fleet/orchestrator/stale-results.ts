@@ -5,6 +5,7 @@
  * Called by `peer-event-handler.ts`.
  * @see docs/fleet.md#failure-semantics
  */
+import { setNewest } from '../../base/evict-oldest.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { boundedResult } from '../messages/encode.ts';
 import type { StaleReason } from './task-events.ts';
@@ -52,9 +53,8 @@ export class StaleResults {
   #count(task: TaskName): Promise<{ entries: number }> {
     let count = this.#counts.get(task.task_id);
     if (count === undefined) {
-      if (this.#counts.size >= MAX_COUNTED) this.#counts.delete(this.#counts.keys().next().value as string);
       count = this.#journal.count(task, KIND).then((entries) => ({ entries }));
-      this.#counts.set(task.task_id, count);
+      setNewest(this.#counts, task.task_id, count, MAX_COUNTED);
     }
     return count;
   }

@@ -3,6 +3,7 @@
  * it and is updated from then on, so memory grows with the requirements of tasks, not with the claims of workers. The least
  * recently used set is evicted first. Used by `eligibility.ts`.
  */
+import { setNewest } from '../../base/evict-oldest.ts';
 import { bitsFor, grown, setBit } from './bits.ts';
 import type { WorkerSlot } from './worker-slot.ts';
 
@@ -38,8 +39,7 @@ export class Facets {
     if (facet === undefined) {
       facet = { passes, bits: bitsFor(this.#capacity) };
       for (const worker of workers) setBit(facet.bits, worker.slot, passes(worker));
-      this.#facets.set(key, facet);
-      if (this.#facets.size > this.#maxSets) this.#facets.delete(this.#facets.keys().next().value!);
+      setNewest(this.#facets, key, facet, this.#maxSets);
     } else if (this.#facets.size === this.#maxSets) {
       // Used again: move it to the end of the eviction order.
       this.#facets.delete(key);

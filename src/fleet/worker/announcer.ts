@@ -5,6 +5,7 @@
  * Called by `worker.ts`.
  * @see docs/fleet.md#when-to-announce
  */
+import { evictOldest } from '../../base/evict-oldest.ts';
 import type { Timer } from '../../base/timer-queue.ts';
 import type { SessionAnnounce } from '../../protocol/fleet.ts';
 
@@ -55,8 +56,7 @@ export class Announcer {
   /** A task of this context starts. The first one is announced. */
   serve(contextId: string): void {
     if (this.#served.has(contextId)) return;
-    if (this.#served.size >= MAX_CONTEXTS) this.#served.delete(this.#served.values().next().value as string);
-    this.#served.add(contextId);
+    evictOldest(this.#served.add(contextId), MAX_CONTEXTS);
     this.announce(contextId);
   }
 

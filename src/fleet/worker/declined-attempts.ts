@@ -6,6 +6,7 @@
  * Called by `worker.ts`.
  * @see docs/fleet.md#failure-semantics
  */
+import { setNewest } from '../../base/evict-oldest.ts';
 import type { Log } from '../../base/log.ts';
 import { asError } from '../../wire/errors.ts';
 import { type DeclinedAttempt, MAX_STORED, type WorkerJournal } from './journal.ts';
@@ -50,9 +51,7 @@ export class DeclinedAttempts {
     if (before !== undefined && before.denial.attempt >= denial.attempt) return before.written ?? Promise.resolve();
     const known: Known = { denial: shortened(denial), written: undefined };
     // The newest is the last to be forgotten.
-    this.#known.delete(taskId);
-    this.#known.set(taskId, known);
-    if (this.#known.size > MAX_STORED) this.#known.delete(this.#known.keys().next().value as string);
+    setNewest(this.#known, taskId, known, MAX_STORED);
     const written = this.#write(taskId, known);
     known.written = written;
     return written;

@@ -6,6 +6,8 @@ import type { PromptMessage } from '../../../src/control/backends/model/provider
 import { systemPrompt } from '../../../src/control/backends/model/system-prompt.ts';
 import { toolNames } from '../../../src/control/backends/model/tool-names.ts';
 import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
+import type { Image } from '../../../src/protocol/session-types.ts';
+import { imageOf } from '../../support/pictures.ts';
 import fc from '../../support/properties.ts';
 import { offer, user } from './harness.ts';
 
@@ -204,6 +206,36 @@ test('any history at all becomes a prompt that providers accept', () => {
       }
     }),
   );
+});
+
+test('images of earlier turns, those of tools included, have 8 MiB at most, and older ones are not read', () => {
+  const reads = [0, 0, 0, 0];
+  const images = reads.map((_, at): Image => {
+    const { dataUrl, ...facts } = imageOf('png', { bytes: 3 * 1024 * 1024 });
+    const image = {
+      ...facts,
+      path: `${at}.png`,
+      get dataUrl() {
+        reads[at]! += 1;
+        return dataUrl;
+      },
+    };
+    return image;
+  });
+  const leftOut: string[] = [];
+  const messages = messagesOf(
+    [
+      { ...user('x'), turn: 'turn-0', images: images.slice(0, 2) } as HistoryItem,
+      assistant('', ['a'], { turn: 'turn-0' }),
+      result('a', { turn: 'turn-0', images: images.slice(2) }),
+      user('y'),
+    ],
+    { ...options, onLeftOut: ({ path }, reason) => leftOut.push(`${path}: ${reason}`) },
+  );
+  const reason = 'the images of earlier turns are too large for one request';
+  assert.deepEqual(leftOut, [`0.png: ${reason}`, `1.png: ${reason}`]);
+  assert.equal(JSON.stringify(messages).split('"file"').length, 3);
+  assert.equal(reads[0], 0);
 });
 
 test('tool names are put into letters every provider accepts, stay distinct, and are found again', () => {

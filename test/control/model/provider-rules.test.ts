@@ -55,7 +55,7 @@ const inputs = fc.constantFrom<Readonly<Record<string, unknown>>>(
 const pictures = fc.constantFrom(...PICTURES);
 const results = fc.constantFrom<unknown>('', ' \n', 'fine', { output: '' }, null, [], 'half \udc00', { '\ud83d': 1 });
 
-/** What a provider wants back, in the order and completeness of any answer, also of one that broke off. */
+/** Data that a provider wants back, in any order and completeness, also of an answer that broke off. */
 function dataOf(
   provider: Provider,
   text: string,

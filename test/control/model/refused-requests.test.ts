@@ -1,4 +1,4 @@
-/** Requests that a provider refuses: what it names is left out, the user gets a line, and the next prompt of the session works. */
+/** Requests that a provider refuses: later requests leave out the named part, the user gets a line, and the next prompt of the session works. */
 import assert from 'node:assert/strict';
 import { createServer as createNetServer } from 'node:net';
 import { after, beforeEach, test } from 'node:test';
@@ -208,7 +208,7 @@ test('of more tools than a provider takes, those of strangers are left out', asy
   assert.deepEqual(toolNamesOf(server.requests.at(-1)!).sort(), ['ask_user', 'bash', 'update_plan', 'zip']);
 });
 
-test('what a provider wanted back and refuses now is left out', async () => {
+test('data that a provider wanted back and refuses now is left out', async () => {
   refuse = ({ body }) =>
     JSON.stringify(body).includes('sealed-old')
       ? 'The encrypted content for item rs_1 could not be verified.'

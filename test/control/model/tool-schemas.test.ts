@@ -56,7 +56,7 @@ test('a union at the root becomes one object: common names stay required, the no
   taken(schema);
 });
 
-test('what all branches of allOf require is required, and what some require alike is, too', () => {
+test('names that each branch of allOf requires, and names that all branches of oneOf require, stay required', () => {
   const all = adapted({
     allOf: [
       { properties: { a: {} }, required: ['a'] },
@@ -135,7 +135,30 @@ test('references that double are not written out without end', () => {
   taken(schema);
 });
 
-test('forms of earlier drafts, and words that are no JSON Schema', () => {
+test('the length of a target counts each time that it is written out', () => {
+  const words = Array.from({ length: 5_000 }, (_, at) => `word ${at}`);
+  const references = Array.from({ length: 1_000 }, () => ({ $ref: '#/$defs/long' }));
+  const properties = Object.fromEntries(references.map((each, at) => [`p${at}`, each]));
+  for (const long of [{ enum: words }, { default: words }, { description: words.join() }, { type: words, title: '' }]) {
+    const schema = { type: 'object', properties, $defs: { long } };
+    for (const provider of PROVIDERS) {
+      const length = JSON.stringify(adapted(schema, provider).schema).length;
+      assert.ok(length < 2 * 1024 * 1024, `${provider}: ${length} characters`);
+    }
+  }
+  for (const list of ['allOf', 'anyOf', 'oneOf']) {
+    const schema = { type: 'object', [list]: references, $defs: { long: { required: words } } };
+    assert.equal(adaptedSchema(schema, 'openai', 'm'), 'its schema has more than 4000 parts');
+  }
+});
+
+test('names that all of many alternatives require are found in one pass', () => {
+  const names = Array.from({ length: 100_000 }, (_, at) => `name ${at}`);
+  const schema = { type: 'object', anyOf: [{ required: names }, { required: names.slice(1).toReversed() }] };
+  assert.deepEqual(adapted(schema, 'openai').schema.required, names.slice(1));
+});
+
+test('forms of earlier drafts, and words outside JSON Schema', () => {
   const { properties } = adapted({
     $schema: 'http://json-schema.org/draft-04/schema#',
     type: 'object',
@@ -197,6 +220,32 @@ test('names are translated behind references and alternatives, too', () => {
   const sent = names!.toProvider(own);
   assert.doesNotMatch(JSON.stringify(sent), /ä|x y/);
   assert.deepEqual(names!.fromProvider(sent), own);
+});
+
+test('a definition behind a name is found in a schema of any length, and words of objects are not types', () => {
+  const long = Array.from({ length: 200_000 }, (_, at) => `word ${at}`);
+  const schema = {
+    type: 'object',
+    properties: {
+      long: { enum: long },
+      named: { $ref: '#here' },
+      odd: { type: 'constructor' },
+      proto: { type: '__proto__' },
+    },
+    $defs: { A: { $anchor: 'here', type: 'string' } },
+  };
+  const google = adapted(schema, 'google').schema.properties as Any;
+  assert.equal(google.named.type, 'string');
+  assert.equal(google.odd.type, undefined);
+  assert.equal(google.proto.type, undefined);
+  taken({ ...schema, properties: { ...schema.properties, long: {} } });
+});
+
+test('names that look alike get numbers, however long they are', () => {
+  const names = ['ä', 'ö', 'ü', `${'_'.repeat(200_000)}é`];
+  const schema = { type: 'object', properties: Object.fromEntries(names.map((name) => [name, { type: 'string' }])) };
+  const given = Object.keys(adapted(schema).schema.properties as object);
+  assert.deepEqual(given, ['p_', 'p__2', 'p__3', 'p__4']);
 });
 
 test('a tool that cannot be adapted is left out with its reason, and so are those beyond the most that a provider takes', () => {

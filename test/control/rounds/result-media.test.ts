@@ -1,8 +1,9 @@
-/** Images and audio of tools: they leave the result as texts and reach the history as what they are. */
+/** Images and audio of tools: results keep notes of them, and the history has them as attachments. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { environmentToolbox } from '../../../src/control/rounds/environment.ts';
-import { contentMedia, resultMedia } from '../../../src/control/rounds/result-media.ts';
+import { McpTools } from '../../../src/control/rounds/mcp-tools.ts';
+import { ArtifactMedia, contentMedia, resultMedia } from '../../../src/control/rounds/result-media.ts';
 import { runRounds } from '../../../src/control/rounds/rounds.ts';
 import type { Toolbox } from '../../../src/control/rounds/toolbox.ts';
 import { imageOf } from '../../support/pictures.ts';
@@ -44,6 +45,36 @@ test('a result has 16 attachments at most, each of 8 MiB at most', () => {
   const large = contentMedia([{ type: 'image', data: 'A'.repeat(12 * 1024 * 1024) }]);
   assert.equal(large.images.length, 0);
   assert.match(JSON.stringify(large.blocks), /left out: it has 9437184 bytes/);
+});
+
+test('artifacts are attachments within the limits of a result, and none of those in pieces is one', () => {
+  const media = new ArtifactMedia();
+  const sent = (name: string, chunk: unknown, final?: boolean) => media.add({ name, mime: 'image/png', chunk, final });
+  sent('pieces', data, false);
+  sent('pieces', data, true);
+  sent('large', 'A'.repeat(12 * 1024 * 1024), true);
+  sent('broken', 'not base64!', true);
+  sent('none', undefined, true);
+  assert.equal(media.images.length, 0);
+  for (let count = 0; count < 20; count += 1) sent(`whole ${count}`, data);
+  assert.equal(media.images.length, 16);
+  assert.equal(media.images[0]?.dataUrl, png.dataUrl);
+});
+
+test('a failed call of an MCP server keeps its images', async () => {
+  const server = {
+    start: async () => {},
+    tools: [{ name: 'shot', pin: 'accepted' }],
+    call: async () => ({ isError: true, content: [{ type: 'image', data, mimeType: 'image/png' }] }),
+  };
+  const turn = new FakeTurn({ settings: { mcpServers: [{ name: 'eyes' }] } as never });
+  const toolbox = new McpTools(async () => server as never).join(toolboxOf({}), turn);
+  await runRounds(turn, scriptedModel([call('c1', 'eyes.shot')], [say('done')]), toolbox);
+  const item = turn.log.record.history.find(({ role }) => role === 'tool');
+  assert.ok(item?.role === 'tool');
+  assert.equal(item.ok, false);
+  assert.match(String(item.error), /\[Image 1\] of this result/);
+  assert.equal(item.images?.[0]?.dataUrl, png.dataUrl);
 });
 
 test('any other result stays as it is', () => {

@@ -163,7 +163,7 @@ test('a question without an answer, and a malformed one, are failed calls', asyn
 const withSchema = (inputSchema: Readonly<Record<string, unknown>>) =>
   toolboxOf({ work: ({ input }) => input }, { inputSchema });
 
-test('no person is asked to allow a call whose arguments do not fit its tool; the model receives what is wrong', async () => {
+test('a call whose arguments do not fit its tool fails without an approval, and the model receives the problem', async () => {
   const asked: ApprovalRequest[] = [];
   const turn = {
     ask: async (request: ApprovalRequest): Promise<Approval> => {
@@ -180,7 +180,7 @@ test('no person is asked to allow a call whose arguments do not fit its tool; th
   assert.equal(asked.length, 0);
   const fits = await withApprovals(withSchema(schema), turn).call(made('work', { path: 'a' }), signal, quiet);
   assert.equal(fits.ok, true);
-  // What cannot be checked is for the tool to judge: a broken schema, a pattern that never ends.
+  // The tool judges arguments that cannot be checked: a broken schema, a pattern that never ends.
   for (const odd of [{ type: 'nonsense' }, { $ref: '#/nowhere' }, { properties: { path: { pattern: '^(a+)+$' } } }]) {
     const input = { path: `${'a'.repeat(40)}!` };
     assert.equal((await withApprovals(withSchema(odd), turn).call(made('work', input), signal, quiet)).ok, true);

@@ -129,15 +129,14 @@ export class Answer {
   #call({ toolCallId, toolName, input }: CallMade): ModelPart {
     const name = this.#names.fromProvider(toolName);
     const raw = this.#raw?.of(toolCallId) ?? input;
-    const { input: given, invalid } = readArguments(raw);
-    const own = this.#names.inputFromProvider(name, given);
+    const read = readArguments(raw);
     return {
       type: 'call',
       callId: toolCallId,
       name,
       providerToolName: toolName,
-      input: own,
-      ...(invalid && { invalid }),
+      ...read,
+      input: this.#names.inputFromProvider(name, read.input),
     };
   }
 

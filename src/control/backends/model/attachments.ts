@@ -67,9 +67,11 @@ export const takesAudio = (provider: string, mimeType: string): boolean =>
 /** How an attachment goes out: with its type, or not at all, and why. */
 export type Admission = { readonly type: string } | { readonly reason: string };
 
+const TOO_LARGE: Admission = { reason: 'the images of earlier turns are too large for one request' };
+
 const sniffed = new WeakMap<Image, SniffedMedia | 'unknown'>();
 
-/** How each attachment of a conversation goes out; the oldest first. Those of earlier turns have a limit of their own. */
+/** How each attachment of a conversation goes out. `images`: the oldest first. A separate limit holds for those of earlier turns. */
 export function admissions(
   images: readonly Image[],
   provider: string,
@@ -77,33 +79,36 @@ export function admissions(
   earlier: ReadonlySet<Image>,
 ): ReadonlyMap<Image, Admission> {
   const rules = rulesOf(provider, model);
-  const found = new Map<Image, Admission>(images.map((image) => [image, ofItself(image, provider, rules)]));
-  const fitting = [...found].filter(([, admission]) => 'type' in admission).reverse();
+  const found = new Map<Image, Admission>();
   let total = 0;
   let earlierTotal = 0;
-  let count = 0;
-  for (const [image, admission] of fitting) {
+  const pictures: Image[] = [];
+  for (const image of images.toReversed()) {
+    const isEarlier = earlier.has(image);
+    // Once the limit is passed, older images are left out unread: their files have megabytes.
+    const isTooMuch = isEarlier && earlierTotal > MAX_EARLIER_CHARS;
+    const admission = isTooMuch ? TOO_LARGE : ofItself(image, provider, rules);
+    found.set(image, admission);
+    if ('reason' in admission) continue;
     const chars = dataOf(image).length;
-    if (earlier.has(image)) earlierTotal += chars;
-    if (earlier.has(image) && earlierTotal > MAX_EARLIER_CHARS) {
-      found.set(image, { reason: 'the images of earlier turns are too large for one request' });
+    if (isEarlier) earlierTotal += chars;
+    if (isEarlier && earlierTotal > MAX_EARLIER_CHARS) {
+      found.set(image, TOO_LARGE);
       continue;
     }
     total += chars;
-    if (!isAudio((admission as { type: string }).type)) count += 1;
-    if (total > rules.maxTotalChars || count > rules.maxImages) {
+    const isPicture = !isAudio(admission.type);
+    if (total > rules.maxTotalChars || (isPicture && pictures.length === rules.maxImages)) {
       found.set(image, { reason: `${provider} takes no more attachments in one request` });
-    }
+    } else if (isPicture) pictures.push(image);
   }
   const { many } = rules;
-  if (many !== undefined && count > many.above) {
-    for (const [image] of fitting) {
-      const side = sideOf(image);
-      if (side > many.maxSide) {
-        const reason = `it has ${side} pixels on a side; ${provider} takes ${many.maxSide} in a request with more than ${many.above} images`;
-        found.set(image, { reason });
-      }
-    }
+  if (many === undefined || pictures.length <= many.above) return found;
+  for (const image of pictures) {
+    const side = sideOf(image);
+    if (side <= many.maxSide) continue;
+    const reason = `it has ${side} pixels on a side; ${provider} takes ${many.maxSide} in a request with more than ${many.above} images`;
+    found.set(image, { reason });
   }
   return found;
 }
@@ -131,8 +136,8 @@ function typeOf(image: Image): string | undefined {
   const known = mediaOf(image);
   const label = image.mimeType.toLowerCase();
   if (known === 'unknown') return isAudio(label) ? label : undefined;
-  // Frames of compressed audio have no magic number worth the name.
-  return isAudio(label) && known.type.startsWith('audio/') && known.type === 'audio/aac' ? label : known.type;
+  // The first bytes of AAC and of other MPEG audio look alike.
+  return isAudio(label) && known.type === 'audio/aac' ? label : known.type;
 }
 
 const sideOf = (image: Image): number => {

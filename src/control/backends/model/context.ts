@@ -6,6 +6,7 @@
  * estimates of items, which never change, and the last count of each session.
  * @see docs/protocol/session-rpc.md#types
  */
+import { setNewest } from '../../../base/evict-oldest.ts';
 import type { SessionEventPayloads } from '../../../protocol/session-events.ts';
 import type { ContextBreakdown, Image, Provider, Usage } from '../../../protocol/session-types.ts';
 import { isAudio } from '../../../protocol/session-words.ts';
@@ -181,14 +182,10 @@ export class ContextMeter {
   }
 
   #session(sessionId: string): Metered {
-    let session = this.#sessions.get(sessionId);
-    if (session === undefined) {
-      session = { system: '', toolTokens: 0, count: undefined, emitted: '' };
-      // The one used longest ago is estimated from its history, as after a restart.
-      const [oldest] = this.#sessions.keys();
-      if (this.#sessions.size >= MAX_METERED && oldest !== undefined) this.#sessions.delete(oldest);
-    } else this.#sessions.delete(sessionId);
-    this.#sessions.set(sessionId, session);
+    const known = this.#sessions.get(sessionId);
+    const session: Metered = known ?? { system: '', toolTokens: 0, count: undefined, emitted: '' };
+    // The session used longest ago is estimated from its history, as after a restart.
+    setNewest(this.#sessions, sessionId, session, MAX_METERED);
     return session;
   }
 }

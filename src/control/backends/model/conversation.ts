@@ -55,9 +55,7 @@ const IMAGES_IN_RESULTS: ReadonlySet<string> = new Set(['anthropic', 'openai', '
 
 /** The messages of a history, without the system prompt. */
 export function messagesOf(history: readonly HistoryItem[], options: ConversationOptions): PromptMessage[] {
-  const items = withoutLeftOut(history);
-  const conversation = new Conversation(items, options);
-  return conversation.messages();
+  return new Conversation(withoutLeftOut(history), options).messages();
 }
 
 class Conversation {
@@ -70,13 +68,13 @@ class Conversation {
   constructor(items: readonly HistoryItem[], options: ConversationOptions) {
     this.#items = items;
     this.#options = options;
-    const images = items.flatMap((item) => (item.role === 'assistant' ? [] : (item.images ?? [])));
-    const earlier = items.flatMap((item) =>
-      item.role === 'user' && item.turn !== options.turnId ? (item.images ?? []) : [],
-    );
-    this.#admissions = admissions(images, options.provider, options.model, new Set(earlier));
-    for (const [image, admission] of this.#admissions) {
-      if ('reason' in admission) options.onLeftOut?.(image, admission.reason);
+    const { provider, model, turnId, onLeftOut } = options;
+    const images = items.flatMap(imagesOf);
+    const earlier = items.filter(({ turn }) => turn !== turnId).flatMap(imagesOf);
+    this.#admissions = admissions(images, provider, model, new Set(earlier));
+    for (const image of images) {
+      const admission = this.#admissions.get(image) as Admission;
+      if ('reason' in admission) onLeftOut?.(image, admission.reason);
     }
   }
 
@@ -196,15 +194,18 @@ class Conversation {
 
 const userMessage = (text: string): PromptMessage => ({ role: 'user', content: [{ type: 'text', text }] });
 
+/** The attachments of an item. */
+export const imagesOf = (item: HistoryItem): readonly Image[] => (item.role === 'assistant' ? [] : (item.images ?? []));
+
 const isBlank = (text: string): boolean => text.trim() === '';
 
-/** Empty texts, and texts of white space, are refused by several providers; one that is signed goes back as it is. */
+/** Several providers refuse empty texts and texts of white space. A signed text goes back unchanged. */
 const textParts = (text: string, fields?: ProviderFields, provider = ''): TextPart[] =>
   isBlank(text) && !(SIGNS_TEXTS.has(provider) && fields?.google?.thoughtSignature !== undefined)
     ? []
     : [{ type: 'text', text: text.toWellFormed(), ...(fields && { providerOptions: fields }) }];
 
-/** Texts that stand next to each other as one: many servers take one text and no list. */
+/** Joins adjacent texts: many servers take one text and no list. */
 function joined<Part extends TextPart | ImagePart | ReasoningPart | CallPart>(parts: readonly (TextPart | Part)[]) {
   const all: (TextPart | Part)[] = [];
   for (const part of parts) {
@@ -225,7 +226,7 @@ function freshId(callId: string, used: Set<string>): string {
   return id;
 }
 
-/** A text of white space in quotes: an empty result is refused, or taken for none. */
+/** Puts a text of white space in quotes: providers refuse an empty result, or take it for a missing one. */
 const sentText = (text: string): string => (isBlank(text) ? JSON.stringify(text) : text).toWellFormed();
 
 /** A tool's result as the model reads it. Results are data: what is not a text is JSON. */

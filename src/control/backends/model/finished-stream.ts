@@ -1,6 +1,6 @@
 /**
  * The end of a stream of chat completions. `[DONE]` says that an answer is complete; several servers send it without a
- * `finish_reason` before, which the SDK takes for an answer that broke off. Here the missing reason is put in front of it.
+ * `finish_reason` before, which the SDK takes for an answer that broke off. This stream puts the missing reason in front of it.
  *
  * Used by `sdk.ts` for the providers with that API.
  */
@@ -11,11 +11,14 @@ const DONE = /^data:\s*\[DONE\]\s*$/;
 /** The SDK refuses longer lines as well. */
 const MAX_LINE = 32 * 1024 * 1024;
 
-/** Passes a stream of events on, with a reason before `[DONE]` where there was an answer and none. */
+/** Passes a stream of events on; adds a reason before `[DONE]` if the stream had an answer without one. */
 export function finishedStream(): TransformStream<Uint8Array, Uint8Array> {
   const decoder = new TextDecoder();
   const encoder = new TextEncoder();
+  /** The unfinished line. */
   let pending = '';
+  /** A carriage return at the end of a chunk: it may be the first half of a line break. */
+  let held = '';
   let answered = false;
   let finished = false;
   let calls = false;
@@ -33,18 +36,17 @@ export function finishedStream(): TransformStream<Uint8Array, Uint8Array> {
   };
   return new TransformStream({
     transform(chunk, controller) {
-      pending += decoder.decode(chunk, { stream: true });
-      // A carriage return at the end may be the first half of a line break.
-      const end = Math.max(pending.lastIndexOf('\n'), pending.lastIndexOf('\r', pending.length - 2)) + 1;
-      if (end === 0) {
-        if (pending.length > MAX_LINE) throw new Error('an event of the answer is too long');
-        return;
-      }
-      controller.enqueue(encoder.encode(linesOf(pending.slice(0, end), seen)));
-      pending = pending.slice(end);
+      const decoded = held + decoder.decode(chunk, { stream: true });
+      held = decoded.endsWith('\r') ? '\r' : '';
+      const text = decoded.slice(0, decoded.length - held.length);
+      // Only the new text is searched: a long line comes in thousands of chunks.
+      const end = Math.max(text.lastIndexOf('\n'), text.lastIndexOf('\r')) + 1;
+      if (end > 0) controller.enqueue(encoder.encode(linesOf(pending + text.slice(0, end), seen)));
+      pending = end > 0 ? text.slice(end) : pending + text;
+      if (pending.length > MAX_LINE) throw new Error('an event of the answer is too long');
     },
     flush(controller) {
-      pending += decoder.decode();
+      pending += held + decoder.decode();
       if (pending !== '') controller.enqueue(encoder.encode(linesOf(pending, seen)));
     },
   });

@@ -2,19 +2,31 @@
 import { keyOf } from '../../../wire/findings.ts';
 import { isObject } from '../../../wire/json.ts';
 
-/** Parts of a document that are looked through for a name. */
+/** Parts of a document that are searched for names. */
 const MAX_SEARCHED = 10_000;
 
-/** The value at a pointer; undefined: there is none. @param finish applied to the value that is found */
-export function jsonPointer(document: unknown, pointer: string, finish = (found: unknown): unknown => found): unknown {
-  if (pointer !== '' && !pointer.startsWith('/')) return finish(anchored(document, pointer));
-  let found = document;
+/** The parts that were looked up in each document: references of strangers repeat one in thousands of places. */
+const parts = new WeakMap<object, Map<string, unknown>>();
+/** The named parts of each document, found in one search. */
+const anchors = new WeakMap<object, ReadonlyMap<unknown, unknown>>();
+
+/** The value at a pointer; undefined where the document has none. The document must not change. */
+export function jsonPointer(document: object, pointer: string): unknown {
+  const known = parts.get(document) ?? new Map<string, unknown>();
+  parts.set(document, known);
+  if (!known.has(pointer)) known.set(pointer, partAt(document, pointer));
+  return known.get(pointer);
+}
+
+function partAt(document: object, pointer: string): unknown {
+  if (pointer !== '' && !pointer.startsWith('/')) return anchored(document, pointer);
+  let found: unknown = document;
   for (const encoded of pointer.split('/').slice(1)) {
     const name = keyOf(decoded(encoded));
     if (typeof found !== 'object' || found === null || !Object.hasOwn(found, name)) return undefined;
     found = (found as Readonly<Record<string, unknown>>)[name];
   }
-  return finish(found);
+  return found;
 }
 
 function decoded(text: string): string {
@@ -25,16 +37,34 @@ function decoded(text: string): string {
   }
 }
 
-function anchored(document: unknown, name: string): unknown {
-  const open: unknown[] = [document];
-  for (let searched = 0; open.length > 0 && searched < MAX_SEARCHED; searched += 1) {
-    const value = open.shift();
-    if (typeof value !== 'object' || value === null) continue;
-    if (isObject(value)) {
-      const { $anchor, $dynamicAnchor, $id, id } = value as Readonly<Record<string, unknown>>;
-      if ($anchor === name || $dynamicAnchor === name || $id === `#${name}` || id === `#${name}`) return value;
-    }
-    open.push(...Object.values(value));
+function anchored(document: object, name: string): unknown {
+  let known = anchors.get(document);
+  if (known === undefined) {
+    known = anchorsIn(document);
+    anchors.set(document, known);
   }
-  return undefined;
+  return known.get(name);
 }
+
+/** The parts of a document by their names; of several with one name, the first on the highest level. */
+function anchorsIn(document: object): ReadonlyMap<unknown, unknown> {
+  const found = new Map<unknown, unknown>();
+  const open: object[] = [document];
+  for (const part of open) {
+    if (isObject(part)) {
+      const { $anchor, $dynamicAnchor, $id, id } = part;
+      for (const name of [$anchor, $dynamicAnchor, fragmentOf($id), fragmentOf(id)]) {
+        if (name !== undefined && !found.has(name)) found.set(name, part);
+      }
+    }
+    for (const member of Object.values(part)) {
+      if (open.length === MAX_SEARCHED) break;
+      if (typeof member === 'object' && member !== null) open.push(member);
+    }
+  }
+  return found;
+}
+
+/** The name in an id of an earlier draft: `#name`. */
+const fragmentOf = (id: unknown): string | undefined =>
+  typeof id === 'string' && id.startsWith('#') ? id.slice(1) : undefined;

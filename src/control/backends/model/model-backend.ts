@@ -12,6 +12,7 @@ import { asError, fail } from '../../../wire/errors.ts';
 import type { Backend, Compaction, Turn, TurnOutcome } from '../../contract/backend.ts';
 import type { ModelChoice, Providers } from '../../contract/providers.ts';
 import type { Environments } from '../../rounds/environments.ts';
+import { notedOnce } from '../../rounds/noted-once.ts';
 import { withPlan } from '../../rounds/plan.ts';
 import { withQuestions } from '../../rounds/questions.ts';
 import { recallFor } from '../../rounds/recall.ts';
@@ -23,7 +24,7 @@ import { compactHistory } from './compaction.ts';
 import { ContextMeter, contextLimit, estimatePayload, UNKNOWN_WINDOW } from './context.ts';
 import { messagesOf } from './conversation.ts';
 import { type ProviderRoundOptions, providerRound, type RoundInput } from './provider-rounds.ts';
-import { notice, Refusals, toolsNotice } from './refused-requests.ts';
+import { Refusals, toolsNotice } from './refused-requests.ts';
 import { DEFAULT_LIMITS, type RequestLimits } from './request-limits.ts';
 import { openModel } from './sdk.ts';
 import type { SummaryQuestion } from './summary.ts';
@@ -55,7 +56,7 @@ export interface ModelBackendOptions {
 type CompactedTurn = Pick<Turn, 'id' | 'log' | 'settings' | 'signal' | 'status'> & Partial<Pick<Turn, 'usage'>>;
 
 const SUMMARY_TIMEOUT_MS = 300_000;
-/** How often a request that was refused is sent again without what was refused. */
+/** How often a refused request is sent again, each time without another part. */
 const MAX_REMEDIES = 8;
 
 /** Makes the backend. Nothing is loaded, and no provider asked, before a turn runs. */
@@ -144,7 +145,7 @@ class ModelBackend implements Backend {
     return choice;
   }
 
-  /** Streams a round; what a provider refuses of the request is left out, and it is asked again. */
+  /** Streams a round. If the provider refuses a part of the request, the round leaves it out and asks again. */
   async *#stream(
     turn: Turn,
     choice: ModelChoice,
@@ -161,7 +162,7 @@ class ModelBackend implements Backend {
           ...this.#round(choice, log.record.id, request.signal),
           input: async () => {
             sent = await this.#input(turn, choice, request, room);
-            // The list grows in place; what was counted are the items of now.
+            // The list grows in place; the count covers the items of now.
             history = [...log.record.history];
             return sent;
           },
@@ -191,7 +192,7 @@ class ModelBackend implements Backend {
     const { id } = log.record;
     const { provider, model } = choice;
     const names = toolNames(tools, { provider, model, refused: this.#refusals.toolsOf(id, choice) });
-    if (names.leftOut.length > 0) notice(turn, toolsNotice(provider, names.leftOut));
+    if (names.leftOut.length > 0) notedOnce(turn, toolsNotice(provider, names.leftOut));
     const now = this.#options.now ?? Date.now;
     const prompt = systemPrompt({ cwd, now: now(), hasTools: names.tools.length > 0, added: system });
     this.#meter.fixed(id, { system: prompt, tools: names.tools });
@@ -209,7 +210,7 @@ class ModelBackend implements Backend {
       names,
       turnId,
       partial,
-      onLeftOut: ({ path }, reason) => notice(turn, `${path} is left out for ${provider}: ${reason}`),
+      onLeftOut: ({ path }, reason) => notedOnce(turn, `${path} is left out for ${provider}: ${reason}`),
     });
     return { system: prompt, messages, names };
   }

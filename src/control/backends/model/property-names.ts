@@ -5,17 +5,19 @@
  *
  * Used by `tool-schemas.ts`. Pure.
  */
-import { isObject } from '../../../wire/json.ts';
+import { isObject, membersOf } from '../../../wire/json.ts';
+import { FreeNames, lettersOf } from './free-names.ts';
 import { jsonPointer } from './json-pointer.ts';
+import { tupleOf } from './schema-parts.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 
 /** Longest given name: room for a number behind it. */
 const MAX_GIVEN = 56;
-/** Schemas that are looked at for one object of arguments. */
+/** Most schemas that apply to one object of arguments. */
 const MAX_SCHEMAS = 256;
 const MAX_DEPTH = 64;
-/** Parts of a schema whose names are looked at. */
+/** Parts of a schema that are searched for names. */
 const MAX_PARTS = 20_000;
 
 export class PropertyNames {
@@ -24,6 +26,10 @@ export class PropertyNames {
   readonly #given = new Map<string, string>();
   readonly #own = new Map<string, string>();
   #declared: ReadonlySet<string> | undefined;
+  readonly #free = new FreeNames((name) => {
+    this.#declared ??= namesIn(this.#root);
+    return this.#declared.has(name);
+  });
 
   /** @param taken the names that the provider takes */
   constructor(root: Schema, taken: RegExp) {
@@ -36,16 +42,13 @@ export class PropertyNames {
     return this.#given.size > 0;
   }
 
-  /** The name that the provider is given. */
+  /** The name for the provider. */
   given(name: string): string {
     if (this.#taken.test(name)) return name;
     const known = this.#given.get(name);
     if (known !== undefined) return known;
-    this.#declared ??= namesIn(this.#root);
-    const letters = name.replaceAll(/\W+/g, '_').replaceAll(/^_+|_+$/g, '');
-    const stem = (/^[A-Za-z]/.test(letters) ? letters : `p_${letters}`).slice(0, MAX_GIVEN);
-    let given = stem;
-    for (let count = 2; this.#declared.has(given) || this.#own.has(given); count += 1) given = `${stem}_${count}`;
+    const letters = lettersOf(name);
+    const given = this.#free.take((/^[A-Za-z]/.test(letters) ? letters : `p_${letters}`).slice(0, MAX_GIVEN));
     this.#given.set(name, given);
     this.#own.set(given, name);
     return given;
@@ -53,46 +56,32 @@ export class PropertyNames {
 
   /** Arguments with the names of the provider. */
   toProvider(input: Schema): Schema {
-    return this.#translated(
-      input,
-      (name) => this.#given.get(name),
-      (name) => name,
-    );
+    return this.#translated(input, this.#given, (name) => name);
   }
 
   /** Arguments with the names of the tool. */
   fromProvider(input: Schema): Schema {
-    return this.#translated(
-      input,
-      (name) => this.#own.get(name),
-      (_name, other) => other,
-    );
+    return this.#translated(input, this.#own, (name) => this.#own.get(name) ?? name);
   }
 
-  /** @param declaredName of a name and its translation, the one that the schema has */
-  #translated(
-    input: Schema,
-    other: (name: string) => string | undefined,
-    declaredName: (name: string, other: string) => string,
-  ): Schema {
+  /** @param ownName the name in the schema for a name in the input */
+  #translated(input: Schema, names: ReadonlyMap<string, string>, ownName: (name: string) => string): Schema {
     const walk = (value: unknown, schemas: readonly Schema[], depth: number): unknown => {
       if (depth > MAX_DEPTH || typeof value !== 'object' || value === null) return value;
       const all = this.#reached(schemas);
       if (Array.isArray(value)) return value.map((each, at) => walk(each, itemsOf(all, at), depth + 1));
       const members = Object.entries(value).map(([name, member]): [string, unknown] => {
-        const translated = other(name);
-        const isDeclared =
-          translated !== undefined && propertiesOf(all, declaredName(name, translated), false).length > 0;
-        const key = isDeclared ? translated : name;
-        const own = isDeclared ? declaredName(name, translated) : name;
-        return [key, walk(member, propertiesOf(all, own, true), depth + 1)];
+        const translated = names.get(name);
+        if (translated === undefined || !declares(all, ownName(name)))
+          return [name, walk(member, propertiesOf(all, name), depth + 1)];
+        return [translated, walk(member, propertiesOf(all, ownName(name)), depth + 1)];
       });
       return Object.fromEntries(members);
     };
     return walk(input, [this.#root], 0) as Schema;
   }
 
-  /** The schemas and all that apply at the same place: references, alternatives, conditions. */
+  /** The schemas and all others that apply at this place: references, alternatives, conditions. */
   #reached(schemas: readonly Schema[]): readonly Schema[] {
     const found = new Set<Schema>(schemas);
     for (const schema of found) {
@@ -102,30 +91,29 @@ export class PropertyNames {
         typeof $ref === 'string' && $ref.includes('#')
           ? jsonPointer(this.#root, $ref.slice($ref.indexOf('#') + 1))
           : undefined;
-      const further = [target, then, otherwise, anyOf, oneOf, allOf].flat();
-      for (const each of [dependentSchemas, dependencies]) if (isObject(each)) further.push(...Object.values(each));
-      for (const each of further) if (isObject(each)) found.add(each as Schema);
+      const dependent = [dependentSchemas, dependencies].map((each) => Object.values(membersOf(each)));
+      for (const each of [target, then, otherwise, anyOf, oneOf, allOf, ...dependent].flat())
+        if (isObject(each)) found.add(each);
     }
     return [...found];
   }
 }
 
-function propertiesOf(schemas: readonly Schema[], name: string, orAny: boolean): readonly Schema[] {
-  const found: Schema[] = [];
-  for (const { properties, additionalProperties } of schemas) {
-    if (isObject(properties) && Object.hasOwn(properties, name)) {
-      const value = (properties as Schema)[name];
-      found.push((isObject(value) ? value : {}) as Schema);
-    } else if (orAny && isObject(additionalProperties)) found.push(additionalProperties as Schema);
-  }
-  return found;
+const declares = (schemas: readonly Schema[], name: string): boolean =>
+  schemas.some(({ properties }) => isObject(properties) && Object.hasOwn(properties, name));
+
+function propertiesOf(schemas: readonly Schema[], name: string): readonly Schema[] {
+  return schemas.flatMap(({ properties, additionalProperties }) => {
+    if (isObject(properties) && Object.hasOwn(properties, name)) return [membersOf(properties[name])];
+    return isObject(additionalProperties) ? [additionalProperties] : [];
+  });
 }
 
 function itemsOf(schemas: readonly Schema[], at: number): readonly Schema[] {
-  return schemas.flatMap(({ items, prefixItems, additionalItems }) => {
-    const tuple = Array.isArray(items) ? items : Array.isArray(prefixItems) ? prefixItems : [];
-    const own = at < tuple.length ? tuple[at] : Array.isArray(items) ? additionalItems : items;
-    return isObject(own) ? [own as Schema] : [];
+  return schemas.flatMap((schema) => {
+    const { tuple, rest } = tupleOf(schema);
+    const own = at < tuple.length ? tuple[at] : rest;
+    return isObject(own) ? [own] : [];
   });
 }
 

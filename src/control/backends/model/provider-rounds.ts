@@ -40,7 +40,7 @@ export interface ProviderRoundOptions {
   /** Makes the request; called once, when the round starts. */
   readonly input: () => RoundInput | Promise<RoundInput>;
   readonly limits: RequestLimits;
-  /** Called when an answer broke off that was handed on in part. */
+  /** Called when an answer breaks off of which a part was handed on. */
   readonly begun?: () => void;
   /** Called with the usage that the provider reports. */
   readonly counted?: (used: Usage) => void;

@@ -1,6 +1,6 @@
 /**
- * Reasoning as providers take it back. Each has rules of its own: OpenAI wants a reasoning item followed by the item that it led to, and
- * encrypted, since nothing is stored there; Anthropic wants a signature, and no message that ends with thinking. Reasoning that does not
+ * Reasoning as providers take it back. Their rules differ: OpenAI wants a reasoning item followed by the item that it led to, and
+ * encrypted, since OpenAI stores nothing; Anthropic wants a signature, and no message that ends with thinking. Reasoning that does not
  * fit is left out: the conversation is complete without it.
  *
  * Used by `conversation.ts`. Pure.

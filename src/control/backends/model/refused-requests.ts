@@ -1,7 +1,7 @@
 /**
- * Requests that a provider refuses because of something in them. The same request would be refused each time, so what it names is left
- * out, of this request and of later ones: a tool, attachments, data of the provider, at last the prompt itself. The user gets a line
- * about each, and the next prompt of the session works.
+ * Requests that a provider refuses because of a part of them. The provider would refuse the request each time, so this request and later
+ * ones leave out the part that the refusal names: a tool, attachments, data of the provider, at last the prompt itself. The user gets a
+ * line about each, and the next prompt of the session works.
  *
  * Used by `model-backend.ts`. Tools are left out while the session is open here; parts of the history for good (`left-out.ts`).
  * @see docs/decisions/0062-requests-that-providers-take.md
@@ -10,20 +10,23 @@ import { HandfastError } from '../../../wire/errors.ts';
 import type { Turn } from '../../contract/backend.ts';
 import type { ModelChoice } from '../../contract/providers.ts';
 import type { HistoryItem, LeavesOut } from '../../contract/session-log.ts';
+import { notedOnce } from '../../rounds/noted-once.ts';
 import type { ToolOffer } from '../../rounds/toolbox.ts';
+import { imagesOf } from './conversation.ts';
 import { isMark, leftOutItem, withoutLeftOut } from './left-out.ts';
 import type { PromptMessage } from './provider-model.ts';
 import type { RoundInput } from './provider-rounds.ts';
+import { strangersLast } from './tool-names.ts';
 
 type RefusedTurn = Pick<Turn, 'id' | 'log'>;
 
-/** A refused request: what was sent, and what it was made of. */
+/** A refused request, and the tools of its round. */
 export interface RefusedRequest {
   readonly input: RoundInput;
   readonly tools: readonly ToolOffer[];
 }
 
-/** Statuses of requests that are refused for what is in them. */
+/** Statuses of requests that are refused for their content. */
 const REFUSED: ReadonlySet<unknown> = new Set([400, 413, 415, 422]);
 /** Words about settings and accounts: nothing of the conversation is at fault. */
 const SETTINGS =
@@ -48,7 +51,7 @@ export class Refusals {
     this.#tools.delete(sessionId);
   }
 
-  /** Leaves out what made a provider refuse a request; false: there is nothing that could be. */
+  /** Leaves out the part that made a provider refuse a request; false: no part can be left out. */
   leaveOut(turn: RefusedTurn, choice: ModelChoice, error: HandfastError, request: RefusedRequest): boolean {
     const tools = refusedTools(error, request);
     const reason = reasonOf(error, choice);
@@ -63,11 +66,11 @@ export class Refusals {
     const part = refusedPart(error, request.input.messages, turn);
     if (part === undefined) return false;
     turn.log.remember([leftOutItem(turn.id, part, reason)]);
-    notice(turn, `${PARTS[part]} left out from now on: ${reason}`);
+    notedOnce(turn, `${PARTS[part]} left out from now on: ${reason}`);
     return true;
   }
 
-  /** The error of a turn, whose prompt is left out from now on where the provider refused what is in it. */
+  /** The error of a turn. If the provider refused the content, later requests leave out the prompt of the turn. */
   ended(turn: RefusedTurn, choice: ModelChoice, error: HandfastError): HandfastError {
     if (!isRefusal(error)) return error;
     turn.log.remember([leftOutItem(turn.id, 'turn', reasonOf(error, choice))]);
@@ -82,7 +85,7 @@ export class Refusals {
     if (said && choice.provider !== 'anthropic') return;
     const reason = `${choice.provider} refused to answer it`;
     turn.log.remember([leftOutItem(turn.id, 'turn', reason)]);
-    notice(turn, `${reason}; ${WAYS_OUT}`);
+    notedOnce(turn, `${reason}; ${WAYS_OUT}`);
   }
 }
 
@@ -106,7 +109,7 @@ const reasonOf = ({ message }: HandfastError, { provider }: ModelChoice): string
   return `${provider} refused it (${line.toWellFormed()})`;
 };
 
-/** True where a provider refused a request for what is in the conversation. */
+/** True where a provider refused a request for the content of the conversation. */
 function isRefusal({ code, detail, message }: HandfastError): boolean {
   if (code !== 'provider_error') return false;
   if (detail.reason === 'refused') return true;
@@ -130,11 +133,8 @@ function refusedTools({ code, detail, message }: HandfastError, { input, tools }
   const most = Number(
     /\btools\b.{0,80}?(?:maximum|at most|limit|no more than)\D{0,30}(\d+)/i.exec(message)?.[1] ?? Infinity,
   );
-  if (most < all.length) {
-    // Tools of strangers give way first.
-    const isForeign = (name: string): boolean => tools.some((each) => each.name === name && each.kind === 'mcp');
-    return [...all].sort((one, other) => Number(isForeign(one)) - Number(isForeign(other))).slice(most);
-  }
+  const given = strangersLast(tools.filter(({ name }) => all.includes(name)));
+  if (most < given.length) return given.slice(most).map(({ name }) => name);
   const at = /function_?declarations\[(\d+)\]/i.exec(item)?.[1] ?? /\btools[.[](\d+)/.exec(item)?.[1];
   const indexed = at === undefined ? undefined : names.tools[Number(at)]?.name;
   const quoted = [...item.matchAll(/["'`]([\w.-]{1,64})["'`]/g)].map(([, name]) => name as string);
@@ -143,22 +143,19 @@ function refusedTools({ code, detail, message }: HandfastError, { input, tools }
     return [names.fromProvider(found)];
   // Strangers' definitions are the likely ones where none is named.
   const isAboutSchemas = /schema|parameters/i.test(item) && /tool|function/i.test(item);
-  return isAboutSchemas
-    ? tools.filter(({ kind, name }) => kind === 'mcp' && all.includes(name)).map(({ name }) => name)
-    : [];
+  return isAboutSchemas ? given.filter(({ kind }) => kind === 'mcp').map(({ name }) => name) : [];
 }
 
-/** The part of the history to leave out; undefined: none that is there. */
+/** The part of the history to leave out; undefined: none. */
 function refusedPart(
   error: HandfastError,
   messages: readonly PromptMessage[],
   { id, log }: RefusedTurn,
 ): LeavesOut['part'] | undefined {
   const { detail, message } = error;
-  const seen = withoutLeftOut(log.record.history);
-  const withImages = seen.filter((item) => item.role !== 'assistant' && (item.images?.length ?? 0) > 0);
+  const inTurn = withoutLeftOut(log.record.history).filter(({ turn }) => turn === id);
   const hasAttachments = messages.some(hasFile);
-  const own = withImages.some(({ turn }) => turn === id) ? 'attachments' : 'all_attachments';
+  const own = inTurn.some((item) => imagesOf(item).length > 0) ? 'attachments' : 'all_attachments';
   if (hasAttachments && (detail.status === 413 || (ATTACHMENT.test(message) && detail.reason !== 'auth'))) {
     return UNSUPPORTED.test(message) ? 'all_attachments' : own;
   }
@@ -167,7 +164,7 @@ function refusedPart(
   if (hasData && detail.reason === 'rejected') return 'provider_data';
   if (hasAttachments && detail.reason === 'rejected') return own;
   if (hasData && PROVIDER_DATA.test(message)) return 'provider_data';
-  // The prompt of the last turn was refused and left out: then it is something before it.
+  // If the prompt of the last turn was refused and left out, the fault is before it.
   return wasRefusedBefore(log.record.history, id) ? 'earlier' : undefined;
 }
 
@@ -183,7 +180,7 @@ const hasProviderData = (message: PromptMessage): boolean =>
   (message.providerOptions !== undefined ||
     message.content.some((part) => part.type === 'reasoning' || part.providerOptions !== undefined));
 
-/** True when the turn before was left out, and there is more of the conversation before this turn. */
+/** True when the turn before was left out, and the conversation before this turn has more than that. */
 function wasRefusedBefore(history: readonly HistoryItem[], id: string): boolean {
   const before = history.filter(({ turn }) => turn !== id);
   const last = before.at(-1);
@@ -192,12 +189,6 @@ function wasRefusedBefore(history: readonly HistoryItem[], id: string): boolean 
     before.some((item) => isMark(item) && item.turn === last.turn && item.leavesOut.part === 'turn');
   const isCut = history.some((item) => isMark(item) && item.turn === id && item.leavesOut.part === 'earlier');
   return isRefused && !isCut && withoutLeftOut(before).some(({ role }) => role !== 'user');
-}
-
-/** Writes a line for the user, once in a session. */
-export function notice({ id, log }: RefusedTurn, line: string): void {
-  const isKnown = log.record.messages.some(({ kind, text }) => kind === 'system' && text === line);
-  if (!isKnown) log.appendMessage('system', line, id);
 }
 
 /** A line about tools that a provider is not given. */

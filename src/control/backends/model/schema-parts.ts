@@ -3,46 +3,51 @@
  *
  * Used by `tool-schemas.ts`. Pure.
  */
-import { isObject } from '../../../wire/json.ts';
+import { isObject, membersOf } from '../../../wire/json.ts';
 
 type Built = Record<string, unknown>;
 
 const TYPES = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'] as const;
+/** Words that are read in a list of types. */
+const MAX_TYPES = 64;
 /** Words that servers write in the place of types. */
-const TYPE_WORDS: Readonly<Record<string, string>> = {
-  str: 'string',
-  text: 'string',
-  date: 'string',
-  datetime: 'string',
-  file: 'string',
-  uuid: 'string',
-  int: 'integer',
-  int32: 'integer',
-  int64: 'integer',
-  long: 'integer',
-  float: 'number',
-  double: 'number',
-  decimal: 'number',
-  num: 'number',
-  bool: 'boolean',
-  dict: 'object',
-  map: 'object',
-  json: 'object',
-  list: 'array',
-  tuple: 'array',
-  set: 'array',
-  none: 'null',
-  nil: 'null',
-};
+const TYPE_WORDS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    str: 'string',
+    text: 'string',
+    date: 'string',
+    datetime: 'string',
+    file: 'string',
+    uuid: 'string',
+    int: 'integer',
+    int32: 'integer',
+    int64: 'integer',
+    long: 'integer',
+    float: 'number',
+    double: 'number',
+    decimal: 'number',
+    num: 'number',
+    bool: 'boolean',
+    dict: 'object',
+    map: 'object',
+    json: 'object',
+    list: 'array',
+    tuple: 'array',
+    set: 'array',
+    none: 'null',
+    nil: 'null',
+  }),
+);
+
 export const isSchema = (value: unknown): boolean => isObject(value) || typeof value === 'boolean';
 
 /** The types of a schema, in the words of JSON Schema; those it does not have are left out. */
 export function typesOf(type: unknown): string[] {
-  const given = Array.isArray(type) ? type : [type];
+  const given = Array.isArray(type) ? type.slice(0, MAX_TYPES) : [type];
   const types = given.flatMap((word) => {
     if (typeof word !== 'string') return [];
     const lower = word.toLowerCase();
-    const known = (TYPES as readonly string[]).includes(lower) ? lower : TYPE_WORDS[lower];
+    const known = (TYPES as readonly string[]).includes(lower) ? lower : TYPE_WORDS.get(lower);
     return known === undefined ? [] : [known];
   });
   return [...new Set(types)];
@@ -89,6 +94,16 @@ export function isPattern(pattern: unknown): pattern is string {
   }
 }
 
+/** The schemas of the first elements of an array, and the one of the elements after these. */
+export function tupleOf({ items, prefixItems, additionalItems }: Readonly<Built>): {
+  readonly tuple: readonly unknown[];
+  readonly rest: unknown;
+} {
+  // Until 2019 `items` was the list, and `additionalItems` the schema of the elements after it.
+  if (Array.isArray(items)) return { tuple: items, rest: additionalItems };
+  return { tuple: Array.isArray(prefixItems) ? prefixItems : [], rest: items };
+}
+
 /** A value whose texts have no half surrogate pairs. */
 export function wellFormed<Value>(value: Value): Value {
   if (typeof value === 'string') return value.toWellFormed() as Value;
@@ -110,42 +125,40 @@ export function oneOrAny(schemas: readonly unknown[]): unknown {
  * `missing`: only properties that it does not have.
  */
 export function merge(into: Built, branches: readonly Built[], how: 'all' | 'some' | 'missing'): void {
-  const properties: Built = { ...((into.properties ?? {}) as Built) };
-  const variants = new Map<string, unknown[]>();
-  for (const branch of branches) {
-    for (const [name, value] of Object.entries((branch.properties ?? {}) as Built)) {
-      if (how === 'missing' && Object.hasOwn(properties, name)) continue;
-      variants.set(name, [...(variants.get(name) ?? []), value]);
-    }
-  }
-  for (const [name, values] of variants) {
-    const own = Object.hasOwn(properties, name) ? properties[name] : undefined;
+  const properties: Built = { ...membersOf(into.properties) };
+  const declared = branches.flatMap((branch) => Object.entries(membersOf(branch.properties)));
+  for (const [name, entries] of Map.groupBy(declared, ([name]) => name)) {
+    const isOwn = Object.hasOwn(properties, name);
+    if (isOwn && how === 'missing') continue;
+    const own = isOwn ? properties[name] : undefined;
+    const values = entries.map(([, value]) => value);
     if (own === undefined || isBlank(own)) properties[name] = oneOrAny(values);
-    else {
+    else if (how === 'all') {
       // The object's own schema of a property holds in every branch; a branch that says more of it narrows it.
-      const narrower = values.filter((value) => JSON.stringify(value) !== JSON.stringify(own) && !isBlank(value));
-      if (narrower.length > 0) properties[name] = how === 'all' ? narrowed(own, narrower) : own;
+      const known = JSON.stringify(own);
+      const narrower = values.filter((value) => JSON.stringify(value) !== known && !isBlank(value));
+      if (narrower.length > 0) properties[name] = narrowed(own, narrower);
     }
   }
   if (Object.keys(properties).length > 0) into.properties = properties;
-  const lists = branches.map(({ required }) => (Array.isArray(required) ? (required as string[]) : []));
-  const [first = []] = lists;
-  const added =
-    how === 'all'
-      ? lists.flat()
-      : how === 'some'
-        ? first.filter((name) => lists.every((list) => list.includes(name)))
-        : [];
-  const required = [...new Set([...((into.required as string[] | undefined) ?? []), ...added])];
-  if (required.length > 0) into.required = required;
-  for (const { type, description, items, anyOf } of branches) {
-    if (how !== 'all') break;
-    into.type ??= type;
-    into.description ??= description;
-    into.items ??= items;
-    into.anyOf ??= anyOf;
-    for (const name of ['type', 'description', 'items', 'anyOf']) if (into[name] === undefined) delete into[name];
+  const required = new Set((into.required as string[] | undefined) ?? []);
+  for (const name of how === 'missing' ? [] : requiredIn(branches, how)) required.add(name);
+  if (required.size > 0) into.required = [...required];
+  if (how !== 'all') return;
+  for (const branch of branches) {
+    for (const name of ['type', 'description', 'items', 'anyOf']) {
+      if (branch[name] !== undefined) into[name] ??= branch[name];
+    }
   }
+}
+
+/** The names that one of the branches requires, or, of alternatives, each of them. */
+function requiredIn(branches: readonly Built[], how: 'all' | 'some'): readonly string[] {
+  const lists = branches.map(({ required }) => (Array.isArray(required) ? (required as string[]) : []));
+  if (how === 'all') return lists.flat();
+  const [first = [], ...others] = lists;
+  const sets = others.map((list) => new Set(list));
+  return first.filter((name) => sets.every((set) => set.has(name)));
 }
 
 const isBlank = (schema: unknown): boolean => isObject(schema) && Object.keys(schema).length === 0;
@@ -158,7 +171,7 @@ export function consistent(schema: Built): Built {
   return fitting.length > 0 ? { ...rest, enum: fitting } : rest;
 }
 
-/** A schema with the keywords of others that it does not have itself. */
+/** A schema that also has the keywords of others which it lacks. */
 function narrowed(own: unknown, others: readonly unknown[]): unknown {
   const found: Built = { ...(own as Built) };
   for (const other of others) {

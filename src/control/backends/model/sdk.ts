@@ -56,16 +56,24 @@ export async function openModel(
 
 type Maker = (choice: ModelChoice, access: ProviderAccess, thinks: boolean, fetch: Fetch) => Promise<SdkModel>;
 
-/** A `fetch` for chat completions, whose streams say that they are complete in more than one way. */
+/** A `fetch` for chat completions, whose streams mark their end in more than one way. */
 const finishing =
   (fetch: Fetch): Fetch =>
   async (input, init) => {
     const response = await fetch(input, init);
     const isStream = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '');
     if (!response.ok || response.body === null || !isStream) return response;
-    const { status, statusText, headers } = response;
-    return new Response(response.body.pipeThrough(finishedStream()), { status, statusText, headers });
+    return piped(response, response.body, finishedStream());
   };
+
+/** A response whose body passes through a stream. */
+function piped(
+  { status, statusText, headers }: Response,
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+  through: TransformStream<Uint8Array, Uint8Array>,
+): Response {
+  return new Response(body.pipeThrough(through), { status, statusText, headers });
+}
 
 /** A `fetch` that reports each piece of an answer. */
 function watchedFetch(received: () => void): Fetch {
@@ -78,8 +86,7 @@ function watchedFetch(received: () => void): Fetch {
         controller.enqueue(chunk);
       },
     });
-    const { status, statusText, headers } = response;
-    return new Response(response.body.pipeThrough(watched), { status, statusText, headers });
+    return piped(response, response.body, watched);
   };
 }
 

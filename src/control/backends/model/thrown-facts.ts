@@ -31,11 +31,11 @@ export interface ThrownFacts {
   readonly endedEarly: boolean;
 }
 
-/** No connection was made: to which address, and why. */
+/** An attempt to connect that failed: its address and the cause. */
 export interface Unconnected {
   readonly address: string;
   readonly words: string;
-  /** A certificate that is refused is refused again. */
+  /** `never`: a refused certificate is refused again. */
   readonly retry: 'broken' | 'never';
 }
 
@@ -43,11 +43,11 @@ type Members = Readonly<Record<string, unknown>>;
 
 /** Codes of attempts to connect that fail at once. */
 const UNCONNECTED: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'nothing accepts connections there',
-  ENOTFOUND: 'no such host',
+  ECONNREFUSED: 'nothing accepts connections at this address',
+  ENOTFOUND: 'the host is unknown',
   EAI_AGAIN: 'its name cannot be looked up now',
-  EHOSTUNREACH: 'there is no route to the host',
-  ENETUNREACH: 'there is no route to its network',
+  EHOSTUNREACH: 'no route to the host',
+  ENETUNREACH: 'no route to its network',
   ETIMEDOUT: 'it accepted no connection in time',
   UND_ERR_CONNECT_TIMEOUT: 'it accepted no connection in time',
 };

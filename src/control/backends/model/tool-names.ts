@@ -13,7 +13,7 @@ import { type AdaptedSchema, adaptedSchema } from './tool-schemas.ts';
 const MAX_LENGTH = 64;
 /** Tools of one request at most, as the providers' references say. */
 const MAX_TOOLS: Readonly<Record<string, number>> = { openai: 128, google: 512, antigravity: 512 };
-/** Subschemas that are built for one request: strangers write them. */
+/** Most subschemas that are built for one request: strangers write them. */
 const MAX_WORK = 40_000;
 
 type Input = Readonly<Record<string, unknown>>;
@@ -21,15 +21,15 @@ type Input = Readonly<Record<string, unknown>>;
 export interface ToolNames {
   /** The offers as the provider is given them. */
   readonly tools: readonly FunctionTool[];
-  /** Tools that the provider is not given, and why. */
+  /** Tools that the provider does not get, with the reason. */
   readonly leftOut: readonly { readonly name: string; readonly reason: string }[];
   /** The provider's name for a tool, also for one that is not offered any more. */
   toProvider(name: string): string;
   /** Our name for a provider's; an unknown name stays as the model gave it. */
   fromProvider(name: string): string;
-  /** Arguments of a tool, by our name for it, with the names of members that the provider was given. */
+  /** Arguments of a tool, by our name of the tool, with the provider's names of members. */
   inputToProvider(name: string, input: Input): Input;
-  /** The same arguments with their own names. */
+  /** Arguments from the provider with the tool's names of members. */
   inputFromProvider(name: string, input: Input): Input;
 }
 
@@ -83,15 +83,17 @@ export function toolNames(offers: readonly ToolOffer[], options: ToolNamesOption
   };
 }
 
+/** Offers in the order in which they stay: where too many are offered, the tools of strangers give way first. */
+export const strangersLast = (offers: readonly ToolOffer[]): readonly ToolOffer[] =>
+  offers.toSorted((one, other) => Number(one.kind === 'mcp') - Number(other.kind === 'mcp'));
+
 /** The schemas of the offers that the provider takes. */
 function adaptedOffers(offers: readonly ToolOffer[], { provider, model, refused }: ToolNamesOptions) {
   const adapted = new Map<string, AdaptedSchema>();
   const leftOut: { readonly name: string; readonly reason: string }[] = [];
   const most = MAX_TOOLS[provider] ?? Number.POSITIVE_INFINITY;
   let work = 0;
-  // What strangers add gives way first.
-  const inOrder = [...offers].sort((one, other) => Number(one.kind === 'mcp') - Number(other.kind === 'mcp'));
-  for (const { name, inputSchema } of inOrder) {
+  for (const { name, inputSchema } of strangersLast(offers)) {
     const reason =
       refused?.get(name) ??
       (adapted.size >= most ? `${provider} takes ${most} tools at most` : undefined) ??

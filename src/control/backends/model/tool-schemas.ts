@@ -7,7 +7,8 @@
  * counted, because strangers write them.
  * @see docs/decisions/0062-requests-that-providers-take.md
  */
-import { isObject } from '../../../wire/json.ts';
+import { isObject, membersOf } from '../../../wire/json.ts';
+import { FreeNames, lettersOf } from './free-names.ts';
 import { jsonPointer } from './json-pointer.ts';
 import { PropertyNames } from './property-names.ts';
 import {
@@ -19,6 +20,7 @@ import {
   named,
   oneOrAny,
   shortJson,
+  tupleOf,
   typesOf,
   wellFormed,
   wordsOf,
@@ -39,7 +41,7 @@ interface SchemaRules {
   readonly subset: boolean;
 }
 
-/** Letters and digits of any script: half surrogate pairs are not JSON that every server reads. */
+/** Characters of any script: not every server reads JSON with half of a surrogate pair. */
 const ANY_NAME = /^\P{Surrogate}+$/u;
 const ANTHROPIC: SchemaRules = { names: /^[a-zA-Z0-9_.-]{1,64}$/, refs: true, tuples: true, subset: false };
 const OPENAI: SchemaRules = { names: ANY_NAME, refs: true, tuples: false, subset: false };
@@ -63,7 +65,7 @@ function rulesOf(provider: string, model: string): SchemaRules {
 /** A tool's schema in the form of a provider. */
 export interface AdaptedSchema {
   readonly schema: Schema;
-  /** What the schema cannot say in this form, for the description of the tool; may be empty. */
+  /** Conditions that the schema cannot express in this form, for the description of the tool; may be empty. */
   readonly note: string;
   /** Names of properties that the provider does not take; undefined where it takes all. */
   readonly names: PropertyNames | undefined;
@@ -73,15 +75,17 @@ export interface AdaptedSchema {
 
 /** Subschemas of one tool, references resolved. Beyond half of it references are not followed. */
 const MAX_WORK = 4_000;
+/** Characters of a target that count as one subschema each time that it is written out: enumerations and texts are long. */
+const CHARS_PER_PART = 256;
 const MAX_DEPTH = 64;
-/** Longest note about a root that was changed. */
+/** Longest note about a root that was changed, and longest description of a target that is not written out. */
 const MAX_NOTE = 400;
 
-/** The schema of a tool for a model; a text: why there is none in the form of its provider. */
+/** The schema of a tool for a model; a text: the reason why the schema has no form for its provider. */
 export function adaptedSchema(schema: unknown, provider: string, model: string): AdaptedSchema | string {
   if (!isObject(schema)) return 'its schema is not an object';
   const rules = rulesOf(provider, model);
-  const builder = new Builder(schema as Schema, rules);
+  const builder = new Builder(schema, rules);
   const { root, note } = builder.root();
   if (builder.work > MAX_WORK) return `its schema has more than ${MAX_WORK} parts`;
   return { schema: root, note, names: builder.names.anyReplaced ? builder.names : undefined, work: builder.work };
@@ -89,8 +93,16 @@ export function adaptedSchema(schema: unknown, provider: string, model: string):
 
 const TEXTS = ['title', 'description', 'format', 'contentEncoding', 'contentMediaType'];
 const NUMBERS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'];
-const COUNTS = ['minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties'];
-const COUNTS_OF_CONTAINS = ['minContains', 'maxContains'];
+const COUNTS = [
+  'minLength',
+  'maxLength',
+  'minItems',
+  'maxItems',
+  'minProperties',
+  'maxProperties',
+  'minContains',
+  'maxContains',
+];
 const FLAGS = ['uniqueItems', 'readOnly', 'writeOnly', 'deprecated'];
 const SCHEMAS = ['contains', 'propertyNames', 'not', 'if', 'then', 'else', 'unevaluatedItems', 'unevaluatedProperties'];
 const LISTS = ['anyOf', 'oneOf', 'allOf'] as const;
@@ -107,8 +119,11 @@ class Builder {
   /** Names of the definitions by their target. */
   readonly #defs = new Map<unknown, string>();
   readonly #built = new Map<string, unknown>();
+  readonly #free = new FreeNames();
   /** Targets that are being written out. */
   readonly #open: unknown[] = [];
+  /** Subschemas that the length of each target counts as. */
+  readonly #lengths = new Map<unknown, number>();
 
   constructor(root: Schema, rules: SchemaRules) {
     this.#root = root;
@@ -131,7 +146,7 @@ class Builder {
     return { root, note: note.length > MAX_NOTE ? `${note.slice(0, MAX_NOTE)}…`.toWellFormed() : note };
   }
 
-  /** One object of a schema and its alternatives: what they have in common is required, the rest is optional. */
+  /** One object of a schema and its alternatives. Names that all alternatives require stay required; the others become optional. */
   #flat(schema: unknown, notes: string[], depth: number): Built {
     if (!isObject(schema) || depth > MAX_DEPTH || this.work > MAX_WORK) return {};
     const {
@@ -146,14 +161,12 @@ class Builder {
       const: _c,
       not: _n,
       ...own
-    } = schema as Schema;
+    } = schema;
     this.work += 1;
     const flat = this.#one({ ...own, type: 'object' }, depth);
     const target = typeof $ref === 'string' ? this.#target($ref) : undefined;
     if (target !== undefined && !this.#open.includes(target)) {
-      this.#open.push(target);
-      merge(flat, [this.#flat(target, notes, depth + 1)], 'all');
-      this.#open.pop();
+      merge(flat, [this.#writtenOut(target, () => this.#flat(target, notes, depth + 1))], 'all');
     }
     for (const [list, how] of [
       [allOf, 'all'],
@@ -179,7 +192,7 @@ class Builder {
   /** False for the alternatives of arguments that are no object. */
   #isObjectSchema(schema: unknown): boolean {
     if (!isObject(schema)) return false;
-    const types = typesOf((schema as Schema).type);
+    const types = typesOf(schema.type);
     return types.length === 0 || types.includes('object');
   }
 
@@ -187,19 +200,17 @@ class Builder {
   #sub(schema: unknown, depth: number): unknown {
     this.work += 1;
     if (!isObject(schema) || depth > MAX_DEPTH || this.work > MAX_WORK) return this.#any(schema);
-    const { $ref, ...rest } = schema as Schema;
-    if (typeof $ref !== 'string') return this.#one(schema as Schema, depth);
+    const { $ref, ...rest } = schema;
+    if (typeof $ref !== 'string') return this.#one(schema, depth);
     const target = this.#target($ref);
-    if (target === undefined || !isObject(target)) return this.#one(rest, depth);
+    if (!isObject(target)) return this.#one(rest, depth);
     if (this.#rules.refs) {
       const beside = this.#one(rest, depth, true);
       return { ...beside, $ref: `#/$defs/${this.#define(target, $ref, depth)}` };
     }
     // Only the beginning of a schema that has no end, or hardly one, can be written out.
-    if (this.#open.includes(target) || this.work > MAX_WORK / 2) return this.#beginning(target as Schema, rest, depth);
-    this.#open.push(target);
-    const whole = this.#sub(target, depth + 1) as Built;
-    this.#open.pop();
+    if (this.#open.includes(target) || this.work > MAX_WORK / 2) return this.#beginning(target, rest, depth);
+    const whole = this.#writtenOut(target, () => this.#sub(target, depth + 1) as Built);
     const { description, default: fallback } = this.#one(rest, depth, true);
     return {
       ...whole,
@@ -208,24 +219,32 @@ class Builder {
     };
   }
 
+  /** Writes out a target, whose length counts. */
+  #writtenOut(target: unknown, write: () => Built): Built {
+    let length = this.#lengths.get(target);
+    if (length === undefined) {
+      length = Math.floor(JSON.stringify(target).length / CHARS_PER_PART);
+      this.#lengths.set(target, length);
+    }
+    this.work += length;
+    this.#open.push(target);
+    const built = write();
+    this.#open.pop();
+    return built;
+  }
+
   /** The type of a target, and its description. */
   #beginning({ type, description }: Schema, { description: own }: Schema, depth: number): Built {
     const types = typesOf(type).filter((each) => each !== 'array' && each !== 'null');
-    return this.#one({ type: types.length > 0 ? types : 'object', description: own ?? description }, depth);
+    const shortened = typeof description === 'string' ? description.slice(0, MAX_NOTE) : undefined;
+    return this.#one({ type: types.length > 0 ? types : 'object', description: own ?? shortened }, depth);
   }
 
   /** The name of the definition of a target. */
   #define(target: unknown, pointer: string, depth: number): string {
     const known = this.#defs.get(target);
     if (known !== undefined) return known;
-    const stem =
-      (pointer.split('/').at(-1) ?? '')
-        .replaceAll(/\W+/g, '_')
-        .replaceAll(/^_+|_+$/g, '')
-        .slice(0, 48) || 'root';
-    const taken = new Set(this.#defs.values());
-    let name = stem;
-    for (let count = 2; taken.has(name); count += 1) name = `${stem}_${count}`;
+    const name = this.#free.take(lettersOf(pointer.slice(pointer.lastIndexOf('/') + 1)).slice(0, 48) || 'root');
     this.#defs.set(target, name);
     // Defined before it is built: it may contain itself.
     this.#built.set(name, {});
@@ -265,7 +284,7 @@ class Builder {
       if (Number.isFinite(schema[name]) && (name !== 'multipleOf' || (schema[name] as number) > 0))
         built[name] = schema[name];
     }
-    for (const name of [...COUNTS, ...COUNTS_OF_CONTAINS]) {
+    for (const name of COUNTS) {
       if (Number.isSafeInteger(schema[name]) && (schema[name] as number) >= 0) built[name] = schema[name];
     }
     // Draft 4 has flags where later drafts have numbers.
@@ -283,8 +302,8 @@ class Builder {
     const { properties, patternProperties, additionalProperties, dependentSchemas, dependencies } = schema;
     if (isObject(properties)) {
       const kept: [string, unknown][] = [];
-      for (const [name, value] of Object.entries(properties as Schema)) {
-        // A property that no value fits is none.
+      for (const [name, value] of Object.entries(properties)) {
+        // A property that no value fits is left out.
         if (value === false) continue;
         const given = this.names.given(name);
         const made = this.#sub(isSchema(value) ? value : {}, depth + 1);
@@ -295,9 +314,7 @@ class Builder {
     const required = this.#requiredOf(schema.required, undefined).map((name) => this.names.given(name));
     if (required.length > 0) built.required = required;
     if (isObject(patternProperties)) {
-      const kept = Object.entries(patternProperties as Schema).filter(
-        ([name, value]) => isPattern(name) && isSchema(value),
-      );
+      const kept = Object.entries(patternProperties).filter(([name, value]) => isPattern(name) && isSchema(value));
       if (kept.length > 0) {
         built.patternProperties = Object.fromEntries(kept.map(([name, value]) => [name, this.#sub(value, depth + 1)]));
       }
@@ -310,7 +327,7 @@ class Builder {
     const further: [string, unknown][] = [];
     for (const source of [dependencies, dependentSchemas, schema.dependentRequired]) {
       if (!isObject(source)) continue;
-      for (const [name, value] of Object.entries(source as Schema)) {
+      for (const [name, value] of Object.entries(source)) {
         if (Array.isArray(value))
           needed.push([
             this.names.given(name),
@@ -324,12 +341,9 @@ class Builder {
   }
 
   #array(schema: Schema, built: Built, types: readonly string[], depth: number): void {
-    const { items, prefixItems, additionalItems } = schema;
-    // Until 2019 `items` was the list of a tuple, and `additionalItems` what follows it.
-    const listed = Array.isArray(items) ? items : Array.isArray(prefixItems) ? prefixItems : [];
+    const { tuple: listed, rest } = tupleOf(schema);
     const tuple = listed.filter(isSchema).map((each) => this.#sub(each, depth + 1));
-    const rest = Array.isArray(items) ? additionalItems : items;
-    const isArray = types.includes('array') || items !== undefined || tuple.length > 0;
+    const isArray = types.includes('array') || schema.items !== undefined || tuple.length > 0;
     if (!isArray) return;
     if (tuple.length > 0 && this.#rules.tuples) {
       built.prefixItems = tuple;
@@ -356,12 +370,12 @@ class Builder {
 
   /** Any value. */
   #any(schema: unknown): Built {
-    const { description } = (isObject(schema) ? schema : {}) as Schema;
+    const { description } = membersOf(schema);
     const known = typeof description === 'string' ? { description: description.toWellFormed() } : {};
     return this.#rules.subset ? { ...known, anyOf: ANY_TYPES } : known;
   }
 
-  /** What Gemini takes; the rest goes into the description. */
+  /** Reduces a schema to Gemini's subset; the rest goes into the description. */
   #reduce(built: Built, bare: boolean): void {
     const said: string[] = [];
     const { const: value, enum: words, format, oneOf, allOf } = built;
@@ -420,14 +434,14 @@ class Builder {
     const document = at < 0 ? reference : reference.slice(0, at);
     const isOwn = document === '' || (typeof $id === 'string' && ($id === document || $id.endsWith(`/${document}`)));
     if (!isOwn) return undefined;
-    return jsonPointer(this.#root, at < 0 ? '' : reference.slice(at + 1), (schema) => this.#resolved(schema));
+    return this.#resolved(jsonPointer(this.#root, at < 0 ? '' : reference.slice(at + 1)));
   }
 
   /** The end of a chain of references. */
   #resolved(schema: unknown): unknown {
     let found = schema;
     for (let steps = 0; steps < MAX_DEPTH && isObject(found); steps += 1) {
-      const { $ref, ...beside } = found as Schema;
+      const { $ref, ...beside } = found;
       if (typeof $ref !== 'string' || Object.keys(beside).length > 0) return found;
       const at = $ref.indexOf('#');
       if (at !== 0) return found;

@@ -7,6 +7,7 @@
  * @see docs/nats.md#life-of-a-dispatch
  */
 import { backoffMs } from '../../../base/backoff.ts';
+import { setNewest } from '../../../base/evict-oldest.ts';
 import type { SessionAnnounce, TaskAck, TaskResult } from '../../../protocol/fleet.ts';
 import { asError } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
@@ -112,7 +113,7 @@ export class DispatchConsumer {
     const timer = setTimeout(() => {
       this.#early.set(taskId, this.#early.get(taskId)?.filter((one) => one.timer !== timer) ?? []);
       if (this.#early.get(taskId)?.length === 0) this.#early.delete(taskId);
-      if (message.type === 'TASK_CANCEL') remember(this.#canceled, taskId, message);
+      if (message.type === 'TASK_CANCEL') setNewest(this.#canceled, taskId, message, MAX_REMEMBERED);
       void this.#inTurn(taskId, () => this.#handled(message, reply));
     }, EARLY_MS);
     early.push({ message, reply, timer });
@@ -210,7 +211,7 @@ export class DispatchConsumer {
       case 'refused':
       case 'replay':
         await channel.answer(caused(reception.result, dispatch), attempt);
-        remember(this.#accepted, task_id, attempt);
+        setNewest(this.#accepted, task_id, attempt, MAX_REMEMBERED);
         delivery.ack();
         break;
       case 'busy':
@@ -292,7 +293,7 @@ export class DispatchConsumer {
       await lease?.release();
       throw thrown;
     }
-    remember(this.#accepted, task_id, attempt);
+    setNewest(this.#accepted, task_id, attempt, MAX_REMEMBERED);
     accepted.start(lease);
   }
 
@@ -349,11 +350,4 @@ const attemptOf = ({ envelope }: Dispatched): number => envelope.attempt ?? 1;
 /** The result, as the answer to this dispatch. */
 function caused(result: TaskResult, { envelope: { message_id } }: Dispatched): TaskResult {
   return message_id === undefined ? result : { ...result, envelope: { ...result.envelope, causation_id: message_id } };
-}
-
-/** Stores an entry as the newest; the oldest is evicted. */
-function remember<V>(map: Map<string, V>, key: string, value: V): void {
-  map.delete(key);
-  map.set(key, value);
-  if (map.size > MAX_REMEMBERED) map.delete(map.keys().next().value!);
 }

@@ -6,6 +6,7 @@
  * @see docs/nats.md#dead-letters
  */
 import { backoffMs } from '../../../base/backoff.ts';
+import { evictOldest } from '../../../base/evict-oldest.ts';
 import { asError } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
 import type { Dispatched, Incoming } from '../../messages/decoded.ts';
@@ -83,8 +84,7 @@ export class EventConsumer {
       const handled = this.#handle(delivery);
       if (handled !== undefined) await handled;
       if (this.#stopped) return;
-      this.#stored.add(delivery.seq);
-      if (this.#stored.size > MAX_STORED) this.#stored.delete(this.#stored.values().next().value!);
+      evictOldest(this.#stored.add(delivery.seq), MAX_STORED);
       delivery.ack();
     } catch (thrown) {
       if (this.#stopped) return;

@@ -4,6 +4,7 @@
  *
  * A worker that stops without a goodbye is missed by this machine's own clock, not by the clocks of others.
  */
+import { setNewest } from '../../../base/evict-oldest.ts';
 import { decode } from '../../messages/decode.ts';
 import type { Announced } from '../../messages/decoded.ts';
 import type { Bucket, Entry } from './bucket.ts';
@@ -87,9 +88,7 @@ export class Profiles {
 
   #left(key: string, revision: number, reason: string, asleep: boolean): void {
     const was = this.#seen.delete(key);
-    this.#removed.delete(key);
-    this.#removed.set(key, revision);
-    if (this.#removed.size > MAX_REMOVED) this.#removed.delete(this.#removed.keys().next().value!);
+    setNewest(this.#removed, key, revision, MAX_REMOVED);
     if (was) this.#events.absent(key, reason, asleep);
   }
 

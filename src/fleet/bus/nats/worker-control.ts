@@ -4,6 +4,7 @@
  *
  * Used by `join.ts`.
  */
+import { evictOldest } from '../../../base/evict-oldest.ts';
 import { decode } from '../../messages/decode.ts';
 import type { Dispatched, Incoming } from '../../messages/decoded.ts';
 import type { Msg, MsgHdrs, Subscription } from './client.ts';
@@ -104,8 +105,7 @@ export class WorkerControl {
     const id = headers?.get('Nats-Msg-Id') ?? '';
     if (id === '') return true;
     if (this.#seen.has(id)) return false;
-    this.#seen.add(id);
-    if (this.#seen.size > MAX_REMEMBERED) this.#seen.delete(this.#seen.values().next().value!);
+    evictOldest(this.#seen.add(id), MAX_REMEMBERED);
     return true;
   }
 }
