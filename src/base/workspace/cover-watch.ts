@@ -8,7 +8,7 @@
 import { type FSWatcher, lstatSync, watch } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { errnoOf } from './file-error.ts';
-import { entityOf, type PathGuard, type PresentPath, statsOf } from './protected-paths.ts';
+import { entityOf, isHidden, type PathGuard, type PresentPath, realPathOf, statsOf } from './protected-paths.ts';
 import { notCovered, secretNames } from './secret-places.ts';
 
 /** Shortest time between two searches of a workspace; a search takes at most a twentieth of the time. */
@@ -102,15 +102,21 @@ export function watchCovers({ guard, workspace, present, places }: CoverWatchOpt
 } {
   const hidden = [...present, ...places].filter(({ deny }) => deny === 'all');
   const covered = new Set(hidden.map(({ identity }) => identity));
-  const folders = new Set([...guard.folders(), ...hidden.map(({ path }) => dirname(path))]);
+  const isSafe = (path: string): boolean => isHidden(path, hidden);
+  const isCovered = ({ path, identity }: PresentPath): boolean => covered.has(identity) || isSafe(path);
+  const parents = [...guard.folders(), ...hidden.map(({ path }) => dirname(path))];
+  // The host replaces its own files in a hidden folder while programs run.
+  const folders = new Set(parents.filter((folder) => !isSafe(join(realPathOf(folder), '*'))));
   /** Each folder on the way to a protected path, as it is now. */
   const above = new Map<string, string | undefined>();
   for (const folder of folders) {
-    for (let path = folder; dirname(path) !== path; path = dirname(path)) above.set(path, entityAt(path));
+    for (let path = folder; dirname(path) !== path; path = dirname(path)) {
+      if (!isSafe(path)) above.set(path, entityAt(path));
+    }
   }
   const names = new Set(hidden.map(({ path }) => path));
   const isNamed = (folder: string, name: string): boolean =>
-    names.has(join(folder, name)) || guard.protects(folder, name);
+    !isSafe(join(folder, name)) && (names.has(join(folder, name)) || guard.protects(folder, name));
 
   let onLost: (() => void) | undefined;
   let isLost = false;
@@ -127,8 +133,8 @@ export function watchCovers({ guard, workspace, present, places }: CoverWatchOpt
     onLost?.();
   };
   const isChanged = (now: readonly PresentPath[]): boolean =>
-    now.some(({ identity, deny }) => deny === 'all' && !covered.has(identity)) ||
-    places.some(({ path, identity }) => isOther(identity, entityAt(path, lstatSync))) ||
+    now.some((each) => each.deny === 'all' && !isCovered(each)) ||
+    places.some(({ path, identity }) => !isSafe(path) && isOther(identity, entityAt(path, lstatSync))) ||
     [...above].some(([path, identity]) => isOther(identity, entityAt(path)));
   const check = (): void => {
     if (!isLost && isChanged(guard.present())) lose();
@@ -151,7 +157,6 @@ export function watchCovers({ guard, workspace, present, places }: CoverWatchOpt
   }
   endSearches = searchesOf(guard, workspace).add((seen) => {
     if (isLost) return;
-    const isCovered = ({ identity }: PresentPath): boolean => covered.has(identity);
     if (seen === undefined || !seen.secrets.every(isCovered) || isChanged(seen.present)) lose();
   });
   const watch: Watch = (given) => {
