@@ -11,11 +11,10 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { access, constants, mkdir, readdir, realpath, rename, rm, rmdir, stat, utimes } from 'node:fs/promises';
 import { basename, dirname, join, resolve, sep } from 'node:path';
-import { acquireFileLock } from '../../../base/file-lock.ts';
+import { waitForFileLock } from '../../../base/file-lock.ts';
 import type { WorktreeEntry } from '../../../base/git-output.ts';
 import type { Log } from '../../../base/log.ts';
 import { SerialWork } from '../../../base/serial-work.ts';
-import { sleep } from '../../../base/sleep.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import { branchNames } from './branch-names.ts';
 import { git, markTree, placeIn, type TreeChanges, type TreeMark, tryGit } from './git.ts';
@@ -38,7 +37,7 @@ const MAX_NAMED = 20;
 const MAX_FOLDERS = 16;
 /** In the folder of a repository: held by the process that changes worktrees. */
 const LOCK_FILE = 'handfast-worktrees';
-/** Longest wait for it: some checkouts of other processes. */
+/** Longest wait for this lock: some checkouts of other processes. */
 const LOCK_MS = 10 * 60_000;
 const LOCK_POLL_MS = 25;
 /** End of the name of a folder that is being removed. */
@@ -468,21 +467,13 @@ async function newest(paths: readonly string[]): Promise<string | undefined> {
 }
 
 /**
- * Waits until no other process changes worktrees of a repository, and gives what ends the lock. Fails with `runtime_error` after ten
+ * Waits until no other process changes worktrees of a repository. Gives the function that releases the lock. Fails with `runtime_error` after ten
  * minutes.
  */
 async function locked(file: string): Promise<() => void> {
-  for (let waited = 0; waited < LOCK_MS; waited += LOCK_POLL_MS) {
-    let unlock: (() => void) | undefined;
-    try {
-      unlock = acquireFileLock(file);
-    } catch {
-      // Of another user, perhaps. What meets there fails with the reason of git.
-      return () => {};
-    }
-    if (unlock !== undefined) return unlock;
-    await sleep(LOCK_POLL_MS);
-  }
+  // A lock of another user, perhaps. Two workers that meet then fail with the reason of git.
+  const unlock = await waitForFileLock(file, { ms: LOCK_MS, pollMs: LOCK_POLL_MS }).catch(() => () => {});
+  if (unlock !== undefined) return unlock;
   throw fail('runtime_error', `another process has held ${file} for ${LOCK_MS / 60_000} minutes`);
 }
 
