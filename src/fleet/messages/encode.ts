@@ -5,6 +5,7 @@
  * its parts are of their types.
  * @see docs/protocol/fleet.md
  */
+import { fromCharacter } from '../../base/strict-text.ts';
 import {
   type Envelope,
   FLEET_VERSION,
@@ -59,12 +60,9 @@ const LEFT_OUT = '[The beginning of this reply was cut: it is longer than a resu
 export function endOfProse(prose: string, most: number): string {
   const bytes = Buffer.from(prose);
   if (bytes.length <= most) return prose;
-  // A continuation byte begins with the bits 10.
-  let from = bytes.length - (most - LEFT_OUT.length);
-  while (((bytes[from] as number) & 0xc0) === 0x80) from += 1;
-  const newline = bytes.indexOf(10, from);
-  if (newline >= 0 && newline - from < MAX_CUT_LINE) from = newline + 1;
-  return LEFT_OUT + bytes.toString('utf8', from);
+  const end = fromCharacter(bytes.subarray(bytes.length - (most - LEFT_OUT.length)));
+  const newline = end.indexOf(10);
+  return LEFT_OUT + end.toString('utf8', newline < MAX_CUT_LINE ? newline + 1 : 0);
 }
 
 /** Bytes of a line that is left out with what is before it. */
