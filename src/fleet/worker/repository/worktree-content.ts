@@ -42,10 +42,9 @@ export async function contentOf(path: string): Promise<WorktreeContent> {
     statusOf(path),
     ignoredIn(path),
     indexOf(path),
-    freshOf(path),
+    freshFiles(path),
   ]);
-  const stamps = await stampsOf(path, status.dirty);
-  const uncommitted = status.dirty.filter((file) => fresh.get(file) !== stamps.get(file));
+  const uncommitted = status.dirty.filter((file) => !fresh.has(file));
   const { hidden, submodules } = index;
   for (const { name, commit } of submodules) {
     if (await holdsWork(join(path, name), commit, MAX_DEPTH)) uncommitted.push(name);
@@ -116,10 +115,9 @@ export async function copyUncommitted(from: string, to: string): Promise<boolean
   const words = ['--untracked-files=all', '--no-renames', '--ignore-submodules=all'];
   const { entries } = readStatus(await whole(from, ['status', '--porcelain=v2', '-z', ...words]));
   if (entries.length > MAX_COPIED) return false;
-  const fresh = await freshOf(from);
-  const stamps = await stampsOf(from, [...fresh.keys()]);
+  const fresh = await freshFiles(from);
   for (const { path } of entries) {
-    if (fresh.has(path) && fresh.get(path) === stamps.get(path)) continue;
+    if (fresh.has(path)) continue;
     const [source, target] = [join(from, path), join(to, path)];
     // A link on the way that git does not look at must not lead the copy out of the worktree.
     if (!(await isWithin(to, dirname(target)))) continue;
@@ -142,7 +140,14 @@ export async function noteFresh({ top, stamps }: TreeMark): Promise<void> {
   await writeFile(await freshFile(top), JSON.stringify([...stamps]));
 }
 
-async function freshOf(path: string): Promise<ReadonlyMap<string, string>> {
+/** The noted files that are still as the checkout left them. */
+async function freshFiles(path: string): Promise<ReadonlySet<string>> {
+  const noted = await notedFresh(path);
+  const stamps = await stampsOf(path, [...noted.keys()]);
+  return new Set([...noted.keys()].filter((file) => noted.get(file) === stamps.get(file)));
+}
+
+async function notedFresh(path: string): Promise<ReadonlyMap<string, string>> {
   try {
     return new Map(JSON.parse(await readFile(await freshFile(path), 'utf8')) as [string, string][]);
   } catch {

@@ -246,6 +246,21 @@ test('a checkout that line ends make dirty at once is no change of a task', asyn
   assert.deepEqual([existsSync(committed.path), existsSync(changed.path)], [false, true]);
 });
 
+test('work beside more dirty files of a checkout than are compared stays', async (t) => {
+  const { cwd, worktrees } = await place(t);
+  const names = Array.from({ length: 5_100 }, (_, at) => `dos-${at}.txt`);
+  for (const name of names) await writeFile(join(cwd, name), 'one\r\n');
+  await git(cwd, 'add', '.');
+  await git(cwd, 'commit', '--quiet', '-m', 'with CRLF');
+  await writeFile(join(cwd, '.gitattributes'), '*.txt text eol=lf\n');
+  await git(cwd, 'add', '.gitattributes');
+  await git(cwd, 'commit', '--quiet', '-m', 'normalized');
+  const worktree = await worktrees.open('c-1');
+  await writeFile(join(worktree.path, 'work'), '1');
+  assert.equal(await leave(worktrees, worktree), false);
+  assert.ok(existsSync(join(worktree.path, 'work')));
+});
+
 test('commits of a branch stay when the worktree ends at another commit', async (t) => {
   const { cwd, worktrees } = await place(t);
   const worktree = await worktrees.open('c-1');
