@@ -32,8 +32,6 @@ export interface WorktreeContent {
   readonly uncommitted: readonly string[];
   /** Ignored by git; folders end with `/`. */
   readonly ignored: readonly string[];
-  /** Something differs that `git worktree remove` would refuse, though nothing is lost. */
-  readonly needsForce: boolean;
 }
 
 /** Rejects with `runtime_error` when git cannot tell. */
@@ -54,7 +52,6 @@ export async function contentOf(path: string): Promise<WorktreeContent> {
     branch: status.branch,
     uncommitted: [...new Set([...uncommitted, ...hidden])],
     ignored,
-    needsForce: status.dirty.length > 0 || submodules.length > 0,
   };
 }
 
