@@ -11,7 +11,7 @@ import { isPresent } from '../../base/is-present.ts';
 import { nextTurn } from '../../base/next-turn.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
-import { git, placeIn, tryGit } from '../worker/repository/git.ts';
+import { git, placeUnlessBare, tryGit } from '../worker/repository/git.ts';
 import { worktreesOf } from '../worker/repository/worktree-list.ts';
 
 /** Changed paths that are looked at in one turn of the event loop. */
@@ -121,8 +121,7 @@ interface Tree {
 
 /** A worktree is believed to be one of this repository only when git says so; its paths may lead through links. */
 async function treeOf(repository: string, { worktree, removed }: Claims): Promise<Tree> {
-  const inside = (await git(repository, ['rev-parse', '--is-inside-work-tree'])).trim() === 'true';
-  const own = inside ? await placeIn(repository) : { top: null, prefix: '' };
+  const own = (await placeUnlessBare(repository)) ?? { top: null, prefix: '' };
   if (worktree === null) return { repository, ...own, ...(removed && { top: null }) };
   const real = await realpath(worktree).catch(() => worktree);
   const list = await worktreesOf(repository);

@@ -165,6 +165,12 @@ export async function markTree(cwd: string, known?: TreeState): Promise<TreeMark
   return { ...state, top, prefix, stamps: await stampsOf(top, state.dirty) };
 }
 
+/** {@link placeIn}, or null in a bare repository. */
+export async function placeUnlessBare(cwd: string): Promise<Awaited<ReturnType<typeof placeIn>> | null> {
+  const inside = await git(cwd, ['rev-parse', '--is-inside-work-tree']);
+  return inside.trim() === 'true' ? placeIn(cwd) : null;
+}
+
 /** The top of the working tree that `cwd` is in, its real path, and the way from there: empty, or a path that ends with `/`. */
 export async function placeIn(cwd: string): Promise<Pick<TreeMark, 'top' | 'prefix'>> {
   const lines = (await git(cwd, ['rev-parse', '--show-toplevel', '--show-prefix'])).split('\n');

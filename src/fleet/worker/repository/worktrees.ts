@@ -17,7 +17,7 @@ import type { Log } from '../../../base/log.ts';
 import { SerialWork } from '../../../base/serial-work.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import { branchNames } from './branch-names.ts';
-import { git, markTree, placeIn, type TreeChanges, type TreeMark, tryGit } from './git.ts';
+import { git, markTree, placeIn, placeUnlessBare, type TreeChanges, type TreeMark, tryGit } from './git.ts';
 import { contentOf, copyUncommitted, noteFresh } from './worktree-content.ts';
 import { forget, giveBack, isHalfMade, isInUse, isMarked, isProtected, take, worktreesOf } from './worktree-list.ts';
 
@@ -133,10 +133,7 @@ export class Worktrees {
 
   /** From the top of the repository to the worker's folder; nothing where the repository is bare. */
   async #prefix(): Promise<string> {
-    if (this.#way === undefined) {
-      const inside = await tryGit(this.#repository, ['rev-parse', '--is-inside-work-tree']);
-      this.#way = inside.stdout.trim() === 'true' ? (await placeIn(this.#repository)).prefix : '';
-    }
+    this.#way ??= (await placeUnlessBare(this.#repository))?.prefix ?? '';
     return this.#way;
   }
 
