@@ -82,7 +82,7 @@ async function inspect(claims: Claims, repository: string, base: string | null):
     else against.push(`there is no commit ${claims.head}`);
   }
   if (claims.worktree !== null && !(await isPresent(claims.worktree))) {
-    open.push(`its worktree ${claims.worktree} does not exist any more`);
+    open.push(`its worktree ${claims.worktree.slice(0, 300)} does not exist any more`);
   } else if (claims.files.length + claims.outside.length > 0) {
     const tree = await treeOf(repository, claims);
     if (tree.top === null && !claims.removed) return notChecked('the repository is bare: it has no files');
