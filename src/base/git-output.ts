@@ -44,7 +44,7 @@ export interface StatusEntry {
 export interface GitStatus {
   /** null: no branch, a commit is checked out. */
   readonly branch: string | null;
-  /** null: there is no commit yet. */
+  /** null: the repository has no commit yet. */
   readonly head: string | null;
   /** Lines before the entries, `# branch.head main` and the like. */
   readonly headers: readonly string[];
@@ -127,7 +127,7 @@ export interface WorktreeEntry {
 }
 
 /**
- * Reads `git worktree list --porcelain -z`, or with `end` `\n` that of a git before 2.36, which has no `-z` for it. The first is the
+ * Reads `git worktree list --porcelain -z`, or with `end` `\n` the list of a git before 2.36, which has no `-z` here. The first is the
  * repository's own working tree, or the bare repository.
  */
 export function readWorktrees(output: string, end: '\0' | '\n' = '\0'): readonly WorktreeEntry[] {
@@ -151,7 +151,7 @@ export function readWorktrees(output: string, end: '\0' | '\n' = '\0'): readonly
   return found;
 }
 
-/** Lines that say how far git is, or what else could be done. */
+/** Lines of progress, and hints. */
 const NOT_THE_REASON =
   /^(?:hint:|warning:|Preparing worktree|Updating files|Filtering content|HEAD is now|Cloning into|Downloading |\d\d:\d\d:\d\d\.\d+ )/;
 const MAX_REASON = 300;

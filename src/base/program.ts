@@ -207,7 +207,7 @@ class Output {
     if (this.#keepsEnd) {
       this.#chunks.push(chunk);
       this.#bytes += chunk.length;
-      // Cut rarely: every cut copies what is stored.
+      // Cut rarely: every cut copies the stored bytes.
       if (this.#bytes > 2 * this.#maxBytes) this.#dropStart();
     } else if (room > 0) {
       const part = chunk.length > room ? chunk.subarray(0, room) : chunk;

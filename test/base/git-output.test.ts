@@ -1,4 +1,4 @@
-/** What git prints, read: states, worktrees, and the reason of a failure. */
+/** Output of git, read: states, worktrees, and the reason of a failure. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isLockHeld, nameInLine, readStatus, readWorktrees, reasonOf, statusLines } from '../../src/base/git-output.ts';

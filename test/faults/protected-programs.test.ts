@@ -169,7 +169,7 @@ test('a program runs on while the host replaces files in its own folders', needs
   assert.equal((await kept).data?.stdout, 'a note');
 });
 
-test('a program in a workspace of a hidden folder finds the workspace alone, also when files appear around it', needs, async (t) => {
+test('a program in a hidden folder finds its workspace alone, also when files appear around it', needs, async (t) => {
   const folder = temporaryFolder(t);
   const put = (path: string, text: string): void => {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
@@ -256,7 +256,7 @@ test('a skill with a view of the workspace ends when a protected folder appears 
     return outcome;
   };
   assert.equal(await during(() => put('src/deep/.handfast/state', SECRET)), DENIED);
-  // What the view never shows does not end it.
+  // A change of a file that the view never shows does not end it.
   put('elsewhere', SECRET);
   const call = agent.skill.call<string>('looks', { paths: [...paths, join(folder, 'new.txt')] });
   renameSync(join(folder, 'elsewhere'), join(folder, 'secrets/other.token'));

@@ -87,7 +87,7 @@ export interface CoverWatchOptions {
   readonly guard: PathGuard;
   /** Absolute real path. */
   readonly workspace: string;
-  /** What the guard found, and what the search of the workspace found, when the cover was made. */
+  /** The findings of the guard, and of the search of the workspace, when the cover was made. */
   readonly present: readonly PresentPath[];
   readonly places: readonly PresentPath[];
 }
@@ -140,7 +140,7 @@ export function watchCovers({ guard, workspace, present, places }: CoverWatchOpt
     if (!isLost && isChanged(guard.present())) lose();
   };
   const onEvent = (folder: string, event: string, name: string | null): void => {
-    // Other events change what is in a file, not which file it is.
+    // Other events change the content of a file, not its identity.
     if (event !== 'rename') return;
     if (name === null || above.has(join(folder, name))) return check();
     // The entry is a new one, also where it has the inode of the one before.
@@ -209,5 +209,5 @@ function entityAt(path: string, look?: typeof lstatSync): string | undefined {
   return stats && entityOf(stats);
 }
 
-/** True where something else is there now. What is missing shows nothing. */
+/** True where a path leads to another file now. A missing file shows nothing. */
 const isOther = (before: string | undefined, now: string | undefined): boolean => now !== undefined && now !== before;

@@ -126,7 +126,7 @@ export async function startCovered(
   onLost: () => void,
 ): Promise<RunningProgram> {
   const { argv, env } = options;
-  // A program that is not there is not started by another one.
+  // Bubblewrap would start, and hide that the program is missing.
   const isThere = argv[0].includes('/') || programInPath(argv[0], env?.PATH ?? '') !== undefined;
   const { words, watch, end } = await covered(argv, { guard: isThere ? guard : undefined, workspace, signal });
   const program = await startProgram({ ...options, argv: words }).catch((thrown: unknown) => {
@@ -139,7 +139,9 @@ export async function startCovered(
 
 /** Folders first, from the top, or they would uncover what was covered below them. */
 function covers(present: readonly PresentPath[]): string[] {
-  const around = new Map(present.flatMap(({ path, except }) => (except === undefined ? [] : [[path, except] as const])));
+  const around = new Map(
+    present.flatMap(({ path, except }) => (except === undefined ? [] : [[path, except] as const])),
+  );
   const above = new Set([...present.flatMap(({ path }) => foldersAbove(path)), ...around.keys(), ...around.values()]);
   // A folder that something is mounted on cannot be renamed. The workspace in a hidden folder is put back into it.
   const held = [...above]

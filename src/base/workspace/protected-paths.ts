@@ -119,7 +119,7 @@ type Place = Pick<Stats, 'dev' | 'ino'>;
 /** A file or folder, however it is named. */
 export const identityOf = ({ dev, ino }: Place): string => `${dev}:${ino}`;
 
-/** The same, told from a later file with the same inode where the file system stores times of birth. */
+/** An identity that also tells a file from a later one with its inode, where the file system stores times of birth. */
 export const entityOf = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
 
 /** File systems without times of birth have a weaker sign: a moved file has the time of change it had. */

@@ -119,7 +119,7 @@ interface Tree {
   readonly prefix: string;
 }
 
-/** A worktree is believed to be one of this repository only when git says so; its paths may lead through links. */
+/** A worktree counts as one of this repository only when git lists it; its paths may lead through links. */
 async function treeOf(repository: string, { worktree, removed }: Claims): Promise<Tree> {
   const own = (await placeUnlessBare(repository)) ?? { top: null, prefix: '' };
   if (worktree === null) return { repository, ...own, ...(removed && { top: null }) };
@@ -134,7 +134,7 @@ async function hasCommit(repository: string, commit: string): Promise<boolean> {
 
 type FileState = 'changed' | 'unchanged' | 'missing' | 'ignored';
 
-/** The state of each path since the commit `base`; null: that is unknown, and so is what has changed. */
+/** The state of each path since the commit `base`; null: that commit is unknown, and no path counts as changed. */
 async function statesOf(
   { repository, top }: Tree,
   base: string | null,
@@ -154,7 +154,7 @@ async function statesOf(
   return states;
 }
 
-/** Nothing of a task is left but what was there before it. */
+/** The states where a task left nothing: a path is as the commit has it, or missing. */
 async function statesInCommit(
   repository: string,
   base: string | null,

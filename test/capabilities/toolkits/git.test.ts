@@ -359,7 +359,7 @@ test('names are those from the folder of the call, and reach all of the reposito
   );
 });
 
-test('a name that is no UTF-8 text is said to be so where git would find nothing', async (t) => {
+test('a name that is not UTF-8 is reported where git would find nothing', async (t) => {
   const { workspace } = repository(t);
   writeFileSync(Buffer.concat([Buffer.from(join(workspace, 'caf')), Buffer.from([0xe9])]), 'x\n');
   writeFileSync(join(workspace, 'sign \uFFFD'), 'x\n');
@@ -368,7 +368,7 @@ test('a name that is no UTF-8 text is said to be so where git would find nothing
   assert.equal((await call('commit', { message: 'x', paths: ['sign \uFFFD'] })).success, true);
 });
 
-test('a bare repository, one with a damaged configuration, and one of a later git are said to be so', async (t) => {
+test('a bare repository, one with a damaged configuration, and one of a later git are reported', async (t) => {
   const workspace = folder(t);
   const { call } = await agentIn(t, workspace);
   git(workspace, 'init', '-q', '--bare', 'bare.git');

@@ -15,7 +15,7 @@ import { fail } from '../../../wire/errors.ts';
 const GIT_MS = 10_000;
 /** Paths that are compared, or reported, for one task. */
 const MAX_PATHS = 5000;
-/** Bytes of an answer; what comes beyond is dropped. */
+/** Bytes of an answer; the rest is dropped. */
 const MAX_OUTPUT = 8 * 1024 * 1024;
 /** Delays before git is run again that met the lock of another git. */
 const LOCK_MS = [50, 100, 200, 400, 800, 1600];
@@ -29,7 +29,7 @@ export interface TreeState {
   readonly clean: boolean;
   /** Paths from the top of the repository that differ from the commit, untracked files included. */
   readonly dirty: readonly string[];
-  /** It is a bare repository: there is no working tree, but worktrees can be made. */
+  /** A bare repository: it has no working tree, but git can make worktrees. */
   readonly bare?: true;
   /** Why git cannot read it; the rest of the state is unknown then. */
   readonly unreadable?: string;
@@ -66,7 +66,7 @@ export interface RepositoryReader {
 }
 
 /**
- * Runs git in `cwd`. Rejects with `unreachable` when there is no git, `runtime_error` with git's reason when it fails, or when it
+ * Runs git in `cwd`. Rejects with `unreachable` when git is missing, `runtime_error` with git's reason when it fails, or when it
  * prints more than `wholeBytes`, where these are given: half of a list would look like the whole.
  */
 export async function git(
@@ -92,7 +92,7 @@ function gitFailure(command: string, { code, stderr, timedOut }: ProgramEnd, tim
   return fail('runtime_error', `git ${command} failed: ${reason}`, { exit_code: code });
 }
 
-/** Runs git in `cwd` to its end, however it ends. Rejects with `unreachable` when there is no git. */
+/** Runs git in `cwd` to its end, also a failure. Rejects with `unreachable` when git is missing. */
 export function tryGit(
   cwd: string,
   args: readonly string[],
@@ -209,7 +209,7 @@ export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   };
 }
 
-/** The tree without a file, in the object format of the repository: what the first commit differs from. */
+/** The tree without a file, in the object format of the repository: the first commit is compared with it. */
 async function emptyTree(cwd: string): Promise<string> {
   return (await git(cwd, ['hash-object', '-t', 'tree', '--stdin'])).trim();
 }

@@ -1,5 +1,5 @@
 /**
- * What would be lost with a worktree: files that are in no commit, those that git ignores or does not look at, work in
+ * Finds the work that would be lost with a worktree: files that are in no commit, those that git ignores or does not look at, work in
  * submodules, commits that nothing else has.
  *
  * Called by `worktrees.ts` before it removes one, and where a conversation continues in another.
@@ -17,11 +17,11 @@ const MAX_COPIED = 5000;
 /** Bytes of the list of an index, which is that of a million files, and files that are looked at in a turn of the event loop. */
 const MAX_INDEX = 128 * 1024 * 1024;
 const FILES_PER_TURN = 10_000;
-/** Bytes of other lists. What has more is kept. */
+/** Bytes of other lists. A worktree with longer ones stays. */
 const MAX_LIST = 8 * 1024 * 1024;
 /** Submodules in submodules that are followed. Deeper ones count as work. */
 const MAX_DEPTH = 8;
-/** In the folder of a worktree in the repository: what differed from the commit right after it was checked out. */
+/** In the folder of a worktree in the repository: the files that differed from the commit right after the checkout. */
 const FRESH_FILE = 'handfast-fresh.json';
 
 /** Paths from the top of the worktree. */
@@ -105,7 +105,7 @@ async function holdsWork(path: string, commit: string, depth: number): Promise<b
 }
 
 /**
- * Copies what is in no commit from one worktree to another that is at the same commit; false: it is too much, and nothing was
+ * Copies uncommitted files from one worktree to another that is at the same commit; false: they are too many, and nothing was
  * copied. Submodules are not part of it.
  */
 export async function copyUncommitted(from: string, to: string): Promise<boolean> {
@@ -131,7 +131,7 @@ async function isWithin(top: string, folder: string): Promise<boolean> {
   return real === top || real.startsWith(top + sep);
 }
 
-/** Notes what differs from the commit in a worktree that was just checked out: line ends and filters can make that so. */
+/** Notes the files that differ from the commit right after a checkout: line ends and filters can change them. */
 export async function noteFresh({ top, stamps }: TreeMark): Promise<void> {
   if (stamps.size === 0) return;
   await writeFile(await freshFile(top), JSON.stringify([...stamps]));
