@@ -29,13 +29,16 @@ interface Seen {
 class Searches {
   readonly #guard: PathGuard;
   readonly #workspace: string;
+  readonly #onIdle: () => void;
   readonly #checks = new Set<(seen: Seen | undefined) => void>();
   #timer: NodeJS.Timeout | undefined;
   #isSearching = false;
 
-  constructor(guard: PathGuard, workspace: string) {
+  /** @param onIdle called when its last program has ended */
+  constructor(guard: PathGuard, workspace: string, onIdle: () => void) {
     this.#guard = guard;
     this.#workspace = workspace;
+    this.#onIdle = onIdle;
   }
 
   /** Calls `check` after each search; with undefined where the workspace cannot be searched. */
@@ -43,10 +46,10 @@ class Searches {
     this.#checks.add(check);
     this.#plan(SEARCH_MS);
     return () => {
-      this.#checks.delete(check);
-      if (this.#checks.size > 0) return;
+      if (!this.#checks.delete(check) || this.#checks.size > 0) return;
       clearTimeout(this.#timer);
       this.#timer = undefined;
+      this.#onIdle();
     };
   }
 
@@ -72,13 +75,13 @@ class Searches {
   }
 }
 
-/** By guard and workspace. */
+/** Of the workspaces in which programs run, by guard and workspace. */
 const searches = new WeakMap<PathGuard, Map<string, Searches>>();
 
 function searchesOf(guard: PathGuard, workspace: string): Searches {
   const known = searches.get(guard) ?? new Map<string, Searches>();
   searches.set(guard, known);
-  const found = known.get(workspace) ?? new Searches(guard, workspace);
+  const found = known.get(workspace) ?? new Searches(guard, workspace, () => known.delete(workspace));
   known.set(workspace, found);
   return found;
 }
