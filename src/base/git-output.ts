@@ -127,10 +127,10 @@ export interface WorktreeEntry {
 }
 
 /**
- * Reads `git worktree list --porcelain -z`, or with `end` `\n` the list of a git before 2.36, which has no `-z` here. The first is the
- * repository's own working tree, or the bare repository.
+ * Reads the output of {@link LIST_WORKTREES}, also without `-z`. The first is the repository's own working tree, or the bare
+ * repository.
  */
-export function readWorktrees(output: string, end: '\0' | '\n' = '\0'): readonly WorktreeEntry[] {
+export function readWorktrees(output: string): readonly WorktreeEntry[] {
   const found: WorktreeEntry[] = [];
   for (const record of output.split(end + end)) {
     const values = new Map<string, string>();
@@ -140,12 +140,16 @@ export function readWorktrees(output: string, end: '\0' | '\n' = '\0'): readonly
     }
     const path = values.get('worktree');
     if (path === undefined) continue;
+/** Lists worktrees. A git before 2.36 has no `-z` here; without it a folder with a line break in its name shows the first line. */
+export const LIST_WORKTREES = ['worktree', 'list', '--porcelain', '-z'] as const;
+
     found.push({
       path,
       head: values.get('HEAD') ?? null,
       branch: values.get('branch')?.replace(/^refs\/heads\//, '') ?? null,
       bare: values.has('bare'),
       locked: values.get('locked'),
+  const end = output.includes('\0') ? '\0' : '\n';
     });
   }
   return found;

@@ -8,7 +8,7 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
-import { nameInLine, readStatus, readWorktrees, statusLines } from '../../../base/git-output.ts';
+import { LIST_WORKTREES, nameInLine, readStatus, readWorktrees, statusLines } from '../../../base/git-output.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { type ProgramEnd, runProgram } from '../../../base/program.ts';
 import { fileFailure, outsideWorkspace, shown } from '../../../base/workspace/file-error.ts';
@@ -201,7 +201,7 @@ const commands = {
       ...optional(from),
     ],
   }),
-  worktree_list: () => ({ words: ['worktree', 'list', '--porcelain', '-z'] }),
+  worktree_list: () => ({ words: LIST_WORKTREES }),
   worktree_remove: (_: Args, { target }: Places) => ({
     words: ['worktree', 'remove', '--end-of-options', String(target)],
   }),
@@ -253,7 +253,8 @@ export async function runGit(command: GitCommand, given: Args, context: CallCont
     if (command === 'push') await mustNotHave(run, USES_FILES, 'uses files of the host', 'repository_uses_files');
     const protocol = command === 'push' ? await protocolOf(run, args) : '';
     const ignored = command === 'worktree_remove' ? await ignoredIn(run, target as string) : [];
-    const end = await run(words, { protocol });
+    let end = await run(words, { protocol });
+    if (command === 'worktree_list' && end.code !== 0) end = await run(LIST_WORKTREES.slice(0, -1));
     context.signal.throwIfAborted();
     if (end.timedOut) throw fail('timeout', `git did not end within ${TIMEOUT_MS / 1000} s`, { reason: 'time_limit' });
     if (end.code !== 0) throw gitFailed(end, context);

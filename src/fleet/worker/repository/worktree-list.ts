@@ -4,7 +4,7 @@
  *
  * Called by `worktrees.ts`.
  */
-import { readWorktrees, type WorktreeEntry } from '../../../base/git-output.ts';
+import { LIST_WORKTREES, readWorktrees, type WorktreeEntry } from '../../../base/git-output.ts';
 import { identityOf } from '../process-identity.ts';
 import { git, tryGit } from './git.ts';
 
@@ -15,11 +15,9 @@ const WORKING = /^handfast: a task works here \(process (\d+), (.+)\)$/;
 const inUse = new Set<string>();
 
 export async function worktreesOf(repository: string): Promise<readonly WorktreeEntry[]> {
-  const words = ['worktree', 'list', '--porcelain'];
-  const { code, stdout } = await tryGit(repository, [...words, '-z']);
+  const { code, stdout } = await tryGit(repository, LIST_WORKTREES);
   if (code === 0) return readWorktrees(stdout);
-  // A git before 2.36 has no `-z` here. Of a folder with a line break in its name it shows the first line.
-  return readWorktrees(await git(repository, words), '\n');
+  return readWorktrees(await git(repository, LIST_WORKTREES.slice(0, -1)));
 }
 
 /** Git was stopped while it made this one. */
