@@ -114,6 +114,20 @@ export function statusLines({ headers, entries }: GitStatus): string {
   return [...headers, ...lines].map((line) => `${line}\n`).join('');
 }
 
+/** Lists files that git ignores, a folder that holds no others as one. Read with {@link readNames}. */
+export const LIST_IGNORED = [
+  'ls-files',
+  '--others',
+  '--ignored',
+  '--exclude-standard',
+  '--directory',
+  '--no-empty-directory',
+  '-z',
+] as const;
+
+/** Reads a list of names in `-z` form. */
+export const readNames = (output: string): string[] => output.split('\0').filter((name) => name !== '');
+
 /** A worktree in the list of a repository. */
 export interface WorktreeEntry {
   /** Its real path, as git stored it. */
@@ -126,12 +140,16 @@ export interface WorktreeEntry {
   readonly locked: string | undefined;
 }
 
+/** Lists worktrees. A git before 2.36 has no `-z` here; without it a folder with a line break in its name shows the first line. */
+export const LIST_WORKTREES = ['worktree', 'list', '--porcelain', '-z'] as const;
+
 /**
  * Reads the output of {@link LIST_WORKTREES}, also without `-z`. The first is the repository's own working tree, or the bare
  * repository.
  */
 export function readWorktrees(output: string): readonly WorktreeEntry[] {
   const found: WorktreeEntry[] = [];
+  const end = output.includes('\0') ? '\0' : '\n';
   for (const record of output.split(end + end)) {
     const values = new Map<string, string>();
     for (const line of record.split(end)) {
@@ -140,16 +158,12 @@ export function readWorktrees(output: string): readonly WorktreeEntry[] {
     }
     const path = values.get('worktree');
     if (path === undefined) continue;
-/** Lists worktrees. A git before 2.36 has no `-z` here; without it a folder with a line break in its name shows the first line. */
-export const LIST_WORKTREES = ['worktree', 'list', '--porcelain', '-z'] as const;
-
     found.push({
       path,
       head: values.get('HEAD') ?? null,
       branch: values.get('branch')?.replace(/^refs\/heads\//, '') ?? null,
       bare: values.has('bare'),
       locked: values.get('locked'),
-  const end = output.includes('\0') ? '\0' : '\n';
     });
   }
   return found;

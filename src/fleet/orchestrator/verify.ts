@@ -7,6 +7,7 @@
 
 import { lstat, realpath } from 'node:fs/promises';
 import { join, posix } from 'node:path';
+import { readNames } from '../../base/git-output.ts';
 import { isPresent } from '../../base/is-present.ts';
 import { nextTurn } from '../../base/next-turn.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
@@ -175,7 +176,7 @@ async function changedSince(tree: string, base: string): Promise<ReadonlySet<str
     git(tree, ['diff', ...words, base, '--']),
     git(tree, ['ls-files', '--others', '--exclude-standard', '-z', '--', ':/']),
   ]);
-  return new Set([...tracked.split('\0'), ...untracked.split('\0')].filter((path) => path !== ''));
+  return new Set([...readNames(tracked), ...readNames(untracked)]);
 }
 
 /** True for a file in a repository that is new in this one: git names only its folder. */
@@ -236,7 +237,7 @@ async function ignoredOf(tree: string, files: readonly string[]): Promise<readon
     const some = files.slice(from, from + NAMES_AT_ONCE);
     const words = ['ls-files', '--others', '--ignored', '--exclude-standard', '-z', '--', ...some];
     const { code, stdout } = await tryGit(tree, ['--literal-pathspecs', ...words]);
-    if (code === 0) found.push(...stdout.split('\0'));
+    if (code === 0) found.push(...readNames(stdout));
   }
   const ignored = new Set(found);
   // Of a folder git names the files.

@@ -8,7 +8,15 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
-import { LIST_WORKTREES, nameInLine, readStatus, readWorktrees, statusLines } from '../../../base/git-output.ts';
+import {
+  LIST_IGNORED,
+  LIST_WORKTREES,
+  nameInLine,
+  readNames,
+  readStatus,
+  readWorktrees,
+  statusLines,
+} from '../../../base/git-output.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { type ProgramEnd, runProgram } from '../../../base/program.ts';
 import { fileFailure, outsideWorkspace, shown } from '../../../base/workspace/file-error.ts';
@@ -384,9 +392,8 @@ function worktreeLines(output: string, root: string): string {
 
 /** Files in a worktree that git ignores: they go with it. */
 async function ignoredIn(run: Run, target: string): Promise<readonly string[]> {
-  const words = ['--others', '--ignored', '--exclude-standard', '--directory', '--no-empty-directory', '-z'];
-  const { code, stdout } = await run(['-C', target, 'ls-files', ...words]);
-  return code === 0 ? stdout.split('\0').filter((name) => name !== '') : [];
+  const { code, stdout } = await run(['-C', target, ...LIST_IGNORED]);
+  return code === 0 ? readNames(stdout) : [];
 }
 
 const isPresent = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;

@@ -6,7 +6,7 @@
  */
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isLockHeld, readStatus, reasonOf } from '../../../base/git-output.ts';
+import { isLockHeld, readNames, readStatus, reasonOf } from '../../../base/git-output.ts';
 import { type ProgramEnd, programEnvironment, runProgram } from '../../../base/program.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -187,7 +187,7 @@ export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   if (now.head !== null && now.head !== mark.head) {
     const base = mark.head ?? (await emptyTree(mark.top));
     const names = await git(mark.top, ['diff', '--name-only', '--no-renames', '-z', base, now.head]);
-    for (const path of names.split('\0')) if (path !== '') changed.add(path);
+    for (const path of readNames(names)) changed.add(path);
   }
   const stamps = await stampsOf(mark.top, now.dirty);
   for (const path of now.dirty) if (stamps.get(path) !== mark.stamps.get(path)) changed.add(path);

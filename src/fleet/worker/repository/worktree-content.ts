@@ -7,7 +7,7 @@
 
 import { cp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
-import { readStatus } from '../../../base/git-output.ts';
+import { LIST_IGNORED, readNames, readStatus } from '../../../base/git-output.ts';
 import { isPresent } from '../../../base/is-present.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { git, stampsOf, type TreeMark } from './git.ts';
@@ -67,8 +67,7 @@ async function statusOf(path: string) {
 }
 
 async function ignoredIn(path: string): Promise<readonly string[]> {
-  const words = ['--others', '--ignored', '--exclude-standard', '--directory', '--no-empty-directory'];
-  return namesIn(await whole(path, ['ls-files', ...words, '-z']));
+  return readNames(await whole(path, LIST_IGNORED));
 }
 
 /** Submodules that are checked out, and files whose changes git does not look for. */
@@ -154,5 +153,3 @@ async function notedFresh(path: string): Promise<ReadonlyMap<string, string>> {
 
 const freshFile = async (path: string): Promise<string> =>
   join((await git(path, ['rev-parse', '--absolute-git-dir'])).replace(/\n$/, ''), FRESH_FILE);
-
-const namesIn = (output: string): string[] => output.split('\0').filter((name) => name !== '');
