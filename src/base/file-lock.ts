@@ -8,6 +8,7 @@
  */
 import { accessSync, constants, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { fail, type HandfastError } from '../wire/errors.ts';
+import { sleep } from './sleep.ts';
 import { resultCode, SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_NOTADB } from './sqlite/failure.ts';
 import { connect, createPrivate } from './sqlite/file.ts';
 
@@ -35,6 +36,19 @@ export function acquireFileLock(file: string): (() => void) | undefined {
     if ((code & 0xff) === SQLITE_NOTADB) throw damagedLock(file, 'it has content, and a lock file has none', thrown);
     if ((code & 0xff) === SQLITE_CANTOPEN) throw damagedLock(file, unopened(file), thrown);
     throw thrown;
+  }
+}
+
+/** Waits for {@link acquireFileLock}. Undefined when another process still has the lock after `ms`; rejects when the signal aborts. */
+export async function waitForFileLock(
+  file: string,
+  { ms, pollMs, signal }: { readonly ms: number; readonly pollMs: number; readonly signal?: AbortSignal },
+): Promise<(() => void) | undefined> {
+  for (let waited = 0; ; waited += pollMs) {
+    signal?.throwIfAborted();
+    const release = acquireFileLock(file);
+    if (release !== undefined || waited >= ms) return release;
+    await sleep(pollMs);
   }
 }
 

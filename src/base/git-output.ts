@@ -44,7 +44,7 @@ export interface StatusEntry {
 export interface GitStatus {
   /** null: no branch, a commit is checked out. */
   readonly branch: string | null;
-  /** null: there is no commit yet. */
+  /** null: the repository has no commit yet. */
   readonly head: string | null;
   /** Lines before the entries, `# branch.head main` and the like. */
   readonly headers: readonly string[];
@@ -114,6 +114,20 @@ export function statusLines({ headers, entries }: GitStatus): string {
   return [...headers, ...lines].map((line) => `${line}\n`).join('');
 }
 
+/** Lists files that git ignores, a folder that holds no others as one. Read with {@link readNames}. */
+export const LIST_IGNORED = [
+  'ls-files',
+  '--others',
+  '--ignored',
+  '--exclude-standard',
+  '--directory',
+  '--no-empty-directory',
+  '-z',
+] as const;
+
+/** Reads a list of names in `-z` form. */
+export const readNames = (output: string): string[] => output.split('\0').filter((name) => name !== '');
+
 /** A worktree in the list of a repository. */
 export interface WorktreeEntry {
   /** Its real path, as git stored it. */
@@ -126,12 +140,16 @@ export interface WorktreeEntry {
   readonly locked: string | undefined;
 }
 
+/** Lists worktrees. A git before 2.36 has no `-z` here; without it a folder with a line break in its name shows the first line. */
+export const LIST_WORKTREES = ['worktree', 'list', '--porcelain', '-z'] as const;
+
 /**
- * Reads `git worktree list --porcelain -z`, or with `end` `\n` that of a git before 2.36, which has no `-z` for it. The first is the
- * repository's own working tree, or the bare repository.
+ * Reads the output of {@link LIST_WORKTREES}, also without `-z`. The first is the repository's own working tree, or the bare
+ * repository.
  */
-export function readWorktrees(output: string, end: '\0' | '\n' = '\0'): readonly WorktreeEntry[] {
+export function readWorktrees(output: string): readonly WorktreeEntry[] {
   const found: WorktreeEntry[] = [];
+  const end = output.includes('\0') ? '\0' : '\n';
   for (const record of output.split(end + end)) {
     const values = new Map<string, string>();
     for (const line of record.split(end)) {
@@ -151,7 +169,7 @@ export function readWorktrees(output: string, end: '\0' | '\n' = '\0'): readonly
   return found;
 }
 
-/** Lines that say how far git is, or what else could be done. */
+/** Lines of progress, and hints. */
 const NOT_THE_REASON =
   /^(?:hint:|warning:|Preparing worktree|Updating files|Filtering content|HEAD is now|Cloning into|Downloading |\d\d:\d\d:\d\d\.\d+ )/;
 const MAX_REASON = 300;

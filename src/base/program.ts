@@ -6,6 +6,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import { type Child, type ChildOptions, cannotStart, exitCodeOf, startChild } from './child.ts';
 import { OTHER_REPOSITORY } from './git-output.ts';
+import { fromCharacter } from './strict-text.ts';
 
 export interface ProgramOptions extends Omit<ChildOptions, 'stdin'> {
   /** Stops the program. */
@@ -206,7 +207,7 @@ class Output {
     if (this.#keepsEnd) {
       this.#chunks.push(chunk);
       this.#bytes += chunk.length;
-      // Cut rarely: every cut copies what is stored.
+      // Cut rarely: every cut copies the stored bytes.
       if (this.#bytes > 2 * this.#maxBytes) this.#dropStart();
     } else if (room > 0) {
       const part = chunk.length > room ? chunk.subarray(0, room) : chunk;
@@ -228,11 +229,9 @@ class Output {
   #dropStart(): void {
     if (this.#bytes <= this.#maxBytes) return;
     const all = Buffer.concat(this.#chunks);
-    let from = all.length - this.#maxBytes;
-    // A continuation byte begins with the bits 10.
-    while (((all[from] ?? 0) & 0xc0) === 0x80) from += 1;
-    this.#chunks = [Buffer.from(all.subarray(from))];
-    this.#bytes = all.length - from;
+    const end = Buffer.from(fromCharacter(all.subarray(all.length - this.#maxBytes)));
+    this.#chunks = [end];
+    this.#bytes = end.length;
   }
 
   /** Adds to the line. One that has all it may have is not waited for: it may never end. */

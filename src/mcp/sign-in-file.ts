@@ -6,11 +6,10 @@
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
-import { acquireFileLock } from '../base/file-lock.ts';
+import { waitForFileLock } from '../base/file-lock.ts';
 import { type Log, silentLog } from '../base/log.ts';
 import { ensurePrivateFolder, readPrivateFile, removePrivateFile, writePrivateFile } from '../base/private-file.ts';
 import { headerProblem } from '../base/secret-text.ts';
-import { sleep } from '../base/sleep.ts';
 import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 
@@ -93,14 +92,9 @@ export class SignInFile {
 
   async #lock(signal: AbortSignal): Promise<() => void> {
     await ensurePrivateFolder(this.#folder);
-    const bound = AbortSignal.timeout(LOCK_MS);
-    for (;;) {
-      signal.throwIfAborted();
-      const release = acquireFileLock(`${this.#file}.lock`);
-      if (release !== undefined) return release;
-      if (bound.aborted) throw fail('timeout', 'another process has been changing this sign-in for too long');
-      await sleep(LOCK_POLL_MS);
-    }
+    const release = await waitForFileLock(`${this.#file}.lock`, { ms: LOCK_MS, pollMs: LOCK_POLL_MS, signal });
+    if (release === undefined) throw fail('timeout', 'another process has been changing this sign-in for too long');
+    return release;
   }
 }
 

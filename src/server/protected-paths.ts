@@ -4,9 +4,8 @@
  *
  * Called by `serve.ts`, `assemble.ts`, `control/control-assembly.ts` and `exposures.ts`.
  */
-import { readdirSync, realpathSync, statSync } from 'node:fs';
-import { dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
-import { PathGuard, type ProtectedPath } from '../base/workspace/protected-paths.ts';
+import { dirname, isAbsolute, relative, resolve, sep } from 'node:path';
+import { PathGuard, type ProtectedPath, realPathOf } from '../base/workspace/protected-paths.ts';
 import { builtinCapability } from '../capabilities/index.ts';
 import type { HostConfig, PluginConfig } from '../config/config.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
@@ -46,18 +45,12 @@ export function guardAround(workspace: string, config: HostConfig, more: readonl
   return new PathGuard([...protectedPaths(config), ...folders].flatMap((each) => beside(workspace, each)));
 }
 
-/** The same protection without the workspace, its parents included. */
+/** The same protection without the workspace. */
 function beside(workspace: string, each: ProtectedPath): ProtectedPath[] {
-  const folder = realPathOf(each.path);
-  if (each.kind !== 'folder' || !isBelow(workspace, folder)) return [each];
-  if (folder === workspace) return [];
-  return readdirSync(folder).flatMap((name) =>
-    beside(workspace, { ...each, path: join(folder, name), kind: kindOf(join(folder, name)) }),
-  );
+  const path = realPathOf(each.path);
+  if (each.kind !== 'folder' || !isBelow(workspace, path)) return [each];
+  return path === workspace ? [] : [{ ...each, path, except: workspace }];
 }
-
-const kindOf = (path: string): 'folder' | 'file' =>
-  statSync(path, { throwIfNoEntry: false })?.isDirectory() === true ? 'folder' : 'file';
 
 const isBelow = (path: string, folder: string): boolean => {
   const way = relative(folder, path);
@@ -67,15 +60,6 @@ const isBelow = (path: string, folder: string): boolean => {
 /** The protected paths that lie in the workspace, where the tools of every principal work. Real paths. */
 export function protectedInWorkspace(config: HostConfig): ProtectedPath[] {
   return protectedPaths(config).filter(({ path }) => isBelow(realPathOf(path), config.workspace));
-}
-
-/** The real path; of a path that does not exist, as far as it does. */
-function realPathOf(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch {
-    return dirname(path) === path ? path : resolve(realPathOf(dirname(path)), path.slice(dirname(path).length + 1));
-  }
 }
 
 /** A plugin: its file, or the folder of its package. It may be read. */

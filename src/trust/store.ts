@@ -8,7 +8,6 @@ import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Log, silentLog } from '../base/log.ts';
 import { ensurePrivateFolder, readPrivateFile, writePrivateFile } from '../base/private-file.ts';
-import { sleep } from '../base/sleep.ts';
 import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 
@@ -104,13 +103,10 @@ export class TrustStore {
 
   async #lock(): Promise<() => void> {
     // The lock is that of SQLite, which a process that only reads need not load.
-    const { acquireFileLock } = await import('../base/file-lock.ts');
-    for (let waited = 0; ; waited += LOCK_RETRY_MS) {
-      const release = acquireFileLock(join(this.#home, 'trust.lock'));
-      if (release !== undefined) return release;
-      if (waited >= LOCK_MS) throw fail('over_capacity', 'another process is changing what is trusted; try again');
-      await sleep(LOCK_RETRY_MS);
-    }
+    const { waitForFileLock } = await import('../base/file-lock.ts');
+    const release = await waitForFileLock(join(this.#home, 'trust.lock'), { ms: LOCK_MS, pollMs: LOCK_RETRY_MS });
+    if (release === undefined) throw fail('over_capacity', 'another process is changing what is trusted; try again');
+    return release;
   }
 
   async #read(): Promise<readonly TrustEntry[]> {

@@ -52,7 +52,7 @@ test('worktrees are read with why they are locked', () => {
 test('of a git before 2.36 they are read line by line', () => {
   const output = 'worktree /b c\nHEAD ff\nbranch refs/heads/x/y\nlocked why not\n\nworktree /d\nHEAD ee\ndetached\n\n';
   assert.deepEqual(
-    readWorktrees(output, '\n').map(({ path, branch, locked }) => [path, branch, locked]),
+    readWorktrees(output).map(({ path, branch, locked }) => [path, branch, locked]),
     [
       ['/b c', 'x/y', 'why not'],
       ['/d', null, undefined],

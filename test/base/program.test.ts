@@ -27,5 +27,5 @@ test('a program works in the repository of its folder, also where this process w
     Object.keys(env).filter((name) => name.startsWith('GIT_')),
     ['GIT_CONFIG_GLOBAL'],
   );
-  assert.equal(programEnvironment({ GIT_DIR: '/c' }, hook).GIT_DIR, '/c', 'a setting of its own stays');
+  assert.equal(programEnvironment({ GIT_DIR: '/c' }, hook).GIT_DIR, '/c', 'a setting of the program stays');
 });

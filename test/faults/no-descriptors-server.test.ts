@@ -1,6 +1,6 @@
 /**
  * F-122: a server has no descriptor left for new connections, which the system then closes before the server sees them. The
- * server says so in its log and to the clients that are connected, and takes it back when there are some again.
+ * server reports this in its log and to the connected clients, until it has descriptors again.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -14,7 +14,7 @@ import { ownPort } from '../support/own-port.ts';
 const probe = spawnSync('prlimit', ['--version']);
 const skip = probe.status === 0 ? false : 'prlimit is missing: install util-linux';
 
-test('a server that can accept no connection says so until it can', { skip, timeout: 120_000 }, async (t) => {
+test('a server that can accept no connection reports it until it can', { skip, timeout: 120_000 }, async (t) => {
   const user = new User();
   t.after(() => user.leave());
   const { command, ready } = await user.up(['--port', String(await ownPort())], { env: { HANDFAST_KEYRING: 'off' } });
@@ -51,7 +51,7 @@ test('a server that can accept no connection says so until it can', { skip, time
   t.after(() => {
     for (const agent of held) agent.destroy();
   });
-  // Takes what is left.
+  // Takes the rest.
   for (let refused = false; !refused; ) {
     const agent = new Agent({ keepAlive: true });
     held.push(agent);

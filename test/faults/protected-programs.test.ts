@@ -1,16 +1,18 @@
 /** Programs that restricted principals bring, beside those of `shell` and `proc`: servers of MCP, and skills with a view of the workspace. */
 import assert from 'node:assert/strict';
-import fs, { existsSync, mkdirSync, renameSync, writeFileSync } from 'node:fs';
+import fs, { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { canCover } from '../../src/base/workspace/path-cover.ts';
+import { canCover, startCovered } from '../../src/base/workspace/path-cover.ts';
+import { PathGuard } from '../../src/base/workspace/protected-paths.ts';
 import { loadConfig } from '../../src/config/config.ts';
 import { connect } from '../../src/connect.ts';
 import * as control from '../../src/control.ts';
 import { serve } from '../../src/server/serve.ts';
 import type { HandfastError } from '../../src/wire/errors.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
+import { eventually } from './support/fleet-server.ts';
 
 const SECRET = 'token-of-another-principal-0002';
 const RESTRICTED = 'token-of-the-restricted-one-0001';
@@ -55,13 +57,13 @@ auth:
     - { name: boss, token: ${ADMIN}, admin: true }
 `;
 
-async function scene(t: TestContext) {
+async function scene(t: TestContext, text = CONFIG) {
   const folder = temporaryFolder(t);
   const put = (path: string, text: string): void => {
     mkdirSync(dirname(join(folder, path)), { recursive: true });
     writeFileSync(join(folder, path), text);
   };
-  put('handfast.yaml', CONFIG);
+  put('handfast.yaml', text);
   put('secrets/other.token', `${SECRET}\n`);
   put('.handfast/state', SECRET);
   put('note.txt', 'a note');
@@ -142,6 +144,83 @@ test('programs of MCP servers that clients name for their sessions find protecte
   assert.match(await read(ADMIN), new RegExp(SECRET));
 });
 
+test('a program runs on while the host replaces files in its own folders', needs, async (t) => {
+  // By default the audit is in the home folder.
+  const { folder, open, put } = await scene(t, CONFIG.replace(/^audit:.*\n/m, ''));
+  const agent = await open(RESTRICTED);
+  const audit = join(folder, 'home/hosts/handfast/audit.jsonl');
+  put('home/hosts/handfast/journal.db', 'an earlier journal');
+  put('data/.handfast/state', SECRET);
+  const kept = agent.tools.call<{ stdout: string }>('shell', {
+    command: `touch began; until [ -e end ]; do sleep 0.05; done; cat note.txt home/hosts/handfast/* data/.handfast/*`,
+  });
+  await eventually(() => existsSync(join(folder, 'began')), 'the program');
+  renameSync(audit, `${audit}.1`);
+  writeFileSync(audit, `{"principal":"${SECRET}"}\n`);
+  put('home/hosts/handfast/audit-2.jsonl', SECRET);
+  renameSync(join(folder, 'home/hosts/handfast/journal.db'), join(folder, 'home/hosts/handfast/journal.db.old'));
+  put('home/hosts/handfast/journal.db', SECRET);
+  put('data/deep/.handfast/state', SECRET);
+  rmSync(join(folder, 'data/.handfast'), { recursive: true });
+  put('data/.handfast/state', SECRET);
+  // Longer than the time between two searches.
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  put('end', '');
+  assert.equal((await kept).data?.stdout, 'a note');
+});
+
+test('a program in a hidden folder finds its workspace alone, also when files appear around it', needs, async (t) => {
+  const folder = temporaryFolder(t);
+  const put = (path: string, text: string): void => {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text);
+  };
+  put('data/trees/mine/note.txt', 'a note');
+  put('data/trees/mine/secrets/token', SECRET);
+  put('data/trees/other/token', SECRET);
+  put('data/keys.json', SECRET);
+  const workspace = join(folder, 'data/trees/mine');
+  const guard = new PathGuard([
+    { path: join(folder, 'data'), kind: 'folder', deny: 'all', except: workspace },
+    { path: join(workspace, 'secrets/token'), kind: 'file', deny: 'all' },
+  ]);
+  guard.refresh();
+  assert.deepEqual(
+    ['data/keys.json', 'data/trees/other', 'data/trees/mine'].map((path) => guard.above(join(folder, path))),
+    ['all', 'all', undefined],
+  );
+  const stop = new AbortController();
+  t.after(() => stop.abort());
+  const start = async (script: string) => {
+    const lost = Promise.withResolvers<string>();
+    const options = { cwd: workspace, env: { PATH: process.env.PATH }, signal: stop.signal };
+    const program = await startCovered(
+      { argv: ['/bin/sh', '-c', `touch began; ${script}`], ...options },
+      { guard, workspace },
+      () => lost.resolve('lost'),
+    );
+    await eventually(() => existsSync(join(workspace, 'began')), 'the program');
+    rmSync(join(workspace, 'began'));
+    return { lost: lost.promise, ended: program.ended };
+  };
+  const kept = await start(
+    'until [ -e end ]; do sleep 0.05; done; cat note.txt secrets/* ../other/* ../../*.json; ls ..; mv secrets gone',
+  );
+  put('data/keys.json.new', SECRET);
+  renameSync(join(folder, 'data/keys.json.new'), join(folder, 'data/keys.json'));
+  put('data/later.json', SECRET);
+  rmSync(join(folder, 'data/trees/other'), { recursive: true });
+  put('data/trees/other/.handfast/token', SECRET);
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  put('data/trees/mine/end', '');
+  const { code, stdout } = await Promise.race([kept.ended, kept.lost.then((text) => assert.fail(text))]);
+  assert.equal(stdout, 'a notemine\n');
+  assert.notEqual(code, 0, 'a folder with a protected file cannot be renamed');
+  const ended = await start('exec sleep 60');
+  renameSync(join(workspace, 'end'), join(workspace, 'secrets/token'));
+  assert.equal(await ended.lost, 'lost');
+});
+
 test('a program is not run where the system watches no more folders', needs, async (t) => {
   const { folder, open } = await scene(t);
   const agent = await open(RESTRICTED);
@@ -177,7 +256,7 @@ test('a skill with a view of the workspace ends when a protected folder appears 
     return outcome;
   };
   assert.equal(await during(() => put('src/deep/.handfast/state', SECRET)), DENIED);
-  // What the view never shows does not end it.
+  // A change of a file that the view never shows does not end it.
   put('elsewhere', SECRET);
   const call = agent.skill.call<string>('looks', { paths: [...paths, join(folder, 'new.txt')] });
   renameSync(join(folder, 'elsewhere'), join(folder, 'secrets/other.token'));

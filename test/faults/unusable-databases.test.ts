@@ -1,7 +1,7 @@
 /**
  * F-120: a database whose file, log or mark cannot be used: a folder lies in its place, or the rights are gone. Its error names the
- * cause and the remedy, the failing stores have it until it can be opened, and what is there stays. A journal that is no database is
- * replaced, and that is a loss.
+ * cause and the remedy, the failing stores have it until it can be opened, and its content stays. A journal that is not a database is
+ * replaced, which is a loss.
  */
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
@@ -25,7 +25,7 @@ const FOLDER =
 const mine = () => failingStores().map(({ store, fatal }) => `${store} ${fatal}`);
 
 for (const suffix of ['', '-wal', '.mark']) {
-  test(`a folder in the place of state.db${suffix} fails the requests that need it, and says so until it is gone`, async (t) => {
+  test(`a folder in the place of state.db${suffix} fails the requests that need the store, and is reported until it is gone`, async (t) => {
     const folder = temporaryFolder(t);
     const file = join(folder, 'state.db');
     // Beside an empty file the log would be damage, and both are set aside.

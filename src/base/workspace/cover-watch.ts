@@ -8,7 +8,7 @@
 import { type FSWatcher, lstatSync, watch } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { errnoOf } from './file-error.ts';
-import { entityOf, type PathGuard, type PresentPath, statsOf } from './protected-paths.ts';
+import { entityOf, isHidden, type PathGuard, type PresentPath, realPathOf, statsOf } from './protected-paths.ts';
 import { notCovered, secretNames } from './secret-places.ts';
 
 /** Shortest time between two searches of a workspace; a search takes at most a twentieth of the time. */
@@ -29,13 +29,16 @@ interface Seen {
 class Searches {
   readonly #guard: PathGuard;
   readonly #workspace: string;
+  readonly #onIdle: () => void;
   readonly #checks = new Set<(seen: Seen | undefined) => void>();
   #timer: NodeJS.Timeout | undefined;
   #isSearching = false;
 
-  constructor(guard: PathGuard, workspace: string) {
+  /** @param onIdle called when its last program has ended */
+  constructor(guard: PathGuard, workspace: string, onIdle: () => void) {
     this.#guard = guard;
     this.#workspace = workspace;
+    this.#onIdle = onIdle;
   }
 
   /** Calls `check` after each search; with undefined where the workspace cannot be searched. */
@@ -43,10 +46,10 @@ class Searches {
     this.#checks.add(check);
     this.#plan(SEARCH_MS);
     return () => {
-      this.#checks.delete(check);
-      if (this.#checks.size > 0) return;
+      if (!this.#checks.delete(check) || this.#checks.size > 0) return;
       clearTimeout(this.#timer);
       this.#timer = undefined;
+      this.#onIdle();
     };
   }
 
@@ -72,13 +75,13 @@ class Searches {
   }
 }
 
-/** By guard and workspace. */
+/** Of the workspaces in which programs run, by guard and workspace. */
 const searches = new WeakMap<PathGuard, Map<string, Searches>>();
 
 function searchesOf(guard: PathGuard, workspace: string): Searches {
   const known = searches.get(guard) ?? new Map<string, Searches>();
   searches.set(guard, known);
-  const found = known.get(workspace) ?? new Searches(guard, workspace);
+  const found = known.get(workspace) ?? new Searches(guard, workspace, () => known.delete(workspace));
   known.set(workspace, found);
   return found;
 }
@@ -87,7 +90,7 @@ export interface CoverWatchOptions {
   readonly guard: PathGuard;
   /** Absolute real path. */
   readonly workspace: string;
-  /** What the guard found, and what the search of the workspace found, when the cover was made. */
+  /** The findings of the guard, and of the search of the workspace, when the cover was made. */
   readonly present: readonly PresentPath[];
   readonly places: readonly PresentPath[];
 }
@@ -102,15 +105,21 @@ export function watchCovers({ guard, workspace, present, places }: CoverWatchOpt
 } {
   const hidden = [...present, ...places].filter(({ deny }) => deny === 'all');
   const covered = new Set(hidden.map(({ identity }) => identity));
-  const folders = new Set([...guard.folders(), ...hidden.map(({ path }) => dirname(path))]);
+  const isSafe = (path: string): boolean => isHidden(path, hidden);
+  const isCovered = ({ path, identity }: PresentPath): boolean => covered.has(identity) || isSafe(path);
+  const parents = [...guard.folders(), ...hidden.map(({ path }) => dirname(path))];
+  // The host replaces its own files in a hidden folder while programs run.
+  const folders = new Set(parents.filter((folder) => !isSafe(join(realPathOf(folder), '*'))));
   /** Each folder on the way to a protected path, as it is now. */
   const above = new Map<string, string | undefined>();
   for (const folder of folders) {
-    for (let path = folder; dirname(path) !== path; path = dirname(path)) above.set(path, entityAt(path));
+    for (let path = folder; dirname(path) !== path; path = dirname(path)) {
+      if (!isSafe(path)) above.set(path, entityAt(path));
+    }
   }
   const names = new Set(hidden.map(({ path }) => path));
   const isNamed = (folder: string, name: string): boolean =>
-    names.has(join(folder, name)) || guard.protects(folder, name);
+    !isSafe(join(folder, name)) && (names.has(join(folder, name)) || guard.protects(folder, name));
 
   let onLost: (() => void) | undefined;
   let isLost = false;
@@ -127,14 +136,14 @@ export function watchCovers({ guard, workspace, present, places }: CoverWatchOpt
     onLost?.();
   };
   const isChanged = (now: readonly PresentPath[]): boolean =>
-    now.some(({ identity, deny }) => deny === 'all' && !covered.has(identity)) ||
-    places.some(({ path, identity }) => isOther(identity, entityAt(path, lstatSync))) ||
+    now.some((each) => each.deny === 'all' && !isCovered(each)) ||
+    places.some(({ path, identity }) => !isSafe(path) && isOther(identity, entityAt(path, lstatSync))) ||
     [...above].some(([path, identity]) => isOther(identity, entityAt(path)));
   const check = (): void => {
     if (!isLost && isChanged(guard.present())) lose();
   };
   const onEvent = (folder: string, event: string, name: string | null): void => {
-    // Other events change what is in a file, not which file it is.
+    // Other events change the content of a file, not its identity.
     if (event !== 'rename') return;
     if (name === null || above.has(join(folder, name))) return check();
     // The entry is a new one, also where it has the inode of the one before.
@@ -151,7 +160,6 @@ export function watchCovers({ guard, workspace, present, places }: CoverWatchOpt
   }
   endSearches = searchesOf(guard, workspace).add((seen) => {
     if (isLost) return;
-    const isCovered = ({ identity }: PresentPath): boolean => covered.has(identity);
     if (seen === undefined || !seen.secrets.every(isCovered) || isChanged(seen.present)) lose();
   });
   const watch: Watch = (given) => {
@@ -204,5 +212,5 @@ function entityAt(path: string, look?: typeof lstatSync): string | undefined {
   return stats && entityOf(stats);
 }
 
-/** True where something else is there now. What is missing shows nothing. */
+/** True where a path leads to another file now. A missing file shows nothing. */
 const isOther = (before: string | undefined, now: string | undefined): boolean => now !== undefined && now !== before;

@@ -13,7 +13,7 @@ import { onceSucceeded } from '../once-succeeded.ts';
 import { type ProgramOptions, type RunningProgram, runProgram, startProgram } from '../program.ts';
 import { programInPath } from '../program-file.ts';
 import { type Watch, watchCovers, watchView } from './cover-watch.ts';
-import type { PathGuard, PresentPath } from './protected-paths.ts';
+import { isHidden, type PathGuard, type PresentPath } from './protected-paths.ts';
 import { secretPlaces } from './secret-places.ts';
 
 type Words = readonly [string, ...string[]];
@@ -126,7 +126,7 @@ export async function startCovered(
   onLost: () => void,
 ): Promise<RunningProgram> {
   const { argv, env } = options;
-  // A program that is not there is not started by another one.
+  // Bubblewrap would start, and hide that the program is missing.
   const isThere = argv[0].includes('/') || programInPath(argv[0], env?.PATH ?? '') !== undefined;
   const { words, watch, end } = await covered(argv, { guard: isThere ? guard : undefined, workspace, signal });
   const program = await startProgram({ ...options, argv: words }).catch((thrown: unknown) => {
@@ -139,9 +139,15 @@ export async function startCovered(
 
 /** Folders first, from the top, or they would uncover what was covered below them. */
 function covers(present: readonly PresentPath[]): string[] {
-  const above = new Set(present.flatMap(({ path }) => foldersAbove(path)));
-  // A folder that something is mounted on cannot be renamed.
-  const held = [...above].sort((one, other) => one.length - other.length).flatMap((path) => ['--bind', path, path]);
+  const around = new Map(
+    present.flatMap(({ path, except }) => (except === undefined ? [] : [[path, except] as const])),
+  );
+  const above = new Set([...present.flatMap(({ path }) => foldersAbove(path)), ...around.keys(), ...around.values()]);
+  // A folder that something is mounted on cannot be renamed. The workspace in a hidden folder is put back into it.
+  const held = [...above]
+    .filter((path) => !isHidden(path, present))
+    .sort((one, other) => one.length - other.length)
+    .flatMap((path) => (around.has(path) ? ['--tmpfs', path] : ['--bind', path, path]));
   return [...held, ...covering(present)];
 }
 
@@ -161,7 +167,8 @@ export async function viewOf(
   const whole = ['--ro-bind', folder, folder];
   if (guard === undefined) return { words: whole, watch: () => () => {} };
   const places = await secretPlaces(guard, folder, { isWhole: false, signal });
-  const hidden = [...guard.present(), ...places]
+  const present = [...guard.present(), ...places];
+  const hidden = present
     .filter(({ path, deny }) => deny === 'all' && path.startsWith(`${folder}/`))
     .map(({ path }) => path);
   // Names that do not exist yet are protected in these folders.
@@ -191,7 +198,7 @@ export async function viewOf(
       else words.push('--ro-bind-try', below, below);
     }
   };
-  const watch = watchView(guard, folder, places, (path) => !opened.has(dirname(path)));
+  const watch = watchView(guard, folder, places, (path) => !opened.has(dirname(path)) && !isHidden(path, present));
   if (!opened.has(folder)) return { words: whole, watch };
   show(folder);
   return { words: [...words, ...readOnly], watch };
@@ -199,8 +206,8 @@ export async function viewOf(
 
 function covering(present: readonly PresentPath[]): string[] {
   const hidden = present.toSorted((one, other) => one.path.length - other.path.length);
-  return hidden.flatMap(({ path, isFolder, deny }) => {
-    if (hidden.some((other) => other.deny === 'all' && path.startsWith(`${other.path}/`))) return [];
+  return hidden.flatMap(({ path, isFolder, deny, except }) => {
+    if (except !== undefined || isHidden(path, hidden)) return [];
     if (deny === 'changes') return ['--ro-bind', path, path];
     return isFolder ? ['--tmpfs', path] : ['--ro-bind', '/dev/null', path];
   });

@@ -27,6 +27,8 @@ export interface ProtectedPath {
   readonly kind: 'folder' | 'file' | 'database' | 'audit';
   /** `all`: neither read nor changed. `changes`: may be read. */
   readonly deny: Denial;
+  /** Real path of a workspace in this folder, which stays open. Then `path` is a real path too. */
+  readonly except?: string | undefined;
 }
 
 /** A protected file with several names. */
@@ -47,7 +49,17 @@ export interface PresentPath {
   readonly deny: Denial;
   /** Of the file or folder that is there, by {@link entityOf}. */
   readonly identity: string;
+  /** See {@link ProtectedPath}. */
+  readonly except?: string | undefined;
 }
+
+/** True for a path in a folder whose cover hides everything in it, also files that appear there later. */
+export const isHidden = (path: string, covers: readonly PresentPath[]): boolean =>
+  covers.some(({ path: folder, deny, except }) => deny === 'all' && isIn(path, folder) && !isAtOrIn(path, except));
+
+const isIn = (path: string, folder: string): boolean => path.startsWith(`${folder}/`);
+const isAtOrIn = (path: string, folder: string | undefined): boolean =>
+  folder !== undefined && (path === folder || isIn(path, folder));
 
 export type Denial = 'all' | 'changes';
 
@@ -108,7 +120,7 @@ type Place = Pick<Stats, 'dev' | 'ino'>;
 /** A file or folder, however it is named. */
 export const identityOf = ({ dev, ino }: Place): string => `${dev}:${ino}`;
 
-/** The same, told from a later file with the same inode where the file system stores times of birth. */
+/** An identity that also tells a file from a later one with its inode, where the file system stores times of birth. */
 export const entityOf = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
 
 /** File systems without times of birth have a weaker sign: a moved file has the time of change it had. */
@@ -162,8 +174,8 @@ export class PathGuard {
 
   /** Protects further paths. What was protected stays so. */
   protect(paths: readonly ProtectedPath[]): void {
-    for (const { path, kind, deny } of paths) {
-      const added = { path: resolve(path), kind, deny };
+    for (const { path, kind, deny, except } of paths) {
+      const added = { path: resolve(path), kind, deny, except };
       const isKnown = this.#paths.some((one) => one.path === added.path && one.kind === kind && one.deny === deny);
       if (!isKnown) this.#paths.push(added);
     }
@@ -197,7 +209,7 @@ export class PathGuard {
 
   /** What exists at the protected paths now, by real path: for a sandbox to cover. */
   present(): readonly PresentPath[] {
-    return this.#paths.flatMap(({ path, kind, deny }) => {
+    return this.#paths.flatMap(({ path, kind, deny, except }) => {
       const isSingle = kind === 'folder' || kind === 'file';
       const matches = family(kind, basename(path));
       const names = isSingle ? [basename(path)] : namesIn(dirname(path)).filter((name) => matches(folded(name)));
@@ -205,7 +217,7 @@ export class PathGuard {
         const stats = statsOf(join(dirname(path), name));
         if (stats === undefined) return [];
         const isFolder = stats.isDirectory();
-        return { path: realpathSync(join(dirname(path), name)), isFolder, deny, identity: entityOf(stats) };
+        return { path: realpathSync(join(dirname(path), name)), isFolder, deny, identity: entityOf(stats), except };
       });
     });
   }
@@ -278,7 +290,8 @@ export class PathGuard {
     return isSame ? known.deny : undefined;
   }
 
-  #locate({ path, kind, deny }: ProtectedPath): void {
+  #locate({ path, kind, deny, except }: ProtectedPath): void {
+    if (except !== undefined) return this.#locateAround(path, except, deny);
     const stats = statsOf(path, lstatSync);
     if (stats === undefined) return this.#anchor(path, kind, deny);
     if (kind !== 'folder') this.#protectName(path, kind, deny);
@@ -288,6 +301,17 @@ export class PathGuard {
     if (target === undefined) return this.#anchor(resolve(realpathSync(dirname(path)), readlinkSync(path)), kind, deny);
     this.#remember(target, deny, this.#round);
     if (kind !== 'folder') this.#protectName(realpathSync(path), kind, deny);
+  }
+
+  /** The entries of a folder that do not lead to the workspace in it. */
+  #locateAround(folder: string, workspace: string, deny: Denial): void {
+    for (let above = dirname(workspace); isAtOrIn(above, folder); above = dirname(above)) {
+      for (const name of namesIn(above)) {
+        const path = join(above, name);
+        const stats = isAtOrIn(workspace, path) ? undefined : statsOf(path);
+        if (stats !== undefined) this.#remember(stats, deny, this.#round);
+      }
+    }
   }
 
   /** A path that does not exist: the first missing name on the way cannot be created, the name itself neither. */
@@ -338,6 +362,7 @@ export class PathGuard {
   /** Calls `seen` with every entry that may not be read. False where there are more than {@link MAX_SCANNED}. */
   #visit(seen: (path: string, stats: Stats | undefined) => void): boolean {
     let left = MAX_SCANNED;
+    const open = new Set(this.#paths.map(({ except }) => except));
     const visit = (folder: string, matches: (name: string) => boolean, isDeep: boolean): void => {
       for (const name of namesIn(folder)) {
         if (!matches(folded(name)) || left === 0) continue;
@@ -345,7 +370,8 @@ export class PathGuard {
         const path = join(folder, name);
         const stats = statsOf(path, lstatSync);
         seen(path, stats);
-        if (isDeep && stats?.isDirectory() === true && !NOT_SCANNED.has(name)) visit(path, matches, isDeep);
+        const isEntered = isDeep && !NOT_SCANNED.has(name) && !open.has(path);
+        if (isEntered && stats?.isDirectory() === true) visit(path, matches, isDeep);
       }
     };
     for (const { path, kind, deny } of this.#paths) {
@@ -363,6 +389,15 @@ export function statsOf(path: string, look: typeof statSync = statSync): Stats |
     return look(path, { throwIfNoEntry: false });
   } catch {
     return undefined;
+  }
+}
+
+/** The real path; of a path that does not exist, as far as it does. */
+export function realPathOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    return dirname(path) === path ? path : join(realPathOf(dirname(path)), basename(path));
   }
 }
 

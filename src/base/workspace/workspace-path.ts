@@ -5,7 +5,7 @@
  * paths as well (`protected-paths.ts`). The path is walked one component at a time from the descriptor of the workspace. This code reads and follows links, never the system. So nothing outside
  * is opened, and no error reveals whether something exists outside. Replacing a directory by a link during or after the
  * walk has no effect: the checked directory is the one that is held open. An absolute path may lead to the workspace through a link
- * outside: what is behind the workspace in it is walked.
+ * outside: the walk begins at the workspace.
  */
 import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises';
@@ -67,8 +67,8 @@ async function componentsBelow(roots: readonly string[], path: string): Promise<
 }
 
 /**
- * The same for an absolute path that reaches the workspace, or a folder in it, through a link outside: a home that is a link, another
- * name of the workspace. Only the names behind that place are walked, so that no more can be reached than by its own name.
+ * Components of an absolute path that reaches the workspace, or a folder in it, through a link outside: a home that is a link, another
+ * name of the workspace. Only the names behind that place are walked, so that no link widens the reach of a path.
  * @param root its path without links
  */
 async function behindLink(root: string, path: string): Promise<string[] | undefined> {

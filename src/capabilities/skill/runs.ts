@@ -228,8 +228,8 @@ export class Runs {
         await context.emit('skill.failed', { skill: skill.name, code: asError(thrown).code });
       throw thrown;
     } finally {
-      // What it has called and not awaited ends with it.
       endWatch?.();
+      // What it has called and not awaited ends with it.
       ended.abort();
       stop.abort();
       context.signal.removeEventListener('abort', late);

@@ -5,6 +5,7 @@
  * its parts are of their types.
  * @see docs/protocol/fleet.md
  */
+import { fromCharacter } from '../../base/strict-text.ts';
 import {
   type Envelope,
   FLEET_VERSION,
@@ -40,8 +41,8 @@ export const dispatchMessage = (body: Body<TaskDispatch>, envelope?: Envelope): 
   fleetMessage('TASK_DISPATCH', body, envelope);
 
 /**
- * A result that every reader accepts. Of prose beyond {@link MAX_PROSE_BYTES} the end stays, where agents and programs report, and
- * says that it is the end; where the whole would still be longer
+ * A result that every reader accepts. Of prose beyond {@link MAX_PROSE_BYTES} the end stays, where agents and programs report, behind a
+ * line that reports the cut; where the whole would still be longer
  * than a message may be, the largest parts are left out and reported. A result that no reader accepts would be sent
  * for ever and count for nothing.
  */
@@ -52,22 +53,19 @@ export function resultMessage(body: Body<TaskResult>, envelope?: Envelope): Task
   return boundedResult(fleetMessage('TASK_RESULT', cut, envelope), MAX_MESSAGE_BYTES);
 }
 
-/** Begins prose of which only the end is there. */
+/** The line before prose of which the beginning was cut. */
 const LEFT_OUT = '[The beginning of this reply was cut: it is longer than a result may be.]\n';
 
-/** The end of a prose that has more bytes: in whole lines, unless a line is very long, and in whole characters, behind a line that says so. */
+/** The end of longer prose, behind the line {@link LEFT_OUT}: in whole lines, unless a line is very long, and in whole characters. */
 export function endOfProse(prose: string, most: number): string {
   const bytes = Buffer.from(prose);
   if (bytes.length <= most) return prose;
-  // A continuation byte begins with the bits 10.
-  let from = bytes.length - (most - LEFT_OUT.length);
-  while (((bytes[from] as number) & 0xc0) === 0x80) from += 1;
-  const newline = bytes.indexOf(10, from);
-  if (newline >= 0 && newline - from < MAX_CUT_LINE) from = newline + 1;
-  return LEFT_OUT + bytes.toString('utf8', from);
+  const end = fromCharacter(bytes.subarray(bytes.length - (most - LEFT_OUT.length)));
+  const newline = end.indexOf(10);
+  return LEFT_OUT + end.toString('utf8', newline < MAX_CUT_LINE ? newline + 1 : 0);
 }
 
-/** Bytes of a line that is left out with what is before it. */
+/** Longest line, in bytes, of which the rest is left out as well. */
 const MAX_CUT_LINE = 4096;
 
 /** The beginning of a text, at most `most` bytes of UTF-8, with no character cut in two. */

@@ -7,11 +7,12 @@
 
 import { lstat, realpath } from 'node:fs/promises';
 import { join, posix } from 'node:path';
+import { readNames } from '../../base/git-output.ts';
 import { isPresent } from '../../base/is-present.ts';
 import { nextTurn } from '../../base/next-turn.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
-import { git, placeIn, tryGit } from '../worker/repository/git.ts';
+import { git, placeUnlessBare, tryGit } from '../worker/repository/git.ts';
 import { worktreesOf } from '../worker/repository/worktree-list.ts';
 
 /** Changed paths that are looked at in one turn of the event loop. */
@@ -82,7 +83,7 @@ async function inspect(claims: Claims, repository: string, base: string | null):
     else against.push(`there is no commit ${claims.head}`);
   }
   if (claims.worktree !== null && !(await isPresent(claims.worktree))) {
-    open.push(`its worktree ${claims.worktree} does not exist any more`);
+    open.push(`its worktree ${claims.worktree.slice(0, 300)} does not exist any more`);
   } else if (claims.files.length + claims.outside.length > 0) {
     const tree = await treeOf(repository, claims);
     if (tree.top === null && !claims.removed) return notChecked('the repository is bare: it has no files');
@@ -119,10 +120,9 @@ interface Tree {
   readonly prefix: string;
 }
 
-/** A worktree is believed to be one of this repository only when git says so; its paths may lead through links. */
+/** A worktree counts as one of this repository only when git lists it; its paths may lead through links. */
 async function treeOf(repository: string, { worktree, removed }: Claims): Promise<Tree> {
-  const inside = (await git(repository, ['rev-parse', '--is-inside-work-tree'])).trim() === 'true';
-  const own = inside ? await placeIn(repository) : { top: null, prefix: '' };
+  const own = (await placeUnlessBare(repository)) ?? { top: null, prefix: '' };
   if (worktree === null) return { repository, ...own, ...(removed && { top: null }) };
   const real = await realpath(worktree).catch(() => worktree);
   const list = await worktreesOf(repository);
@@ -135,7 +135,7 @@ async function hasCommit(repository: string, commit: string): Promise<boolean> {
 
 type FileState = 'changed' | 'unchanged' | 'missing' | 'ignored';
 
-/** The state of each path since the commit `base`; null: that is unknown, and so is what has changed. */
+/** The state of each path since the commit `base`; null: that commit is unknown, and no path counts as changed. */
 async function statesOf(
   { repository, top }: Tree,
   base: string | null,
@@ -155,7 +155,7 @@ async function statesOf(
   return states;
 }
 
-/** Nothing of a task is left but what was there before it. */
+/** The states where a task left nothing: a path is as the commit has it, or missing. */
 async function statesInCommit(
   repository: string,
   base: string | null,
@@ -176,7 +176,7 @@ async function changedSince(tree: string, base: string): Promise<ReadonlySet<str
     git(tree, ['diff', ...words, base, '--']),
     git(tree, ['ls-files', '--others', '--exclude-standard', '-z', '--', ':/']),
   ]);
-  return new Set([...tracked.split('\0'), ...untracked.split('\0')].filter((path) => path !== ''));
+  return new Set([...readNames(tracked), ...readNames(untracked)]);
 }
 
 /** True for a file in a repository that is new in this one: git names only its folder. */
@@ -237,7 +237,7 @@ async function ignoredOf(tree: string, files: readonly string[]): Promise<readon
     const some = files.slice(from, from + NAMES_AT_ONCE);
     const words = ['ls-files', '--others', '--ignored', '--exclude-standard', '-z', '--', ...some];
     const { code, stdout } = await tryGit(tree, ['--literal-pathspecs', ...words]);
-    if (code === 0) found.push(...stdout.split('\0'));
+    if (code === 0) found.push(...readNames(stdout));
   }
   const ignored = new Set(found);
   // Of a folder git names the files.

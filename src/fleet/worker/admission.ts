@@ -37,7 +37,7 @@ export interface AdmissionInput {
   readonly parent: Budget | undefined;
   /** What is wrong with the schema of its answer; null: nothing. */
   readonly schemaProblem: string | null;
-  /** Why no worktree can be made for it; undefined: one can. */
+  /** The reason against a worktree for it; undefined: git can make one. */
   readonly noWorktree: string | undefined;
   /** Why git cannot read the repository: whether it has changes is unknown. */
   readonly unreadable: string | undefined;

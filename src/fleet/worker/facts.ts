@@ -54,7 +54,7 @@ export interface FactsNow {
   readonly mcp_health: ReadonlyMap<string, string>;
   readonly repo_state: RepoState | null;
   readonly head: string | null;
-  /** Why there can be no worktree for a task; undefined: there can. */
+  /** The reason against worktrees for tasks; undefined: git can make them. */
   readonly no_worktree: string | undefined;
   /** Why git cannot read the repository. */
   readonly unreadable: string | undefined;

@@ -7,7 +7,6 @@
  * @see docs/fleet-executors.md#environment
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
-import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';
 import { type HostConfig, loadConfig } from '../../config/config.ts';
@@ -115,8 +114,6 @@ class Lent implements LentEnvironments {
   /** Fails with `runtime_error`. */
   async listen(): Promise<void> {
     const { log } = this.#options;
-    // Programs of tasks are ended when a protected folder appears that they were not covered against.
-    await mkdir(this.#config.home as string, { recursive: true, mode: 0o700 });
     this.#listener = await httpServer({
       routes: METHODS.map((method) => this.#route(method)),
       onHandlerError: (error, path) => log.error('a request to the environment failed', { path, error }),

@@ -281,7 +281,8 @@ const attacks: readonly Attack[] = [
   },
   {
     name: 'changed-builtins',
-    tries: 'what was taken from its process, by changed methods of texts, sets, lists, addresses and objects',
+    tries:
+      'modules and functions taken from its process, by changed methods of texts, sets, lists, addresses and objects',
     code: node(`const got = [];
       const never = () => false;
       const real = { startsWith: String.prototype.startsWith, replace: String.prototype.replace };

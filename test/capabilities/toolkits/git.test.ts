@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { programInPath } from '../../../src/base/program-file.ts';
 import { PathGuard } from '../../../src/base/workspace/protected-paths.ts';
 import { git, repository } from './repository.ts';
 import { agentOf, errorOf, folder, refusalOf, toolkitsHost } from './support.ts';
@@ -359,7 +360,22 @@ test('names are those from the folder of the call, and reach all of the reposito
   );
 });
 
-test('a name that is no UTF-8 text is said to be so where git would find nothing', async (t) => {
+test('a git without -z for the list of worktrees will do', async (t) => {
+  const { workspace } = repository(t);
+  const programs = folder(t);
+  const { PATH = '' } = process.env;
+  const real = programInPath('git', PATH);
+  const old = `#!/bin/sh\nfor word; do [ "$word" = -z ] && case "$*" in *"worktree list"*) exit 129;; esac; done\nexec ${real} "$@"\n`;
+  writeFileSync(join(programs, 'git'), old, { mode: 0o755 });
+  t.after(() => {
+    process.env.PATH = PATH;
+  });
+  process.env.PATH = `${programs}:${PATH}`;
+  const { output } = await agentIn(t, workspace);
+  assert.match(await output('worktree_list'), /^worktree \.\nHEAD \w+\nbranch refs\/heads\/main\n$/);
+});
+
+test('a name that is not UTF-8 is reported where git would find nothing', async (t) => {
   const { workspace } = repository(t);
   writeFileSync(Buffer.concat([Buffer.from(join(workspace, 'caf')), Buffer.from([0xe9])]), 'x\n');
   writeFileSync(join(workspace, 'sign \uFFFD'), 'x\n');
@@ -368,7 +384,7 @@ test('a name that is no UTF-8 text is said to be so where git would find nothing
   assert.equal((await call('commit', { message: 'x', paths: ['sign \uFFFD'] })).success, true);
 });
 
-test('a bare repository, one with a damaged configuration, and one of a later git are said to be so', async (t) => {
+test('a bare repository, one with a damaged configuration, and one of a later git are reported', async (t) => {
   const workspace = folder(t);
   const { call } = await agentIn(t, workspace);
   git(workspace, 'init', '-q', '--bare', 'bare.git');

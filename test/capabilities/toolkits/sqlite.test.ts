@@ -71,7 +71,7 @@ test('rows by column, bounded, with parameters; the database by configuration', 
   assert.deepEqual(schema.data?.rows[0]?.name, 't');
 });
 
-test('columns of one name, values that JSON has not, and parameters keep what they are', async (t) => {
+test('columns of one name, values that JSON has not, and parameters stay exact', async (t) => {
   const { query, call } = await agentIn(t, filled(t), true);
   const joined = await query(
     'SELECT a.id, b.id, b.id AS id_2, a.name, b.name FROM t a JOIN t b ON b.id = a.id + 1 LIMIT 1',

@@ -1,4 +1,4 @@
-/** What sessions have made of toolkits, over hosts whose clock jumps. */
+/** Stored states of toolkits, over hosts whose clock jumps. */
 import assert from 'node:assert/strict';
 import { readdirSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { temporaryFolder } from '../../host/temporary-folder.ts';
 const session = (id: string): SessionView => ({ id }) as SessionView;
 const DAY_S = 86_400;
 
-test('what a session configured stays over a restart, however far the clock has jumped', async (t) => {
+test('the configuration of a session survives a restart, however far the clock has jumped', async (t) => {
   const folder = temporaryFolder(t);
   const before = new SessionStates();
   before.open(folder);

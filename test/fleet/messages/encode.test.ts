@@ -59,7 +59,7 @@ describe('a result', () => {
     assert.deepEqual(resultMessage(body), { type: 'TASK_RESULT', protocol_version: '2.0', ...body });
   });
 
-  test('has the end of its prose at most 262,144 bytes, between characters, and says so', () => {
+  test('has the end of its prose, at most 262,144 bytes between characters, behind a line about the cut', () => {
     for (const start of ['', 'x', 'xy']) {
       const long = `${start}${'é'.repeat(200_000)} the answer is 42`;
       const { prose = '' } = resultMessage({ task_id: 't', status: 'done', prose: long });

@@ -3,12 +3,13 @@
  * what nothing reaches with it.
  */
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { createLog } from '../../../src/base/log.ts';
+import { canCover } from '../../../src/base/workspace/path-cover.ts';
 import { loadConfig } from '../../../src/config/config.ts';
 import { loadFleetConfig } from '../../../src/config/fleet-config.ts';
 import { environmentServer } from '../../../src/fleet/executors/acp/environment-server.ts';
@@ -247,6 +248,34 @@ test('a task that is cancelled loses its environment at once: what it called is 
   assert.equal((await asked(given)).status, 401);
   await eventually(() => !runs('sleep', seconds), 'the end of what it started');
   assert.equal((await fleet.ended(task)).state, 'canceled');
+});
+
+test('a program of a task finds nothing of the data of its worker, which replaces its files meanwhile', {
+  skip: !(await canCover()) && 'needs bubblewrap',
+}, async (t) => {
+  const fleet = await fleetWith(t, '{ tools: { risks: [exec, destructive, network] } }');
+  const stored = ['keys.json', 'later.json', 'worktrees/other/secret'].map((path) => join(fleet.worker, path));
+  const put = (): void => {
+    for (const file of stored) {
+      rmSync(file, { force: true });
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, 'a secret');
+    }
+  };
+  put();
+  rmSync(join(fleet.worker, 'later.json'));
+  const marks = join(fleet.notes, 'program');
+  const command = `touch ${marks}; until [ -e ${marks}.end ]; do sleep 0.05; done; cat a.txt ${stored.join(' ')} 2> errors; touch made`;
+  const task = await fleet.submit({ calls: [['shell', { command }]] }, { worktree: true, access: 'write' });
+  await eventually(() => existsSync(marks), 'the program');
+  rmSync(join(fleet.worker, 'worktrees/other'), { recursive: true });
+  put();
+  await new Promise((resolve) => setTimeout(resolve, 1_000));
+  writeFileSync(`${marks}.end`, '');
+  const [, result] = await fleet.printed(task);
+  assert.match(result?.text ?? '', /one/);
+  assert.doesNotMatch(result?.text ?? '', /a secret/);
+  assert.deepEqual((await fleet.ended(task)).result?.artifacts?.files_changed, ['errors', 'made']);
 });
 
 test('tasks that run at once know nothing of each other: neither token nor session of one is of use to another', async (t) => {

@@ -33,13 +33,13 @@ function writtenAt(front: string, at: number | string): Written | undefined {
 const inQuotes = ({ key, text }: Written): string =>
   text.length > MAX_SHOWN ? `${key}: "…"` : `${key}: ${JSON.stringify(text)}`;
 
-/** How to quote the text at a line, from 1, or of a key; empty: there is none. */
+/** Advice to quote the text at a line, from 1, or of a key; empty where that value is not a text. */
 export function quotingAdvice(front: string, at: number | string): string {
   const written = writtenAt(front, at);
   return written === undefined ? '' : `; write the text in quotes: ${inQuotes(written)}`;
 }
 
-/** Texts that YAML cut: what it left out, and how to quote them. */
+/** A problem for each text that YAML cut: the part it left out, and the quoted form. */
 export function cutTexts(front: string, fields: Readonly<Record<string, unknown>>): string[] {
   return PROSE.flatMap((key) => {
     const written = writtenAt(front, key);
@@ -50,7 +50,7 @@ export function cutTexts(front: string, fields: Readonly<Record<string, unknown>
     const [whole, read] = [written.text, value].map((text) => text.replace(/\s+/g, ' ').trim()) as [string, string];
     if (whole === read) return [];
     const rest = whole.startsWith(read) ? whole.slice(read.length).trim() : whole;
-    const why = rest.startsWith('#') ? 'YAML reads a comment from there on' : 'YAML reads signs of its own there';
+    const why = rest.startsWith('#') ? 'YAML reads a comment from there on' : 'YAML reads its own signs there';
     return [`${key} is cut at ${JSON.stringify(rest.slice(0, 40))}: ${why}; to keep it write ${inQuotes(written)}`];
   });
 }

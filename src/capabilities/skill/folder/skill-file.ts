@@ -36,7 +36,7 @@ export interface SkillFacts {
   readonly whenToUse: string;
   readonly argumentHint: string;
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** Problems with which it is read all the same. */
+  /** Problems that do not keep it from being read. */
   readonly faults: readonly string[];
 }
 
@@ -46,7 +46,7 @@ export const ANY_ARGUMENTS: JsonSchema = { type: 'object' };
 const MAX_SCHEMAS_MS = 2_000;
 /** A longer front matter is no description of a skill. */
 const MAX_FRONT_CHARS = 32 * 1024;
-/** Lines, and signs of YAML that begin or end a value: what a parser needs its time for. */
+/** Lines, and signs of YAML that begin or end a value: a parser spends its time on them. */
 const MARKS = /[\n,[\]{}&*]|[-:?] /g;
 const MAX_MARKS = 5_000;
 

@@ -89,7 +89,7 @@ export function withhold(): Withheld {
     return allows(name) ? getBuiltinModule(name) : undefined;
   });
   const begin = (): void => {
-    // Node gives these to what stands on its command line, and sets some again behind it.
+    // Node gives these to the code on its command line, and sets some again behind it.
     for (const name of ['require', 'module', 'exports', '__filename', '__dirname'])
       Reflect.deleteProperty(globalThis, name);
   };

@@ -8,7 +8,15 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
-import { nameInLine, readStatus, readWorktrees, statusLines } from '../../../base/git-output.ts';
+import {
+  LIST_IGNORED,
+  LIST_WORKTREES,
+  nameInLine,
+  readNames,
+  readStatus,
+  readWorktrees,
+  statusLines,
+} from '../../../base/git-output.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { type ProgramEnd, runProgram } from '../../../base/program.ts';
 import { fileFailure, outsideWorkspace, shown } from '../../../base/workspace/file-error.ts';
@@ -41,7 +49,7 @@ const MAX_OUTPUT = 256 * 1024;
 /** Bytes of the paths of a repository whose files are checked, and how many are checked in one turn of the event loop. */
 const MAX_LISTED = 16 * 1024 * 1024;
 const FILES_PER_TURN = 500;
-/** Files that a result lists beside what git printed, and ignored ones that it names. */
+/** Files that a result lists beside the output of git, and ignored ones that it names. */
 const MAX_FILES = 1_000;
 const MAX_NAMED = 50;
 /** Folders of other users. */
@@ -92,7 +100,7 @@ interface Call {
   readonly words: readonly string[];
 }
 
-/** What a command knows beside its arguments. */
+/** Places that a command needs beside its arguments. */
 interface Places {
   /** From the top of the working tree to the folder of the call: empty, or a path that ends with `/`. */
   readonly prefix: string;
@@ -201,7 +209,7 @@ const commands = {
       ...optional(from),
     ],
   }),
-  worktree_list: () => ({ words: ['worktree', 'list', '--porcelain', '-z'] }),
+  worktree_list: () => ({ words: LIST_WORKTREES }),
   worktree_remove: (_: Args, { target }: Places) => ({
     words: ['worktree', 'remove', '--end-of-options', String(target)],
   }),
@@ -243,7 +251,7 @@ export async function runGit(command: GitCommand, given: Args, context: CallCont
       typeof args.path === 'string' && command.startsWith('worktree') ? await placeOf(args.path, context) : undefined;
     const places: Places = { prefix, ...(target !== undefined && { target }) };
     if (command === 'commit' && (args.paths as string[]).length > 0) {
-      // What is gone is known to git, or nothing to commit.
+      // Git knows a missing file already, or has nothing to commit of it.
       const present = (args.paths as string[]).filter((path) => isPresent(join(cwd, pathOf(path, prefix))));
       const added = await run(['add', '--intent-to-add', ...behind(present, places)]);
       if (added.code !== 0) throw gitFailed(added, context);
@@ -253,7 +261,8 @@ export async function runGit(command: GitCommand, given: Args, context: CallCont
     if (command === 'push') await mustNotHave(run, USES_FILES, 'uses files of the host', 'repository_uses_files');
     const protocol = command === 'push' ? await protocolOf(run, args) : '';
     const ignored = command === 'worktree_remove' ? await ignoredIn(run, target as string) : [];
-    const end = await run(words, { protocol });
+    let end = await run(words, { protocol });
+    if (command === 'worktree_list' && end.code !== 0) end = await run(LIST_WORKTREES.slice(0, -1));
     context.signal.throwIfAborted();
     if (end.timedOut) throw fail('timeout', `git did not end within ${TIMEOUT_MS / 1000} s`, { reason: 'time_limit' });
     if (end.code !== 0) throw gitFailed(end, context);
@@ -322,7 +331,7 @@ function start(
   });
 }
 
-/** The result of a command: what git printed, with names as they are. */
+/** The result of a command: the output of git, with names as they are. */
 function printedBy(
   command: GitCommand,
   { stdout, stderr, truncated }: ProgramEnd,
@@ -381,11 +390,10 @@ function worktreeLines(output: string, root: string): string {
     .join('\n');
 }
 
-/** What git ignores in a worktree, which goes with it. */
+/** Files in a worktree that git ignores: they go with it. */
 async function ignoredIn(run: Run, target: string): Promise<readonly string[]> {
-  const words = ['--others', '--ignored', '--exclude-standard', '--directory', '--no-empty-directory', '-z'];
-  const { code, stdout } = await run(['-C', target, 'ls-files', ...words]);
-  return code === 0 ? stdout.split('\0').filter((name) => name !== '') : [];
+  const { code, stdout } = await run(['-C', target, ...LIST_IGNORED]);
+  return code === 0 ? readNames(stdout) : [];
 }
 
 const isPresent = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
@@ -522,17 +530,17 @@ function plain(value: unknown, what: string, remedy = ''): string {
   throw fail('tool_denied', `${what} must not begin with "-"${remedy}`, { reason: 'option' });
 }
 
-/** Names that are no UTF-8 text are shown with a sign in place of what no text can have, and fit no file: git would find nothing. */
+/** Names that are not UTF-8 are shown with replacement characters, and fit no file: git would find nothing. */
 function mustBeNamed(path: unknown, cwd: string): void {
   if (!String(path).includes('\uFFFD') || isPresent(join(cwd, String(path)))) return;
-  throw fail('tool_error', 'the name of this file is no UTF-8 text: rename it, or commit without paths', {
+  throw fail('tool_error', 'the name of this file is not UTF-8; rename it, or commit without paths', {
     reason: 'not_utf8',
   });
 }
 
 const revisionOf = (value: unknown): string => plain(value, 'a revision');
 
-const NAMED_BEHIND = '; for a file with such a name, put "./" before it';
+const NAMED_BEHIND = '; put "./" before the name of a file that does';
 
 /** The paths of a call as git knows files: from its folder, without links on the way. The last name may be a link, which git tracks. */
 async function withPaths(
@@ -551,7 +559,7 @@ async function withPaths(
       const known = relative(cwd, join(directory.realPath, basename(place))) || '.';
       return known.startsWith('-') ? `./${known}` : known;
     } catch (error) {
-      // Git may know a folder that is no longer there.
+      // Git may know a folder that was removed.
       if (isAbsolute(path)) throw error;
       return path;
     }

@@ -50,7 +50,7 @@ const output = {
         },
       },
     },
-    files_truncated: { type: 'boolean', description: 'True when there are more files.' },
+    files_truncated: { type: 'boolean', description: 'True when more files differ.' },
   },
 };
 

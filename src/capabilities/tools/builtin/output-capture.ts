@@ -2,7 +2,8 @@
  * Captures the start and the end of a stream of bytes in fixed memory, at any length. Used by `shell.ts`: the start shows
  * what was run, the end shows the outcome.
  */
-import { fromCharacter, wholeCharacters } from './text-bytes.ts';
+import { fromCharacter } from '../../../base/strict-text.ts';
+import { wholeCharacters } from './text-bytes.ts';
 
 export class OutputCapture {
   readonly #headLimit: number;

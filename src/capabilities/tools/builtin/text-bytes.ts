@@ -21,10 +21,3 @@ export function wholeCharacters(bytes: Buffer): Buffer {
   }
   return bytes;
 }
-
-/** Cuts the rest of an earlier UTF-8 sequence off the start. */
-export function fromCharacter(bytes: Buffer): Buffer {
-  let start = 0;
-  while (start < Math.min(3, bytes.length) && (bytes[start]! & 0xc0) === 0x80) start += 1;
-  return bytes.subarray(start);
-}

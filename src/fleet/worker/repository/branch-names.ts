@@ -39,7 +39,7 @@ export async function branchNames(repository: string, name: string): Promise<Bra
   };
 }
 
-/** True for a branch of this name, for one that would have to be a folder of it, and for one in such a folder. */
+/** True for a branch of this name, for one that would have to be its folder, and for one in a folder of this name. */
 const inTheWay = (branch: string, name: string): boolean =>
   branch === name || name.startsWith(`${branch}/`) || branch.startsWith(`${name}/`);
 

@@ -6,7 +6,7 @@
  */
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isLockHeld, readStatus, reasonOf } from '../../../base/git-output.ts';
+import { isLockHeld, readNames, readStatus, reasonOf } from '../../../base/git-output.ts';
 import { type ProgramEnd, programEnvironment, runProgram } from '../../../base/program.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -15,7 +15,7 @@ import { fail } from '../../../wire/errors.ts';
 const GIT_MS = 10_000;
 /** Paths that are compared, or reported, for one task. */
 const MAX_PATHS = 5000;
-/** Bytes of an answer; what comes beyond is dropped. */
+/** Bytes of an answer; the rest is dropped. */
 const MAX_OUTPUT = 8 * 1024 * 1024;
 /** Delays before git is run again that met the lock of another git. */
 const LOCK_MS = [50, 100, 200, 400, 800, 1600];
@@ -29,7 +29,7 @@ export interface TreeState {
   readonly clean: boolean;
   /** Paths from the top of the repository that differ from the commit, untracked files included. */
   readonly dirty: readonly string[];
-  /** It is a bare repository: there is no working tree, but worktrees can be made. */
+  /** A bare repository: it has no working tree, but git can make worktrees. */
   readonly bare?: true;
   /** Why git cannot read it; the rest of the state is unknown then. */
   readonly unreadable?: string;
@@ -66,7 +66,7 @@ export interface RepositoryReader {
 }
 
 /**
- * Runs git in `cwd`. Rejects with `unreachable` when there is no git, `runtime_error` with git's reason when it fails, or when it
+ * Runs git in `cwd`. Rejects with `unreachable` when git is missing, `runtime_error` with git's reason when it fails, or when it
  * prints more than `wholeBytes`, where these are given: half of a list would look like the whole.
  */
 export async function git(
@@ -92,7 +92,7 @@ function gitFailure(command: string, { code, stderr, timedOut }: ProgramEnd, tim
   return fail('runtime_error', `git ${command} failed: ${reason}`, { exit_code: code });
 }
 
-/** Runs git in `cwd` to its end, however it ends. Rejects with `unreachable` when there is no git. */
+/** Runs git in `cwd` to its end, also a failure. Rejects with `unreachable` when git is missing. */
 export function tryGit(
   cwd: string,
   args: readonly string[],
@@ -165,6 +165,12 @@ export async function markTree(cwd: string, known?: TreeState): Promise<TreeMark
   return { ...state, top, prefix, stamps: await stampsOf(top, state.dirty) };
 }
 
+/** {@link placeIn}, or null in a bare repository. */
+export async function placeUnlessBare(cwd: string): Promise<Awaited<ReturnType<typeof placeIn>> | null> {
+  const inside = await git(cwd, ['rev-parse', '--is-inside-work-tree']);
+  return inside.trim() === 'true' ? placeIn(cwd) : null;
+}
+
 /** The top of the working tree that `cwd` is in, its real path, and the way from there: empty, or a path that ends with `/`. */
 export async function placeIn(cwd: string): Promise<Pick<TreeMark, 'top' | 'prefix'>> {
   const lines = (await git(cwd, ['rev-parse', '--show-toplevel', '--show-prefix'])).split('\n');
@@ -181,7 +187,7 @@ export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   if (now.head !== null && now.head !== mark.head) {
     const base = mark.head ?? (await emptyTree(mark.top));
     const names = await git(mark.top, ['diff', '--name-only', '--no-renames', '-z', base, now.head]);
-    for (const path of names.split('\0')) if (path !== '') changed.add(path);
+    for (const path of readNames(names)) changed.add(path);
   }
   const stamps = await stampsOf(mark.top, now.dirty);
   for (const path of now.dirty) if (stamps.get(path) !== mark.stamps.get(path)) changed.add(path);
@@ -203,7 +209,7 @@ export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   };
 }
 
-/** The tree without a file, in the object format of the repository: what the first commit differs from. */
+/** The tree without a file, in the object format of the repository: the first commit is compared with it. */
 async function emptyTree(cwd: string): Promise<string> {
   return (await git(cwd, ['hash-object', '-t', 'tree', '--stdin'])).trim();
 }

@@ -1,5 +1,5 @@
 /**
- * What would be lost with a worktree: files that are in no commit, those that git ignores or does not look at, work in
+ * Finds the work that would be lost with a worktree: files that are in no commit, those that git ignores or does not look at, work in
  * submodules, commits that nothing else has.
  *
  * Called by `worktrees.ts` before it removes one, and where a conversation continues in another.
@@ -7,7 +7,7 @@
 
 import { cp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
-import { readStatus } from '../../../base/git-output.ts';
+import { LIST_IGNORED, readNames, readStatus } from '../../../base/git-output.ts';
 import { isPresent } from '../../../base/is-present.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { git, stampsOf, type TreeMark } from './git.ts';
@@ -17,11 +17,11 @@ const MAX_COPIED = 5000;
 /** Bytes of the list of an index, which is that of a million files, and files that are looked at in a turn of the event loop. */
 const MAX_INDEX = 128 * 1024 * 1024;
 const FILES_PER_TURN = 10_000;
-/** Bytes of other lists. What has more is kept. */
+/** Bytes of other lists. A worktree with longer ones stays. */
 const MAX_LIST = 8 * 1024 * 1024;
 /** Submodules in submodules that are followed. Deeper ones count as work. */
 const MAX_DEPTH = 8;
-/** In the folder of a worktree in the repository: what differed from the commit right after it was checked out. */
+/** In the folder of a worktree in the repository: the files that differed from the commit right after the checkout. */
 const FRESH_FILE = 'handfast-fresh.json';
 
 /** Paths from the top of the worktree. */
@@ -32,8 +32,6 @@ export interface WorktreeContent {
   readonly uncommitted: readonly string[];
   /** Ignored by git; folders end with `/`. */
   readonly ignored: readonly string[];
-  /** Something differs that `git worktree remove` would refuse, though nothing is lost. */
-  readonly needsForce: boolean;
 }
 
 /** Rejects with `runtime_error` when git cannot tell. */
@@ -42,10 +40,9 @@ export async function contentOf(path: string): Promise<WorktreeContent> {
     statusOf(path),
     ignoredIn(path),
     indexOf(path),
-    freshOf(path),
+    freshFiles(path),
   ]);
-  const stamps = await stampsOf(path, status.dirty);
-  const uncommitted = status.dirty.filter((file) => fresh.get(file) !== stamps.get(file));
+  const uncommitted = status.dirty.filter((file) => !fresh.has(file));
   const { hidden, submodules } = index;
   for (const { name, commit } of submodules) {
     if (await holdsWork(join(path, name), commit, MAX_DEPTH)) uncommitted.push(name);
@@ -55,7 +52,6 @@ export async function contentOf(path: string): Promise<WorktreeContent> {
     branch: status.branch,
     uncommitted: [...new Set([...uncommitted, ...hidden])],
     ignored,
-    needsForce: status.dirty.length > 0 || submodules.length > 0,
   };
 }
 
@@ -71,8 +67,7 @@ async function statusOf(path: string) {
 }
 
 async function ignoredIn(path: string): Promise<readonly string[]> {
-  const words = ['--others', '--ignored', '--exclude-standard', '--directory', '--no-empty-directory'];
-  return namesIn(await whole(path, ['ls-files', ...words, '-z']));
+  return readNames(await whole(path, LIST_IGNORED));
 }
 
 /** Submodules that are checked out, and files whose changes git does not look for. */
@@ -109,17 +104,16 @@ async function holdsWork(path: string, commit: string, depth: number): Promise<b
 }
 
 /**
- * Copies what is in no commit from one worktree to another that is at the same commit; false: it is too much, and nothing was
+ * Copies uncommitted files from one worktree to another that is at the same commit; false: they are too many, and nothing was
  * copied. Submodules are not part of it.
  */
 export async function copyUncommitted(from: string, to: string): Promise<boolean> {
   const words = ['--untracked-files=all', '--no-renames', '--ignore-submodules=all'];
   const { entries } = readStatus(await whole(from, ['status', '--porcelain=v2', '-z', ...words]));
   if (entries.length > MAX_COPIED) return false;
-  const fresh = await freshOf(from);
-  const stamps = await stampsOf(from, [...fresh.keys()]);
+  const fresh = await freshFiles(from);
   for (const { path } of entries) {
-    if (fresh.has(path) && fresh.get(path) === stamps.get(path)) continue;
+    if (fresh.has(path)) continue;
     const [source, target] = [join(from, path), join(to, path)];
     // A link on the way that git does not look at must not lead the copy out of the worktree.
     if (!(await isWithin(to, dirname(target)))) continue;
@@ -136,13 +130,20 @@ async function isWithin(top: string, folder: string): Promise<boolean> {
   return real === top || real.startsWith(top + sep);
 }
 
-/** Notes what differs from the commit in a worktree that was just checked out: line ends and filters can make that so. */
+/** Notes the files that differ from the commit right after a checkout: line ends and filters can change them. */
 export async function noteFresh({ top, stamps }: TreeMark): Promise<void> {
   if (stamps.size === 0) return;
   await writeFile(await freshFile(top), JSON.stringify([...stamps]));
 }
 
-async function freshOf(path: string): Promise<ReadonlyMap<string, string>> {
+/** The noted files that are still as the checkout left them. */
+async function freshFiles(path: string): Promise<ReadonlySet<string>> {
+  const noted = await notedFresh(path);
+  const stamps = await stampsOf(path, [...noted.keys()]);
+  return new Set([...noted.keys()].filter((file) => noted.get(file) === stamps.get(file)));
+}
+
+async function notedFresh(path: string): Promise<ReadonlyMap<string, string>> {
   try {
     return new Map(JSON.parse(await readFile(await freshFile(path), 'utf8')) as [string, string][]);
   } catch {
@@ -152,5 +153,3 @@ async function freshOf(path: string): Promise<ReadonlyMap<string, string>> {
 
 const freshFile = async (path: string): Promise<string> =>
   join((await git(path, ['rev-parse', '--absolute-git-dir'])).replace(/\n$/, ''), FRESH_FILE);
-
-const namesIn = (output: string): string[] => output.split('\0').filter((name) => name !== '');

@@ -1,25 +1,23 @@
 /**
- * The worktrees of a repository as git lists them, and which of them a task works in now: such a one is locked, in words that name the
- * process, so that no other worker of the repository takes it and `git worktree remove` of a person refuses it.
+ * The worktrees of a repository as git lists them, and the locks of those that a task works in now. A lock names the process, so that
+ * no other worker of the repository takes the worktree, and `git worktree remove` of a person refuses it.
  *
  * Called by `worktrees.ts`.
  */
-import { readWorktrees, type WorktreeEntry } from '../../../base/git-output.ts';
+import { LIST_WORKTREES, readWorktrees, type WorktreeEntry } from '../../../base/git-output.ts';
 import { identityOf } from '../process-identity.ts';
 import { git, tryGit } from './git.ts';
 
-/** How a lock of ours reads. */
+/** The form of the reason of a lock that a worker sets. */
 const WORKING = /^handfast: a task works here \(process (\d+), (.+)\)$/;
 
 /** Worktrees that tasks of this process work in, by their real paths. */
 const inUse = new Set<string>();
 
 export async function worktreesOf(repository: string): Promise<readonly WorktreeEntry[]> {
-  const words = ['worktree', 'list', '--porcelain'];
-  const { code, stdout } = await tryGit(repository, [...words, '-z']);
+  const { code, stdout } = await tryGit(repository, LIST_WORKTREES);
   if (code === 0) return readWorktrees(stdout);
-  // A git before 2.36 has no `-z` for it. Of a folder with a line break in its name it shows the first line.
-  return readWorktrees(await git(repository, words), '\n');
+  return readWorktrees(await git(repository, LIST_WORKTREES.slice(0, -1)));
 }
 
 /** Git was stopped while it made this one. */
@@ -53,7 +51,7 @@ export async function take(repository: string, path: string): Promise<void> {
   await tryGit(repository, ['worktree', 'lock', '--reason', reason, path]);
 }
 
-/** No task works in it any more. Never rejects: what stays locked is unlocked at the next start of its worker. */
+/** Unlocks a worktree whose task has ended. Never rejects: the next start of its worker unlocks it where this fails. */
 export async function giveBack(repository: string, path: string): Promise<void> {
   inUse.delete(path);
   const list = await worktreesOf(repository).catch(() => []);

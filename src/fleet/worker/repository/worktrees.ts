@@ -11,14 +11,13 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { access, constants, mkdir, readdir, realpath, rename, rm, rmdir, stat, utimes } from 'node:fs/promises';
 import { basename, dirname, join, resolve, sep } from 'node:path';
-import { acquireFileLock } from '../../../base/file-lock.ts';
+import { waitForFileLock } from '../../../base/file-lock.ts';
 import type { WorktreeEntry } from '../../../base/git-output.ts';
 import type { Log } from '../../../base/log.ts';
 import { SerialWork } from '../../../base/serial-work.ts';
-import { sleep } from '../../../base/sleep.ts';
 import { asError, fail } from '../../../wire/errors.ts';
 import { branchNames } from './branch-names.ts';
-import { git, markTree, placeIn, type TreeChanges, type TreeMark, tryGit } from './git.ts';
+import { git, markTree, placeIn, placeUnlessBare, type TreeChanges, type TreeMark, tryGit } from './git.ts';
 import { contentOf, copyUncommitted, noteFresh } from './worktree-content.ts';
 import { forget, giveBack, isHalfMade, isInUse, isMarked, isProtected, take, worktreesOf } from './worktree-list.ts';
 
@@ -38,7 +37,7 @@ const MAX_NAMED = 20;
 const MAX_FOLDERS = 16;
 /** In the folder of a repository: held by the process that changes worktrees. */
 const LOCK_FILE = 'handfast-worktrees';
-/** Longest wait for it: some checkouts of other processes. */
+/** Longest wait for this lock: some checkouts of other processes. */
 const LOCK_MS = 10 * 60_000;
 const LOCK_POLL_MS = 25;
 /** End of the name of a folder that is being removed. */
@@ -73,8 +72,8 @@ interface Found {
 }
 
 /**
- * Work on worktrees of one repository, by its common folder: git's own lock fails the second of two that come together, here it
- * waits, whichever worker it comes from. Between processes a lock file does the same.
+ * Work on worktrees of one repository, by its common folder: git's own lock fails the second of two that come together, here the
+ * second waits, from any worker. Between processes a lock file makes it wait.
  */
 const turns = new Map<string, SerialWork>();
 
@@ -98,7 +97,7 @@ export class Worktrees {
 
   /**
    * The worktree of a context: the one it has, here or at another worker of the repository that does not work in it now; else one
-   * that is made from its branch, with a copy of what is uncommitted at that worker, or from the repository's present commit. A
+   * that is made from its branch, with a copy of the uncommitted files at that worker, or from the repository's present commit. A
    * context that is no conversation (`continues` false) has none at other workers. Fails with `runtime_error` where git will not
    * make one.
    */
@@ -134,14 +133,11 @@ export class Worktrees {
 
   /** From the top of the repository to the worker's folder; nothing where the repository is bare. */
   async #prefix(): Promise<string> {
-    if (this.#way === undefined) {
-      const inside = await tryGit(this.#repository, ['rev-parse', '--is-inside-work-tree']);
-      this.#way = inside.stdout.trim() === 'true' ? (await placeIn(this.#repository)).prefix : '';
-    }
+    this.#way ??= (await placeUnlessBare(this.#repository))?.prefix ?? '';
     return this.#way;
   }
 
-  /** The folders of a conversation below this worker's home. What was not made whole, or is gone, is taken off git's list. */
+  /** The folders of a conversation below this worker's home. Takes half-made and missing ones off git's list. */
   async #ownFolders(folder: string, name: string, list: readonly WorktreeEntry[]): Promise<Found> {
     const usable: string[] = [];
     let vacant: string | undefined;
@@ -160,19 +156,19 @@ export class Worktrees {
     return { usable, vacant };
   }
 
-  /** Removes what git was stopped in making. Nothing has worked in it: it is given to a task once it is whole. */
+  /** Removes a half-made folder. No task has worked in it: a task gets whole folders only. */
   async #discard(path: string): Promise<void> {
     await rm(path, { recursive: true, force: true });
     await forget(this.#repository, path);
   }
 
-  /** Those of the same conversation below the homes of other workers, in which no task works. */
+  /** Those of this conversation below the homes of other workers, in which no task works. */
   async #elsewhere(folder: string, name: string, list: readonly WorktreeEntry[]): Promise<string[]> {
     const found: string[] = [];
     for (const entry of list) {
       const { path } = entry;
       if (dirname(path) === folder || !isFolderOf(name, path)) continue;
-      // Where the process of its task was killed, what it started may work on: its own worker finds out.
+      // Programs of a killed process may work on in its worktree: its own worker ends them.
       if (isHalfMade(entry) || isMarked(entry) || (await isInUse(entry)) || !(await isWritable(path))) continue;
       if (await this.#isWorktree(path)) found.push(path);
     }
@@ -217,7 +213,7 @@ export class Worktrees {
     if (kept !== undefined && !switched && (await this.#checkedOut(path, kept))) return path;
     const start = other?.head ?? (continues ? existing.at(-1) : undefined) ?? 'HEAD';
     const commit = (await git(this.#repository, ['rev-parse', '--verify', `${start}^{commit}`])).trim();
-    // What is damaged in the way of a name is on no list: another kind of name is tried then.
+    // A damaged ref in the way of a name is on no list: another kind of name is tried then.
     const names = [free[0], free.find((branch) => branch.startsWith('handfast-'))].filter((one) => one !== undefined);
     for (const [at, branch] of names.entries()) {
       const words = ['worktree', 'add', '--quiet', '--no-track', '-b', branch, path, commit];
@@ -239,8 +235,8 @@ export class Worktrees {
   }
 
   /**
-   * The folder in which the conversation is so far, and which cannot be worked in now. A person may have the branch as well: what
-   * is uncommitted there is none of the conversation.
+   * The folder in which the conversation is so far, and which cannot be worked in now. A person may have the branch as well: the
+   * uncommitted files there are not part of the conversation.
    */
   async #otherFolder(name: string, list: readonly WorktreeEntry[]): Promise<WorktreeEntry | undefined> {
     const folders = list.filter(({ path }) => isFolderOf(name, path) && existsSync(path));
@@ -270,10 +266,13 @@ export class Worktrees {
   async #copy(from: string, to: string): Promise<void> {
     try {
       if (await copyUncommitted(from, to)) return;
-      this.#log.warn('a conversation continues without what is uncommitted elsewhere: it is too much', { from, to });
+      this.#log.warn('a conversation continues without the uncommitted files of its worktree: they are too many', {
+        from,
+        to,
+      });
     } catch (thrown) {
       const error = asError(thrown).message;
-      this.#log.warn('a conversation continues without what is uncommitted elsewhere', { from, to, error });
+      this.#log.warn('a conversation continues without the uncommitted files of its worktree', { from, to, error });
     }
   }
 
@@ -329,7 +328,7 @@ export class Worktrees {
     }
   }
 
-  /** Removes what an interrupted removal left, and takes folders that are gone off git's list. Other folders are not this worker's. */
+  /** Ends interrupted removals, and takes missing folders off git's list. Folders elsewhere are not this worker's. */
   async #tidy(folder: string): Promise<void> {
     for (const name of await readdir(folder)) {
       if (name.endsWith(REMOVING)) await rm(join(folder, name), { recursive: true, force: true });
@@ -337,7 +336,7 @@ export class Worktrees {
     for (const entry of await worktreesOf(this.#repository)) {
       if (dirname(entry.path) !== folder || isProtected(entry)) continue;
       if (isHalfMade(entry) || !existsSync(entry.path)) await this.#discard(entry.path);
-      // What a killed process of this worker left has been ended by now.
+      // The programs that a killed process of this worker left have been ended by now.
       else if (isMarked(entry) && !(await isInUse(entry))) await giveBack(this.#repository, entry.path);
     }
   }
@@ -396,7 +395,7 @@ export class Worktrees {
 
   async #keepCommits(path: string, head: string): Promise<void> {
     const { existing, free } = await branchNames(this.#repository, `kept-${head.slice(0, 16)}`);
-    // One that exists has this commit: its name says so.
+    // A branch of this name has this commit: the name contains its id.
     if (existing.length === 0) await git(path, ['branch', '--no-track', free[0] as string, 'HEAD']);
   }
 
@@ -418,7 +417,7 @@ export class Worktrees {
     return Number(await git(path, ['rev-list', '--count', ...own, '--not', ...elsewhere]));
   }
 
-  /** Removes a folder whose content was checked. Renamed first: what is interrupted leaves no half of a worktree in its place. */
+  /** Removes a folder whose content was checked. Renames it first: an interruption leaves no half of a worktree in its place. */
   async #remove(path: string): Promise<void> {
     const aside = `${path}${REMOVING}`;
     await rm(aside, { recursive: true, force: true });
@@ -468,21 +467,13 @@ async function newest(paths: readonly string[]): Promise<string | undefined> {
 }
 
 /**
- * Waits until no other process changes worktrees of a repository, and gives what ends the lock. Fails with `runtime_error` after ten
- * minutes.
+ * Waits until no other process changes worktrees of a repository. Gives the function that releases the lock. Fails with
+ * `runtime_error` after ten minutes.
  */
 async function locked(file: string): Promise<() => void> {
-  for (let waited = 0; waited < LOCK_MS; waited += LOCK_POLL_MS) {
-    let unlock: (() => void) | undefined;
-    try {
-      unlock = acquireFileLock(file);
-    } catch {
-      // Of another user, perhaps. What meets there fails with the reason of git.
-      return () => {};
-    }
-    if (unlock !== undefined) return unlock;
-    await sleep(LOCK_POLL_MS);
-  }
+  // A lock of another user, perhaps. Two workers that meet then fail with the reason of git.
+  const unlock = await waitForFileLock(file, { ms: LOCK_MS, pollMs: LOCK_POLL_MS }).catch(() => () => {});
+  if (unlock !== undefined) return unlock;
   throw fail('runtime_error', `another process has held ${file} for ${LOCK_MS / 60_000} minutes`);
 }
 

@@ -22,7 +22,7 @@ interface Place {
   readonly home: string;
   readonly worktrees: Worktrees;
   readonly logged: string[];
-  /** Ends what is older than so many days. */
+  /** Ends the worktrees that are older than `days`. */
   after(days: number): Promise<void>;
 }
 
@@ -92,7 +92,7 @@ test('a branch that is in the middle of a rebase elsewhere is continued on anoth
   assert.equal(again.mark.head, await git(cwd, 'rev-parse', `refs/heads/${first.branch}`));
 });
 
-test('a person who looks at the branch of a conversation keeps what is uncommitted there', async (t) => {
+test('a person who looks at the branch of a conversation keeps the uncommitted files there', async (t) => {
   const { cwd, worktrees } = await place(t);
   const first = await worktrees.open('c-1');
   await git(first.path, 'commit', '--quiet', '--allow-empty', '-m', 'work');
@@ -198,7 +198,7 @@ test('a submodule that was checked out holds no worktree; work in it does', asyn
     assert.equal(existsSync(worktree.path), name !== 'nothing', name);
   }
   await after(8);
-  assert.equal(await listed(cwd), 3, 'what is in no commit stays for a month');
+  assert.equal(await listed(cwd), 3, 'uncommitted files stay for a month');
   await after(30);
   assert.equal(await listed(cwd), 0);
 });
@@ -224,7 +224,7 @@ test('files that git ignores, or does not look at, stay with their worktree, and
   assert.match(logged.join('\n'), /worktree removed.*"some_ignored":\["build\/"\]/);
 });
 
-test('a checkout that line ends make dirty at once is no change of a task', async (t) => {
+test('a checkout that line ends make dirty at once is not a change of a task', async (t) => {
   const { cwd, worktrees, after } = await place(t);
   await writeFile(join(cwd, 'dos.txt'), 'one\r\ntwo\r\n');
   await git(cwd, 'add', '.');
@@ -234,7 +234,7 @@ test('a checkout that line ends make dirty at once is no change of a task', asyn
   await git(cwd, 'commit', '--quiet', '-m', 'normalized');
   const worktree = await worktrees.open('c-1');
   const before = await treeState(worktree.path);
-  assert.deepEqual(before?.dirty, ['dos.txt'], 'git says so');
+  assert.deepEqual(before?.dirty, ['dos.txt'], 'git lists it');
   assert.equal(await leave(worktrees, worktree), true);
   const committed = await worktrees.open('c-2');
   await git(committed.path, 'commit', '--quiet', '--allow-empty', '-m', 'one');
@@ -244,6 +244,21 @@ test('a checkout that line ends make dirty at once is no change of a task', asyn
   assert.equal(await leave(worktrees, changed), false);
   await after(8);
   assert.deepEqual([existsSync(committed.path), existsSync(changed.path)], [false, true]);
+});
+
+test('work beside more dirty files of a checkout than are compared stays', async (t) => {
+  const { cwd, worktrees } = await place(t);
+  const names = Array.from({ length: 5_100 }, (_, at) => `dos-${at}.txt`);
+  for (const name of names) await writeFile(join(cwd, name), 'one\r\n');
+  await git(cwd, 'add', '.');
+  await git(cwd, 'commit', '--quiet', '-m', 'with CRLF');
+  await writeFile(join(cwd, '.gitattributes'), '*.txt text eol=lf\n');
+  await git(cwd, 'add', '.gitattributes');
+  await git(cwd, 'commit', '--quiet', '-m', 'normalized');
+  const worktree = await worktrees.open('c-1');
+  await writeFile(join(worktree.path, 'work'), '1');
+  assert.equal(await leave(worktrees, worktree), false);
+  assert.ok(existsSync(join(worktree.path, 'work')));
 });
 
 test('commits of a branch stay when the worktree ends at another commit', async (t) => {
@@ -294,7 +309,7 @@ test('a home and a repository behind links: its worktrees are found, kept and re
   assert.equal(await listed(real.cwd), 0);
 });
 
-test('a conversation continues at another worker in its worktree; while that is worked in, in one of its own', async (t) => {
+test('a conversation continues at another worker in its worktree, or in another while a task works there', async (t) => {
   const small = await place(t);
   const { cwd } = small;
   const large = await place(t, { cwd });
@@ -304,15 +319,15 @@ test('a conversation continues at another worker in its worktree; while that is 
   const meanwhile = await large.worktrees.open('talk');
   assert.notEqual(meanwhile.path, first.path);
   assert.equal(meanwhile.branch, `${first.branch}-2`);
-  assert.equal(meanwhile.mark.head, await git(first.path, 'rev-parse', 'HEAD'), 'from what was committed');
-  assert.deepEqual(meanwhile.mark.dirty, ['a.txt', 'uncommitted.txt'], 'with what was not');
+  assert.equal(meanwhile.mark.head, await git(first.path, 'rev-parse', 'HEAD'), 'from the commit');
+  assert.deepEqual(meanwhile.mark.dirty, ['a.txt', 'uncommitted.txt'], 'with the uncommitted files');
   assert.equal(await readFile(join(meanwhile.path, 'a.txt'), 'utf8'), 'changed');
   assert.equal(await leave(large.worktrees, meanwhile), false, 'it is the only one with all of it now');
   await rm(meanwhile.path, { recursive: true });
   await leave(small.worktrees, first);
   const busy = await small.worktrees.open('talk');
   await git(first.path, 'checkout', '--quiet', '-b', 'feature');
-  await git(first.path, 'commit', '--quiet', '--allow-empty', '-m', 'on a branch of its own');
+  await git(first.path, 'commit', '--quiet', '--allow-empty', '-m', 'on another branch');
   const switched = await large.worktrees.open('talk');
   assert.equal(switched.mark.head, await git(cwd, 'rev-parse', 'feature'));
   await leave(large.worktrees, switched);
@@ -329,8 +344,8 @@ test('a conversation continues at another worker in its worktree; while that is 
   await writeFile(join(single.path, 'half.txt'), '1');
   await leave(small.worktrees, single);
   const elsewhere = await large.worktrees.open('t-1', false);
-  assert.ok(!existsSync(join(elsewhere.path, 'half.txt')), 'a task of its own starts from the commit');
-  // The home of a worker that is no more.
+  assert.ok(!existsSync(join(elsewhere.path, 'half.txt')), 'a task without a context starts from the commit');
+  // The home of a removed worker.
   await rm(small.home, { recursive: true });
   const moved = await large.worktrees.open('talk');
   assert.equal(moved.branch, first.branch);
@@ -354,7 +369,7 @@ test('a worktree whose worker was killed is free again, and one of another proce
   await lock('long ago');
   const aside = await other.worktrees.open('c-1');
   assert.notEqual(aside.path, kept.path, 'programs that the killed one started may work on');
-  assert.ok(existsSync(join(aside.path, 'x')), 'with what was left');
+  assert.ok(existsSync(join(aside.path, 'x')), 'with the files of the killed one');
   await leave(other.worktrees, aside);
   await rm(aside.path, { recursive: true });
   await after(0);
@@ -366,7 +381,7 @@ test('a worktree whose worker was killed is free again, and one of another proce
   assert.notEqual((await worktrees.open('c-1')).path, kept.path);
 });
 
-test('what is copied for a conversation stays in its worktree, also where a link would lead out of it', async (t) => {
+test('the files copied for a conversation stay in its worktree, also where a link would lead out of it', async (t) => {
   const outside = await folder(t);
   const small = await place(t);
   await symlink(outside, join(small.cwd, 'link'));
@@ -388,7 +403,7 @@ test('what is copied for a conversation stays in its worktree, also where a link
   );
 });
 
-test('a half-made worktree is made again, and what is no worktree of this repository is left alone', async (t) => {
+test('a half-made worktree is made again, and a folder that is not a worktree of this repository stays', async (t) => {
   const { cwd, home, worktrees, after } = await place(t);
   const made = await worktrees.open('c-1');
   await leave(worktrees, made);
