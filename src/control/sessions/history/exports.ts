@@ -30,6 +30,7 @@ import {
 import { mayRefer, type WithImages } from '../record/stored-image.ts';
 import { isLong as isLongImage } from '../store/store-images.ts';
 import type { Conversation } from './forks.ts';
+import { readWhole } from './long-replies.ts';
 
 /** Names the format in its first line. */
 export const EXPORT_FORMAT = 'handfast.session/1';
@@ -75,7 +76,7 @@ export async function exportEntries(
       if (isEventCursor(at)) {
         if (events === limit || characters > PAGE_CHARACTERS) return { entries, next: seq };
         // The evicted entries cannot be exported, but their result can.
-        if (events === 0 && after === 0 && seqAt(at) > 1) entries.push(whole(session));
+        if (events === 0 && after === 0 && seqAt(at) > 1) entries.push(await whole(session));
         events += 1;
         seq = seqAt(at);
       }
@@ -88,18 +89,19 @@ export async function exportEntries(
     }
     if (page.entries.length === 0) break;
   }
-  if (events === 0 && after === 0) entries.push(whole(session));
+  if (events === 0 && after === 0) entries.push(await whole(session));
   return { entries, next: null };
 }
 
 /** Fails with `too_large` for a session that is longer than a reply. */
-function whole({ record, folded }: OpenSession): object {
-  const { seq, updatedAt } = record;
+async function whole({ record, folded }: OpenSession): Promise<object> {
   mustFitReply(
     'the session',
     sizeOfWhole(folded),
     'its oldest entries were removed, so it cannot be exported in pages',
   );
+  await readWhole(folded);
+  const { seq, updatedAt } = record;
   return { seq, kind: 'record.restored', timestamp: updatedAt, payload: wholeOf(folded) };
 }
 

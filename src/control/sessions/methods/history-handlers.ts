@@ -9,6 +9,7 @@ import { EVERY_OWNER, may } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
 import { findChat, itemsOfChat } from '../history/chats.ts';
+import { longReply } from '../history/long-replies.ts';
 import { readCursor, writeCursor } from '../history/page-cursor.ts';
 import { chatMessages, chatOfPath, savedChat } from '../history/views.ts';
 import type { ChatRow, SavedChats } from '../store/store-chats.ts';
@@ -52,9 +53,10 @@ export function historyHandlers({ chats, clear }: HistoryDeps): readonly Handled
       };
     }),
 
-    handles(historyGet, ({ id, last = false, rollout_path }, { caller }): SavedChatRecord => {
+    handles(historyGet, async ({ id, last = false, rollout_path }, { caller }) => {
       const chat = chosen(chats, ownerSeenBy(caller.principal), { id, last, path: rollout_path });
-      return { ...savedChat(chat), messages: chatMessages(itemsOfChat(chat, chats)) };
+      const messages = chatMessages(await itemsOfChat(chat, chats));
+      return longReply<SavedChatRecord>({ ...savedChat(chat), messages }, chats.size(chat.id));
     }),
 
     handles(historyClear, async ({ session_id }, call) => {

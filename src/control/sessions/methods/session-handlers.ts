@@ -17,16 +17,18 @@ import {
   sessionRename,
   sessionResume,
 } from '../../../protocol/session-rpc.ts';
-import type { Image, SessionSettings } from '../../../protocol/session-types.ts';
+import type { Image, SessionSettings, SessionState } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { JsonText } from '../../../wire/json.ts';
 import { type Handled, handles } from '../../contract/handlers.ts';
 import { importLines } from '../history/exports.ts';
 import { type Conversation, conversationOf, copyConversation } from '../history/forks.ts';
+import { longReply, readWhole, takesTurns } from '../history/long-replies.ts';
 import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import { stateJson, stateOf, summaryOf } from '../history/views.ts';
 import type { OpenSession } from '../log/open-session.ts';
 import type { SessionPool } from '../pool/session-pool.ts';
+import { type FoldedSession, sizeOfWhole } from '../record/folded.ts';
 import { mustBeAllowed } from '../record/session-rights.ts';
 import { replyWithImages } from '../record/stored-image.ts';
 import type { SessionPlace } from '../store/store-catalogue.ts';
@@ -76,6 +78,7 @@ function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Han
     handles(sessionGet, ({ session_id, messages }, call) => {
       const { folded } = sessionFor(session_id, call).session;
       if (messages !== undefined) return replyWithImages(stateOf(folded, messages));
+      if (takesTurns(sizeOfWhole(folded))) return stateReply(folded, undefined, (state) => state);
       return new JsonText(
         () => stateJson(folded),
         () => stateOf(folded),
@@ -103,6 +106,17 @@ function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Han
   ];
 }
 
+/** A reply with the state of a session; with `newest`, at most so many messages of it. */
+async function stateReply<Reply extends object>(
+  folded: FoldedSession,
+  newest: number | undefined,
+  reply: (state: SessionState) => Reply,
+): Promise<JsonText<Reply>> {
+  if (newest !== undefined) return replyWithImages(reply(stateOf(folded, newest)));
+  await readWhole(folded);
+  return longReply(reply(stateOf(folded)), sizeOfWhole(folded));
+}
+
 /** Where a page of `session.list` begins, and the count of the first page where the cursor has it. */
 function readListCursor(cursor: string): SessionPlace & { readonly total?: number } {
   const [updatedAt, id, total] = readCursor(cursor, ['number', 'string', 'number?'], sessionList.name, 'cursor');
@@ -123,9 +137,10 @@ function creatingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
       return create(principal, { owner: principal.name, title: params.title ?? '', cwd, settings, parent: null }, deps);
     }),
 
-    handles(sessionFork, ({ session_id, through_turn_id, title, messages }, call) => {
+    handles(sessionFork, async ({ session_id, through_turn_id, title, messages }, call) => {
       const { principal } = call.caller;
       const { folded } = sessionFor(session_id, call).session;
+      await readWhole(folded);
       const { record } = folded;
       const { cwd, settings, owner } = record;
       const conversation = conversationOf(folded, through_turn_id);
@@ -172,7 +187,7 @@ async function create(
     throw thrown;
   }
   changed('session_created', { id, owner });
-  return replyWithImages({ session_id: id, state: stateOf(session.folded, newest) });
+  return stateReply(session.folded, newest, (state) => ({ session_id: id, state }));
 }
 
 /** Copies a conversation into a new session: a long one in turns of the event loop, in which no prompt starts. */
@@ -234,12 +249,12 @@ function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
     handles(sessionLoad, async ({ session_id, messages, after_seq }, call) => {
       const { session } = await reopened(sessionFor(session_id, call), deps);
       const replayed_to_seq = await call.replay(session_id, after_seq);
-      return replyWithImages({ session_id, state: stateOf(session.folded, messages), replayed_to_seq });
+      return stateReply(session.folded, messages, (state) => ({ session_id, state, replayed_to_seq }));
     }),
 
     handles(sessionResume, async ({ session_id, messages }, call) => {
       const { session } = await reopened(sessionFor(session_id, call), deps);
-      return replyWithImages({ session_id, state: stateOf(session.folded, messages) });
+      return stateReply(session.folded, messages, (state) => ({ session_id, state }));
     }),
 
     handles(sessionClose, async ({ session_id }, call) => {

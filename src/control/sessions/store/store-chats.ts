@@ -102,14 +102,18 @@ export class SavedChats {
     return this.#statements.size.get(id)?.total as number;
   }
 
-  /** The history of a chat, turn by turn. */
-  items(id: string): readonly HistoryItem[] {
+  /** The history of a chat: yields between its turns. */
+  *items(id: string): Generator<void, readonly HistoryItem[]> {
     const shelf = this.#images.shelf(chatHolder(id));
-    return this.#statements.items.all(id).flatMap(({ items, packed }) => {
+    const all: HistoryItem[] = [];
+    // As it is now: a turn that is written meanwhile is not part of it.
+    for (const { items, packed } of this.#statements.items.all(id)) {
       const text = textOfColumns(items, packed);
       const parsed = JSON.parse(text) as HistoryItem[];
-      return mayRefer(text) ? parsed.map((item) => withImages(item, shelf)) : parsed;
-    });
+      for (const item of parsed) all.push(mayRefer(text) ? withImages(item, shelf) : item);
+      yield;
+    }
+    return all;
   }
 
   /** Turn id of the last turn of a chat. */
