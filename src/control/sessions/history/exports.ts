@@ -44,6 +44,9 @@ const MAX_ITEM_CHARACTERS = 2 * 1024 * 1024;
 /** A page ends with the event that exceeds this many characters. */
 const PAGE_CHARACTERS = 512 * 1024;
 
+/** All exports together take no more of a turn than one. */
+const exporting = new Turns();
+
 export interface ExportPage {
   /** Each is a line, once it is JSON. */
   readonly entries: readonly object[];
@@ -69,6 +72,7 @@ export async function exportEntries(
   let characters = 0;
   let seq = after;
   for (;;) {
+    while (exporting.over) await exporting.next();
     const page = await journal.read(streamOf(session.id), cursor, READ_ENTRIES, PAGE_CHARACTERS);
     for (const { cursor: at, ts, kind, body } of page.entries) {
       cursor = at;
