@@ -10,7 +10,7 @@ import { fail } from '../../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
 import { findChat, itemsOfChat } from '../history/chats.ts';
 import { longReply } from '../history/long-replies.ts';
-import { readCursor, writeCursor } from '../history/page-cursor.ts';
+import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import { chatMessages, chatOfPath, savedChat } from '../history/views.ts';
 import type { ChatRow, SavedChats } from '../store/store-chats.ts';
 
@@ -20,7 +20,7 @@ export interface HistoryDeps {
   readonly clear: (sessionId: string, call: RpcCall) => Promise<void>;
 }
 
-const USUAL_LIMIT = 100;
+const LISTED = { usual: 100, most: 1000 };
 
 /** Whose chats a principal sees; null = everybody's. */
 export const ownerSeenBy = (principal: Principal): string | null =>
@@ -29,9 +29,9 @@ export const ownerSeenBy = (principal: Principal): string | null =>
 /** The handlers. */
 export function historyHandlers({ chats, clear }: HistoryDeps): readonly Handled[] {
   return [
-    handles(historyList, ({ limit: asked = 0, cursor: offset = 0, page_cursor }, { caller }): HistoryListResult => {
+    handles(historyList, ({ limit: asked, cursor: offset = 0, page_cursor }, { caller }): HistoryListResult => {
       const owner = ownerSeenBy(caller.principal);
-      const limit = asked === 0 ? USUAL_LIMIT : Math.max(1, Math.floor(asked));
+      const limit = pageSize(asked, LISTED.usual, LISTED.most);
       const total = chats.count(owner);
       const [before, cursor] =
         page_cursor === undefined
