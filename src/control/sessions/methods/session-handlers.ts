@@ -3,6 +3,7 @@
  * Made by `sessions.ts`.
  * @see docs/protocol/session-rpc.md#methods
  */
+import { Turns } from '../../../base/turns.ts';
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 import {
   sessionClose,
@@ -66,6 +67,9 @@ const LISTED = { usual: 50, most: 500 };
 /** Pieces of a copied conversation that are stored in one turn of the event loop: all of most. */
 const PIECES_AT_ONCE = 4;
 
+/** Lists that are asked for at once take no more of a turn of the event loop than a few of them. */
+const listing = new Turns();
+
 /** The handlers. */
 export function sessionHandlers(deps: SessionHandlerDeps): readonly Handled[] {
   return [...readingHandlers(deps), ...creatingHandlers(deps), ...openingHandlers(deps), ...changingHandlers(deps)];
@@ -85,7 +89,8 @@ function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Han
       );
     }),
 
-    handles(sessionList, ({ cursor, limit, cwd, include_closed, query }, { caller: { principal } }) => {
+    handles(sessionList, async ({ cursor, limit, cwd, include_closed, query }, { caller: { principal } }) => {
+      while (listing.over) await listing.next();
       const place = cursor === undefined ? undefined : readListCursor(cursor);
       const size = pageSize(limit, LISTED.usual, LISTED.most);
       const filter = { owner: ownerSeenBy(principal) ?? undefined, cwd, includeClosed: include_closed, query };
