@@ -26,6 +26,8 @@ export class Plugins {
   /** Those that are not loaded, with what loads them. */
   readonly #deferred = new Map<PluginRuntime, Promise<void> | undefined>();
   #stopped = false;
+  /** Resolves in the turn of the event loop in which the load that was asked last begins. */
+  #turn: Promise<void> = Promise.resolve();
 
   constructor(deps: PluginsDeps) {
     this.#deps = deps;
@@ -123,8 +125,9 @@ export class Plugins {
 
   async #load(runtime: PluginRuntime, before?: Promise<unknown>): Promise<void> {
     try {
-      // The reply to the handshake leaves first.
-      await new Promise<void>(nextTurn);
+      // The reply to the handshake leaves first. Modules are read and compiled at once: those of each plugin in a turn of their own.
+      this.#turn = this.#turn.then(() => new Promise<void>(nextTurn));
+      await this.#turn;
       await before;
       const { loadedWith } = runtime.plugin;
       if (loadedWith !== undefined && this.failure(loadedWith) !== undefined) return;

@@ -8,10 +8,12 @@
 /** What an outbox writes to. */
 export interface OutboxTarget {
   /**
-   * Accepts one or several messages with a newline between them, and writes them as ASCII (`wire/ascii.ts`). Must not
-   * throw. When `pending` is above zero afterwards, {@link SendBuffer.written} must be called once it has fallen.
+   * Accepts one or several messages with a newline between them, or a part of a long one, and writes them as ASCII
+   * (`wire/ascii.ts`). Must not throw. When `pending` is above zero afterwards, {@link SendBuffer.written} must be called once it
+   * has fallen.
+   * @param isLast false: the rest of the message follows with the next call
    */
-  write(pack: string): void;
+  write(pack: string, isLast: boolean): void;
   /** Bytes accepted and not yet passed to the operating system. Zero right after a write the system accepted at once. */
   readonly pending: number;
 }
@@ -26,7 +28,7 @@ const EARLY_CHARS = 8192;
 /** While the system is behind, packs are closed at this size, so that a frame stays far below what a peer accepts. */
 const PACK_CHARS = 256 * 1024;
 
-/** A message of this many characters is written in a separate turn of the event loop; links take turns. */
+/** A part of a message with so many characters is written in a separate turn of the event loop; links take turns. */
 const LARGE_CHARS = 1024 * 1024;
 
 interface Waiter {
@@ -50,6 +52,8 @@ export class SendBuffer {
   #scheduled = false;
   /** A large message waits for its turn, and every later message with it. */
   #inLine = false;
+  /** The oldest pack is the rest of a message. */
+  #isPart = false;
   #waiters: Waiter[] | undefined;
   #closed = false;
   /** Characters given to the target so far. */
@@ -99,8 +103,19 @@ export class SendBuffer {
   inTurn(): void {
     this.#inLine = false;
     if (this.#closed) return;
-    if (this.#target.pending === 0 && this.#waiting) this.#target.write(this.#dequeue());
+    if (this.#target.pending === 0 && this.#waiting) this.#writePart();
     this.#flush();
+  }
+
+  /** Writes the oldest pack, of a large message a part. */
+  #writePart(): void {
+    const first = this.#packs?.[0] ?? '';
+    if (first.length <= LARGE_CHARS) return this.#target.write(this.#dequeue(), true);
+    (this.#packs as string[])[0] = first.slice(LARGE_CHARS);
+    this.#isPart = true;
+    this.#packsChars -= LARGE_CHARS;
+    this.handed += LARGE_CHARS;
+    this.#target.write(first.slice(0, LARGE_CHARS), false);
   }
 
   /** The target has got rid of what it was behind with, well or not. */
@@ -119,7 +134,7 @@ export class SendBuffer {
 
   /** Gives everything to the target now, whether it is behind or not. For the last moment before its end. */
   flushAll(): void {
-    while (!this.#closed && this.#waiting) this.#target.write(this.#dequeue());
+    while (!this.#closed && this.#waiting) this.#target.write(this.#dequeue(), true);
   }
 
   /** Drops the queue and resolves every waiting `drained`. */
@@ -152,8 +167,8 @@ export class SendBuffer {
 
   #flush(): void {
     while (!this.#inLine && this.#target.pending === 0 && this.#waiting) {
-      if ((this.#packs?.[0]?.length ?? 0) >= LARGE_CHARS) this.#waitInLine();
-      else this.#target.write(this.#dequeue());
+      if (this.#isPart || (this.#packs?.[0]?.length ?? 0) >= LARGE_CHARS) this.#waitInLine();
+      else this.#target.write(this.#dequeue(), true);
     }
     if (this.#waiters !== undefined) this.#release();
   }
@@ -165,6 +180,7 @@ export class SendBuffer {
   /** Removes and returns the oldest pack. */
   #dequeue(): string {
     const first = this.#packs?.shift();
+    this.#isPart = false;
     if (first !== undefined) {
       this.#packsChars -= first.length;
       this.handed += first.length;

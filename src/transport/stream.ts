@@ -84,9 +84,9 @@ class StreamTarget implements OutboxTarget {
     this.#writable = writable;
   }
 
-  write(pack: string): void {
+  write(pack: string, isLast: boolean): void {
     // The line break first: appended later, it would make a second copy of a long message.
-    this.#writable.write(toAscii(`${pack}\n`), 'latin1');
+    this.#writable.write(toAscii(isLast ? `${pack}\n` : pack), 'latin1');
     // Mostly the system accepts everything at once. A callback would then cost a turn through the tick queue for nothing (a
     // tenth of the CPU of a small message), so it is asked for when there is something to wait for, by an empty write.
     if (this.#writable.writableLength > 0) this.#writable.write('', 'latin1', this.outbox.written);

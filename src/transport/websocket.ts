@@ -68,9 +68,9 @@ class FrameTarget implements OutboxTarget {
     this.#socket = socket;
   }
 
-  write(pack: string): void {
+  write(pack: string, isLast: boolean): void {
     // The pack is ASCII, so this is its UTF-8; as bytes it is neither measured nor encoded again.
-    this.#socket.send(Buffer.from(toAscii(pack), 'latin1'), { binary: false }, this.outbox.written);
+    this.#socket.send(Buffer.from(toAscii(pack), 'latin1'), { binary: false, fin: isLast }, this.outbox.written);
   }
 
   get pending(): number {

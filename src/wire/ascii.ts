@@ -22,25 +22,34 @@ export function toAscii(text: string): string {
   if (Buffer.byteLength(text) === text.length) return text;
   const bytes = Buffer.allocUnsafe(Math.min(text.length, PIECE_CHARS) * 6);
   let escaped = '';
-  for (let from = 0; from < text.length; from += PIECE_CHARS) {
-    const filled = escapePiece(text, from, Math.min(from + PIECE_CHARS, text.length), bytes);
-    escaped += bytes.toString('latin1', 0, filled);
+  for (const piece of pieces(text)) {
+    if (Buffer.byteLength(piece) === piece.length) escaped += piece;
+    else escaped += bytes.toString('latin1', 0, escapePiece(piece, bytes));
   }
   return escaped;
 }
 
+/** Most of a long text is ASCII mostly: each piece is tested on its own. */
+function* pieces(text: string): Generator<string> {
+  for (let from = 0; from < text.length; from += PIECE_CHARS) yield text.slice(from, from + PIECE_CHARS);
+}
+
 /** Characters of {@link toAscii}'s text, without making it. Runs in pages too. */
 export function asciiLength(text: string): number {
-  if (typeof Buffer === 'function' && Buffer.byteLength(text) === text.length) return text.length;
+  const isNode = typeof Buffer === 'function';
+  if (isNode && Buffer.byteLength(text) === text.length) return text.length;
   let length = text.length;
-  for (let at = 0; at < text.length; at++) if (text.charCodeAt(at) > 127) length += 5;
+  for (const piece of pieces(text)) {
+    if (isNode && Buffer.byteLength(piece) === piece.length) continue;
+    for (let at = 0; at < piece.length; at++) if (piece.charCodeAt(at) > 127) length += 5;
+  }
   return length;
 }
 
-/** Writes `text[from, to)` into `bytes` and returns their number. */
-function escapePiece(text: string, from: number, to: number, bytes: Buffer): number {
+/** Writes a text into `bytes` and returns their number. */
+function escapePiece(text: string, bytes: Buffer): number {
   let filled = 0;
-  for (let at = from; at < to; at++) {
+  for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (code < 128) {
       bytes[filled++] = code;

@@ -63,17 +63,21 @@ for (const transport of transports) {
         assert.deepEqual(early, [false, false]);
       }));
 
-    test('a message of 1 MiB arrives both ways', () =>
-      withPair(async ({ client, server }) => {
-        const atClient = Recorder.on(client);
-        const atServer = Recorder.on(server);
-        const large = messageOf(MIB);
-        send(client, large);
-        send(server, large);
-        await Promise.all([atClient.count(1), atServer.count(1)]);
-        assert.deepEqual(atClient.messages, [large]);
-        assert.deepEqual(atServer.messages, [large]);
-      }));
+    for (const mib of [1, 3.5]) {
+      test(`a message of ${mib} MiB arrives both ways, and one behind it`, () =>
+        withPair(
+          async ({ client, server }) => {
+            const atClient = Recorder.on(client);
+            const atServer = Recorder.on(server);
+            const sent = [messageOf(mib * MIB), { n: 2 }];
+            for (const link of [client, server]) for (const message of sent) send(link, message);
+            await Promise.all([atClient.count(2), atServer.count(2)]);
+            assert.deepEqual(atClient.messages, sent);
+            assert.deepEqual(atServer.messages, sent);
+          },
+          { maxMessageBytes: 4 * MIB },
+        ));
+    }
 
     test('a message over the limit is reported once and the next one arrives', () =>
       withPair(

@@ -115,6 +115,29 @@ test('it is loaded once for all sessions, and notified of those that live, when 
   assert.deepEqual(happened, ['load', 'start', 'opened a0', 'opened a2', 'closed a0', 'closed a2', 'stop']);
 });
 
+test('several that one handshake asks for begin to load in turns of the event loop of their own', async () => {
+  let turn = 0;
+  let counting = setImmediate(function count() {
+    turn++;
+    counting = setImmediate(count);
+  });
+  const begun: number[] = [];
+  const names = ['memory', 'planning', 'learning'];
+  const offered = names.map((name): Plugin => {
+    const facts = { name, type: name, methods: [] };
+    const load = async () => {
+      begun.push(turn);
+      return facts;
+    };
+    return { ...facts, load };
+  });
+  const { host } = await hostOf(offered);
+  await rawAgent(host).shake({ agent_caps: names });
+  while (begun.length < names.length) await new Promise((resolve) => setTimeout(resolve, 1));
+  clearImmediate(counting);
+  assert.equal(new Set(begun).size, names.length, `the loads began in the turns ${begun}`);
+});
+
 test('another capability may call it before any agent did', async () => {
   const { happened, offered, release } = deferred();
   const calling = tool({

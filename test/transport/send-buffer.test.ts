@@ -8,12 +8,15 @@ import fc from '../support/properties.ts';
 /** A target whose system accepts everything at once, or nothing until it is ordered to. */
 class Target {
   readonly packs: string[] = [];
+  /** Packs that are not the end of a message. */
+  readonly parts: string[] = [];
   readonly outbox = new SendBuffer(this);
   blocked = false;
   pending = 0;
 
-  write(pack: string): void {
+  write(pack: string, isLast: boolean): void {
     this.packs.push(pack);
+    if (!isLast) this.parts.push(pack);
     if (this.blocked) this.pending += pack.length;
   }
 
@@ -85,6 +88,30 @@ describe('the outbox', () => {
       assert.equal(packs.length, turn);
     }
     assert.equal(outbox.buffered, 0);
+  });
+
+  test('writes a longer one in parts, each in its turn, with nothing between them', async () => {
+    const target = new Target();
+    const { outbox, packs, parts } = target;
+    const long = Array.from({ length: 500_000 }, (_, at) => at.toString(36)).join();
+    outbox.send('before');
+    outbox.send(long);
+    outbox.send('behind');
+    await turns(1);
+    target.blocked = true;
+    outbox.send('last');
+    for (let turn = 0; outbox.buffered > 0; turn++) {
+      assert.ok(turn < 20);
+      const before = packs.length;
+      await turns(2);
+      assert.ok(packs.length - before <= 1, 'the next part waits until the system has taken the one before');
+      target.take();
+    }
+    assert.ok(packs.every((pack) => pack.length <= 1024 * 1024));
+    assert.deepEqual(parts, packs.slice(1, 1 + parts.length));
+    assert.equal(packs.slice(1, 2 + parts.length).join(''), long);
+    assert.deepEqual([packs[0], ...packs.slice(2 + parts.length)].join(), 'before,behind\nlast');
+    assert.equal(outbox.handed, packs.join('').length);
   });
 
   test('writes nothing while the system is behind, then packs of some 256 KiB one by one', async () => {

@@ -1,7 +1,7 @@
 /** ASCII JSON: the same value, and nothing above U+007F on the wire. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { toAscii } from '../../src/wire/ascii.ts';
+import { asciiLength, toAscii } from '../../src/wire/ascii.ts';
 import fc from '../support/properties.ts';
 
 describe('ASCII JSON', () => {
@@ -27,7 +27,8 @@ describe('ASCII JSON', () => {
   });
 
   test('is right at the seams of a long text', () => {
-    const json = JSON.stringify({ text: `${'a'.repeat(8180)}🙂é`.repeat(20) });
+    const json = JSON.stringify({ text: `${'a'.repeat(8180)}🙂é`.repeat(20), plain: 'b'.repeat(30_000) });
     assert.deepEqual(JSON.parse(toAscii(json)), JSON.parse(json));
+    assert.equal(asciiLength(json), toAscii(json).length);
   });
 });

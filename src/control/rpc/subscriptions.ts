@@ -161,17 +161,14 @@ export class ConnectionEvents implements EventSubscriber {
   async subscribe(asked: Asked, call: RpcCall): Promise<Answer> {
     const session = asked.session_id ?? '';
     this.#mustSee(session);
-    const replaces = this.#readers.get(session)?.id !== undefined;
-    if (!replaces && this.list().length >= this.#connection.limits.maxSubscriptions) {
-      throw fail('over_capacity', 'this connection has too many subscriptions', {
-        max_subscriptions: this.#connection.limits.maxSubscriptions,
-      });
-    }
+    this.#mustHavePlace(session);
     const { source } = this.#fanOut;
     const filter = filterOf(asked.types);
     const after = startOf(asked.after_seq, source.lastSeq(session));
     const page = after < source.lastSeq(session) ? await source.read(session, after, PAGE_EVENTS) : undefined;
     if (call.signal.aborted) throw call.signal.reason;
+    // Others may have subscribed while this one read.
+    this.#mustHavePlace(session);
     const gap = page?.gap ?? null;
     const id = `${this.#connection.id}.${++this.#count}`;
     const reader = new EventSubscription(session, Math.max(after, gap?.to_seq ?? 0), { id, filter, role: asked.role });
@@ -188,6 +185,13 @@ export class ConnectionEvents implements EventSubscriber {
       last_seq: source.lastSeq(session),
       gap: gap === null ? null : { from_seq: gap.from_seq, to_seq: gap.to_seq },
     };
+  }
+
+  #mustHavePlace(session: string): void {
+    const replaces = this.#readers.get(session)?.id !== undefined;
+    const { maxSubscriptions } = this.#connection.limits;
+    if (replaces || this.list().length < maxSubscriptions) return;
+    throw fail('over_capacity', 'this connection has too many subscriptions', { max_subscriptions: maxSubscriptions });
   }
 
   /** Ends a subscription. False: there is none of this id. */

@@ -26,7 +26,7 @@ import type { Backend, Compaction } from '../contract/backend.ts';
 import type { EventSource } from '../contract/events.ts';
 import type { Handled, RpcCall } from '../contract/handlers.ts';
 import type { SessionLog } from '../contract/session-log.ts';
-import { type ChatDeps, findChat, loadChat, saveChat } from './history/chats.ts';
+import { type ChatDeps, findChat, itemsOfChat, loadChat, saveChat } from './history/chats.ts';
 import type { EventHub } from './log/event-hub.ts';
 import type { OpenSession } from './log/open-session.ts';
 import type { ServerEventLog } from './log/server-events.ts';
@@ -381,8 +381,9 @@ class ServedSessions implements Sessions {
     const chat = await turns.exclusively('cleared', async () => {
       // Found only now: the ended turn has saved its part.
       const chat = findChat(chats, ownerSeenBy(principal), which);
+      const items = await itemsOfChat(chat, chats);
       this.#releaseAgent(session);
-      loadChat(session, chat, chats, () => messageIds.next());
+      loadChat(session, chat, items, () => messageIds.next());
       session.snapshot();
       await session.flushed();
       return chat;

@@ -238,6 +238,15 @@ describe('a subscription', () => {
     assert.equal((await peer.refusal('events.subscribe')).data.kind, 'over_capacity');
   });
 
+  test('of many asked for at once no more are made than there may be', async () => {
+    const { events, peer } = serverWith({ limits: { maxSubscriptions: 2 } });
+    const sessions = ['s', 'other', ''];
+    for (const session of sessions) events.publish(session, 'session.status');
+    const asked = sessions.map((session_id) => peer.call('events.subscribe', { session_id, after_seq: 0 }));
+    const made = (await Promise.allSettled(asked)).map(({ status }) => status);
+    assert.deepEqual(made, ['fulfilled', 'fulfilled', 'rejected']);
+  });
+
   test('whose journal fails, or whose session is deleted, says that it ended', async () => {
     const { control, events, server } = serverWith();
     for (let at = 0; at < 400; at++) events.publish('s', 'session.status');

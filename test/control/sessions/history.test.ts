@@ -52,6 +52,16 @@ describe('saved chats', () => {
     await assert.rejects(harness.call(historyList, { page_cursor: 'nonsense' }), /page_cursor/);
   });
 
+  test('a page has at most 1,000 of them, however many are asked for, and says so', async () => {
+    await using harness = await Harness.start();
+    const facts = { owner: 'alice', title: 't', provider: null, model: 'm', thinking: 'HIGH', origin: 's' } as const;
+    for (let at = 0; at < 1005; at++) harness.store.chats.write({ ...facts, id: `c${at}` }, 0, [], 1);
+    const page = await harness.call(historyList, { limit: 1e9 });
+    assert.deepEqual([page.total, page.limit, page.sessions.length, page.next_cursor], [1005, 1000, 1000, 1000]);
+    const rest = await harness.call(historyList, { limit: 1e9, page_cursor: page.next_page_cursor! });
+    assert.deepEqual([rest.sessions.length, rest.sessions.at(-1)?.id, rest.next_cursor], [5, 'c0', null]);
+  });
+
   test('weakness 9: a chat keeps its title while it continues, and follows the name of its session', async () => {
     await using harness = await Harness.start();
     const [id] = await save(harness, 'first prompt');

@@ -246,3 +246,20 @@ test('a list counts what a principal may see, and a query is counted once', asyn
   assert.deepEqual(titles.toSorted(), ['plan 0', 'plan 1', 'plan 2', 'plan 3', 'plan 4']);
   await harness.stop();
 });
+
+test('pages that are asked for at once are read in several turns of the event loop', async (t) => {
+  await using harness = await Harness.start();
+  for (let at = 0; at < 3; at++) await harness.create();
+  // However fast the machine is, each look at the clock finds a millisecond gone.
+  let clock = performance.now();
+  t.mock.method(performance, 'now', () => clock++);
+  let turns = 0;
+  let counting = setImmediate(function count() {
+    turns++;
+    counting = setImmediate(count);
+  });
+  t.after(() => clearImmediate(counting));
+  const pages = await Promise.all(Array.from({ length: 64 }, () => harness.call(sessionList, { limit: 2 })));
+  assert.ok(pages.every(({ sessions, total }) => sessions.length === 2 && total === 3));
+  assert.ok(turns >= 5, `${turns} turns`);
+});

@@ -1,6 +1,8 @@
 /** Long lists: how much of them is in memory, and how much is read to open, continue and page through a long session. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { atOnce } from '../../../src/base/turns.ts';
+import { longReply } from '../../../src/control/sessions/history/long-replies.ts';
 import { ChunkedList, type ChunkSource, type ListChange } from '../../../src/control/sessions/record/chunked-list.ts';
 import { NEWEST } from '../../../src/control/sessions/record/folded.ts';
 import {
@@ -198,6 +200,47 @@ test('opening a long session reads and sends its end, and a request for all of i
   await harness.stop();
 });
 
+test('a session that just fits a reply is read and written in many turns of the event loop, and so is its chat', async (t) => {
+  const { harness, id, backend } = await longSession(200, 64 * KIB);
+  // However fast the machine is, work that looks at the clock has used a millisecond since.
+  let clock = performance.now();
+  t.mock.method(performance, 'now', () => clock++);
+  let turns = 0;
+  let counting = setImmediate(function count() {
+    turns++;
+    counting = setImmediate(count);
+  });
+  t.after(() => clearImmediate(counting));
+  const counted = async <Result>(title: string, work: () => Promise<Result>): Promise<Result> => {
+    const before = turns;
+    const result = await work();
+    assert.ok(turns - before >= 10, `${title} took ${turns - before} turns`);
+    return result;
+  };
+  const state = await counted('get', () => harness.call(sessionGet, { session_id: id }));
+  assert.deepEqual([state.messages.length, state.history.length], [400, 400]);
+  const loaded = await counted('load', () => harness.call(sessionLoad, { session_id: id }));
+  assert.deepEqual(loaded.state.messages, state.messages);
+  const fork = await counted('fork', () => harness.call(sessionFork, { session_id: id }));
+  assert.deepEqual(fork.state.history, state.history);
+  backend.script({ text: 'done' });
+  await harness.turn(fork.session_id, 'go on');
+  const chat = await counted('the chat', () => harness.call(historyGet, { last: true }));
+  assert.deepEqual(chat.messages.slice(0, 400), state.history);
+  await harness.stop();
+});
+
+test('a long reply is the JSON of its value', async () => {
+  const items = Array.from({ length: 50 }, (_, at) => ({ at, text: `"\u2028é${'x'.repeat(20_000)}`, left: undefined }));
+  const value = { a: 1, none: undefined, empty: [], of: { items, at: new Date(0), deep: { deeper: { list: [1] } } } };
+  const withHole = { ...value, hole: [undefined, null, () => 1] };
+  for (const each of [value, withHole, {}]) {
+    const reply = await longReply(each, 1024 * KIB);
+    assert.equal(reply.text(), JSON.stringify(each));
+    assert.equal(reply.value(), each);
+  }
+});
+
 test('the messages of a long session are paged in both directions, each page of a bounded size', async () => {
   const { harness, id } = await longSession(60, 64 * KIB);
   for (const order of ['oldest', 'newest'] as const) {
@@ -249,7 +292,7 @@ test('a long session is saved whole as a chat, which is too long for a reply how
   await harness.turn(id, 'go on');
   const [chat] = (await harness.call(historyList, {})).sessions;
   assert.equal(chat?.messageCount, 2 * 541);
-  const items = store.chats.items(chat.id);
+  const items = atOnce(store.chats.items(chat.id));
   assert.deepEqual([items[0]?.turn, items.length], ['t0', 2 * 541]);
   await assert.rejects(harness.call(historyGet, { id: chat.id }), { code: 'too_large' });
   await harness.stop();

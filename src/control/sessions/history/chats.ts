@@ -4,6 +4,7 @@
  *
  * Called at the end of turns (`control/sessions/turns/turn-end.ts`) and by `history-handlers.ts`.
  */
+import { inTurns, Turns } from '../../../base/turns.ts';
 import type { SessionSettings, Thinking } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { UsedModel } from '../../contract/backend.ts';
@@ -24,6 +25,9 @@ export interface ChatDeps {
   /** Epoch milliseconds. */
   readonly now: () => number;
 }
+
+/** All that read chats take no more of a turn than one. */
+const turns = new Turns();
 
 const DEFAULT_THINKING: Thinking = 'HIGH';
 
@@ -55,14 +59,19 @@ export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps):
 }
 
 /** The history of a saved chat. Fails with `too_large` for one that is too long for a reply. */
-export function itemsOfChat(chat: ChatRow, chats: SavedChats): readonly HistoryItem[] {
+export async function itemsOfChat(chat: ChatRow, chats: SavedChats): Promise<readonly HistoryItem[]> {
   mustFitReply('the saved chat', chats.size(chat.id), 'it is too long to be read whole');
-  return chats.items(chat.id);
+  return inTurns(chats.items(chat.id), turns);
 }
 
-/** Puts a saved chat in the place of what the session holds; its next turn writes to that chat. */
-export function loadChat(session: OpenSession, chat: ChatRow, chats: SavedChats, nextMessageId: () => number): void {
-  const items = session.adopted(itemsOfChat(chat, chats));
+/** Puts a saved chat, whose items were read, in the place of what the session holds; its next turn writes to that chat. */
+export function loadChat(
+  session: OpenSession,
+  chat: ChatRow,
+  read: readonly HistoryItem[],
+  nextMessageId: () => number,
+): void {
+  const items = session.adopted(read);
   const messages = turnsOf(items).flatMap(({ items: ofTurn }) => {
     const prompts = ofTurn.flatMap((item) =>
       item.role === 'user' && item.unsent !== true

@@ -29,6 +29,7 @@ import {
 import { mayRefer, type WithImages } from '../record/stored-image.ts';
 import { isLong } from '../store/store-images.ts';
 import { type Conversation, entryChars } from './forks.ts';
+import { readWhole } from './long-replies.ts';
 
 /** Names the format in its first line. */
 export const EXPORT_FORMAT = 'handfast.session/1';
@@ -41,6 +42,9 @@ const LONG_CHARACTERS = 1024 * 1024;
 const MAX_ITEM_CHARACTERS = 2 * 1024 * 1024;
 /** A page ends with the event that exceeds this many characters. */
 const PAGE_CHARACTERS = 512 * 1024;
+
+/** All exports together take no more of a turn than one. */
+const exporting = new Turns();
 
 export interface ExportPage {
   /** Each is a line, once it is JSON. */
@@ -67,6 +71,7 @@ export async function exportEntries(
   let characters = 0;
   let seq = after;
   for (;;) {
+    while (exporting.over) await exporting.next();
     const page = await journal.read(streamOf(session.id), cursor, READ_ENTRIES, PAGE_CHARACTERS);
     for (const { cursor: at, ts, kind, body } of page.entries) {
       cursor = at;
@@ -74,7 +79,7 @@ export async function exportEntries(
       if (isEventCursor(at)) {
         if (events === limit || characters > PAGE_CHARACTERS) return { entries, next: seq };
         // The evicted entries cannot be exported, but their result can.
-        if (events === 0 && after === 0 && seqAt(at) > 1) entries.push(whole(session));
+        if (events === 0 && after === 0 && seqAt(at) > 1) entries.push(await whole(session));
         events += 1;
         seq = seqAt(at);
       }
@@ -87,18 +92,19 @@ export async function exportEntries(
     }
     if (page.entries.length === 0) break;
   }
-  if (events === 0 && after === 0) entries.push(whole(session));
+  if (events === 0 && after === 0) entries.push(await whole(session));
   return { entries, next: null };
 }
 
 /** Fails with `too_large` for a session that is longer than a reply. */
-function whole({ record, folded }: OpenSession): object {
-  const { seq, updatedAt } = record;
+async function whole({ record, folded }: OpenSession): Promise<object> {
   mustFitReply(
     'the session',
     sizeOfWhole(folded),
     'its oldest entries were removed, so it cannot be exported in pages',
   );
+  await readWhole(folded);
+  const { seq, updatedAt } = record;
   return { seq, kind: 'record.restored', timestamp: updatedAt, payload: wholeOf(folded) };
 }
 

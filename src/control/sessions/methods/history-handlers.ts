@@ -9,7 +9,8 @@ import { EVERY_OWNER, may } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';
 import { type Handled, handles, type RpcCall } from '../../contract/handlers.ts';
 import { findChat, itemsOfChat } from '../history/chats.ts';
-import { readCursor, writeCursor } from '../history/page-cursor.ts';
+import { longReply } from '../history/long-replies.ts';
+import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import { chatMessages, chatOfPath, savedChat } from '../history/views.ts';
 import type { ChatRow, SavedChats } from '../store/store-chats.ts';
 
@@ -19,7 +20,7 @@ export interface HistoryDeps {
   readonly clear: (sessionId: string, call: RpcCall) => Promise<void>;
 }
 
-const USUAL_LIMIT = 100;
+const LISTED = { usual: 100, most: 1000 };
 
 /** Whose chats a principal sees; null = everybody's. */
 export const ownerSeenBy = (principal: Principal): string | null =>
@@ -28,9 +29,9 @@ export const ownerSeenBy = (principal: Principal): string | null =>
 /** The handlers. */
 export function historyHandlers({ chats, clear }: HistoryDeps): readonly Handled[] {
   return [
-    handles(historyList, ({ limit: asked = 0, cursor: offset = 0, page_cursor }, { caller }): HistoryListResult => {
+    handles(historyList, ({ limit: asked, cursor: offset = 0, page_cursor }, { caller }): HistoryListResult => {
       const owner = ownerSeenBy(caller.principal);
-      const limit = asked === 0 ? USUAL_LIMIT : Math.max(1, Math.floor(asked));
+      const limit = pageSize(asked, LISTED.usual, LISTED.most);
       const total = chats.count(owner);
       const [before, cursor] =
         page_cursor === undefined
@@ -52,9 +53,10 @@ export function historyHandlers({ chats, clear }: HistoryDeps): readonly Handled
       };
     }),
 
-    handles(historyGet, ({ id, last = false, rollout_path }, { caller }): SavedChatRecord => {
+    handles(historyGet, async ({ id, last = false, rollout_path }, { caller }) => {
       const chat = chosen(chats, ownerSeenBy(caller.principal), { id, last, path: rollout_path });
-      return { ...savedChat(chat), messages: chatMessages(itemsOfChat(chat, chats)) };
+      const messages = chatMessages(await itemsOfChat(chat, chats));
+      return longReply<SavedChatRecord>({ ...savedChat(chat), messages }, chats.size(chat.id));
     }),
 
     handles(historyClear, async ({ session_id }, call) => {

@@ -8,6 +8,7 @@ import type { UiMessage } from '../../../protocol/session-types.ts';
 import { JsonText } from '../../../wire/json.ts';
 import { type Handled, handles } from '../../contract/handlers.ts';
 import { EXPORT_FORMAT, exportEntries } from '../history/exports.ts';
+import { jsonInTurns } from '../history/long-replies.ts';
 import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import { firstOf, messagesAfterSeq, messagesCursor, newestPage } from '../history/views.ts';
 import type { ChunkedList } from '../record/chunked-list.ts';
@@ -63,11 +64,12 @@ export function pageHandlers({ sessionFor, journal }: HandlerDeps & { readonly j
         after,
         pageSize(limit, EXPORTED.usual, EXPORTED.most),
       );
-      const result = () => {
-        const lines = entries.map((entry) => JSON.stringify(entry));
-        return { session_id, format: EXPORT_FORMAT, lines, next_after_seq: next };
-      };
-      return new JsonText(() => sentJson(() => JSON.stringify(result())), result);
+      const reply = { session_id, format: EXPORT_FORMAT, lines: entries, next_after_seq: next };
+      const text = await jsonInTurns(reply, (entry) => sentJson(() => JSON.stringify(JSON.stringify(entry))));
+      return new JsonText(
+        () => text,
+        () => ({ ...reply, lines: entries.map((entry) => JSON.stringify(entry)) }),
+      );
     }),
   ];
 }

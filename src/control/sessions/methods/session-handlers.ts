@@ -3,6 +3,7 @@
  * Made by `sessions.ts`.
  * @see docs/protocol/session-rpc.md#methods
  */
+import { Turns } from '../../../base/turns.ts';
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 import {
   sessionClose,
@@ -17,16 +18,18 @@ import {
   sessionRename,
   sessionResume,
 } from '../../../protocol/session-rpc.ts';
-import type { Image, SessionSettings } from '../../../protocol/session-types.ts';
+import type { Image, SessionSettings, SessionState } from '../../../protocol/session-types.ts';
 import type { Principal } from '../../../session/principal.ts';
 import { JsonText } from '../../../wire/json.ts';
 import { type Handled, handles } from '../../contract/handlers.ts';
 import { importLines } from '../history/exports.ts';
 import { type Conversation, conversationOf, copyConversation } from '../history/forks.ts';
+import { longReply, readWhole, takesTurns } from '../history/long-replies.ts';
 import { pageSize, readCursor, writeCursor } from '../history/page-cursor.ts';
 import { stateJson, stateOf, summaryOf } from '../history/views.ts';
 import type { OpenSession } from '../log/open-session.ts';
 import type { SessionPool } from '../pool/session-pool.ts';
+import { type FoldedSession, sizeOfWhole } from '../record/folded.ts';
 import { mustBeAllowed } from '../record/session-rights.ts';
 import { replyWithImages } from '../record/stored-image.ts';
 import type { SessionPlace } from '../store/store-catalogue.ts';
@@ -64,6 +67,9 @@ const LISTED = { usual: 50, most: 500 };
 /** Pieces of a copied conversation that are stored in one turn of the event loop. Most conversations have fewer. */
 const PIECES_AT_ONCE = 4;
 
+/** Lists that are asked for at once take no more of a turn of the event loop than a few of them. */
+const listing = new Turns();
+
 /** The handlers. */
 export function sessionHandlers(deps: SessionHandlerDeps): readonly Handled[] {
   return [...readingHandlers(deps), ...creatingHandlers(deps), ...openingHandlers(deps), ...changingHandlers(deps)];
@@ -76,13 +82,15 @@ function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Han
     handles(sessionGet, ({ session_id, messages }, call) => {
       const { folded } = sessionFor(session_id, call).session;
       if (messages !== undefined) return replyWithImages(stateOf(folded, messages));
+      if (takesTurns(sizeOfWhole(folded))) return stateReply(folded, undefined, (state) => state);
       return new JsonText(
         () => stateJson(folded),
         () => stateOf(folded),
       );
     }),
 
-    handles(sessionList, ({ cursor, limit, cwd, include_closed, query }, { caller: { principal } }) => {
+    handles(sessionList, async ({ cursor, limit, cwd, include_closed, query }, { caller: { principal } }) => {
+      while (listing.over) await listing.next();
       const place = cursor === undefined ? undefined : readListCursor(cursor);
       const size = pageSize(limit, LISTED.usual, LISTED.most);
       const filter = { owner: ownerSeenBy(principal) ?? undefined, cwd, includeClosed: include_closed, query };
@@ -101,6 +109,17 @@ function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Han
       };
     }),
   ];
+}
+
+/** A reply with the state of a session; with `newest`, at most so many messages of it. */
+async function stateReply<Reply extends object>(
+  folded: FoldedSession,
+  newest: number | undefined,
+  reply: (state: SessionState) => Reply,
+): Promise<JsonText<Reply>> {
+  if (newest !== undefined) return replyWithImages(reply(stateOf(folded, newest)));
+  await readWhole(folded);
+  return longReply(reply(stateOf(folded)), sizeOfWhole(folded));
 }
 
 /** Where a page of `session.list` begins, and the count of the first page where the cursor has it. */
@@ -123,9 +142,10 @@ function creatingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
       return create(principal, { owner: principal.name, title: params.title ?? '', cwd, settings, parent: null }, deps);
     }),
 
-    handles(sessionFork, ({ session_id, through_turn_id, title, messages }, call) => {
+    handles(sessionFork, async ({ session_id, through_turn_id, title, messages }, call) => {
       const { principal } = call.caller;
       const { folded } = sessionFor(session_id, call).session;
+      await readWhole(folded);
       const { record } = folded;
       const { cwd, settings, owner } = record;
       const conversation = conversationOf(folded, through_turn_id);
@@ -172,7 +192,7 @@ async function create(
     throw thrown;
   }
   changed('session_created', { id, owner });
-  return replyWithImages({ session_id: id, state: stateOf(session.folded, newest) });
+  return stateReply(session.folded, newest, (state) => ({ session_id: id, state }));
 }
 
 /** Copies a conversation into a new session: a long one in turns of the event loop, in which no prompt starts. */
@@ -233,12 +253,12 @@ function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
     handles(sessionLoad, async ({ session_id, messages, after_seq }, call) => {
       const { session } = await reopened(sessionFor(session_id, call), deps);
       const replayed_to_seq = await call.replay(session_id, after_seq);
-      return replyWithImages({ session_id, state: stateOf(session.folded, messages), replayed_to_seq });
+      return stateReply(session.folded, messages, (state) => ({ session_id, state, replayed_to_seq }));
     }),
 
     handles(sessionResume, async ({ session_id, messages }, call) => {
       const { session } = await reopened(sessionFor(session_id, call), deps);
-      return replyWithImages({ session_id, state: stateOf(session.folded, messages) });
+      return stateReply(session.folded, messages, (state) => ({ session_id, state }));
     }),
 
     handles(sessionClose, async ({ session_id }, call) => {

@@ -2,6 +2,7 @@
  * The events that connections get: live ones from the hub, stored ones from the journal, by sequence number. Made by
  * `sessions.ts`, used by `rpc/`.
  */
+import { Turns } from '../../../base/turns.ts';
 import type { Journal } from '../../../journal/journal.ts';
 import type { EventPage, EventSource, PublishedEvent } from '../../contract/events.ts';
 import type { EventHub } from '../log/event-hub.ts';
@@ -15,6 +16,9 @@ import { type SessionPool, unknownSession } from './session-pool.ts';
 const READ_ENTRIES = 512;
 /** Bytes read at a time: any event may be long. A page of events has about as many. */
 const READ_BYTES = 1024 * 1024;
+
+/** All reads together take no more of a turn than one. */
+const turns = new Turns();
 
 export class SessionEvents implements EventSource {
   readonly #pool: SessionPool;
@@ -49,6 +53,8 @@ export class SessionEvents implements EventSource {
     let cursor = isServer ? from : cursorOf(next) - 1;
     let bytes = 0;
     while (events.length < limit && bytes < READ_BYTES) {
+      // Entries that are no events may be many, and long.
+      while (turns.over) await turns.next();
       const page = await this.#journal.read(
         stream,
         cursor,

@@ -102,11 +102,16 @@ export class SavedChats {
     return this.#statements.size.get(id)?.total as number;
   }
 
-  /** The history of a chat, turn by turn. */
-  items(id: string): readonly HistoryItem[] {
+  /** The history of a chat: yields between its turns. */
+  *items(id: string): Generator<void, readonly HistoryItem[]> {
     const shelf = this.#images.shelf(chatHolder(id));
-    const rows = this.#statements.items.all(id);
-    return rows.flatMap(({ items, packed }) => storedItems<HistoryItem>(textOfColumns(items, packed), shelf));
+    const all: HistoryItem[] = [];
+    // A turn that is written in between is not part of the result.
+    for (const { items, packed } of this.#statements.items.all(id)) {
+      for (const item of storedItems<HistoryItem>(textOfColumns(items, packed), shelf)) all.push(item);
+      yield;
+    }
+    return all;
   }
 
   /** Turn id of the last turn of a chat. */
