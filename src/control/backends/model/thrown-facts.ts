@@ -54,6 +54,8 @@ const UNCONNECTED: Readonly<Record<string, string>> = {
 /** Causes with which no request is ever made, e.g. a port that is reserved. */
 const IMPOSSIBLE = /bad port|invalid url|unknown scheme|url scheme/i;
 const UNTRUSTED = /^(?:CERT_|ERR_TLS_|ERR_SSL_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|EPROTO)/;
+/** Longest body that is read as text. */
+const MAX_LINE = 1_000;
 /** Longest name of a part of a request. */
 const MAX_ITEM = 120;
 
@@ -138,12 +140,13 @@ const membersOf = (value: unknown): Members => (typeof value === 'object' && val
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value.trim() !== '' ? value : undefined;
 
+/** The body of an answer; a line of text as it is, and nothing of a page of HTML. */
 function parsed(text: unknown): unknown {
   if (typeof text !== 'string' || text === '') return undefined;
   try {
     return JSON.parse(text);
   } catch {
-    return undefined;
+    return /^\s*</.test(text) || text.length > MAX_LINE ? undefined : text;
   }
 }
 
@@ -223,10 +226,18 @@ function collectCodes(value: unknown, into: Set<string>, depth: number): void {
 function wordsIn(body: unknown, depth: number): string | undefined {
   if (depth > MAX_DEPTH) return undefined;
   if (Array.isArray(body)) return wordsIn(body[0], depth + 1);
-  const { message, error, detail, response } = membersOf(body);
+  if (typeof body === 'string') return textOf(body);
+  const { message, error, detail, response, msg, loc } = membersOf(body);
+  // FastAPI names the place apart.
+  if (typeof msg === 'string' && Array.isArray(loc)) return `${loc.join('.')}: ${msg}`;
   if (typeof error === 'object' && error !== null) return wordsIn(error, depth + 1);
   if (typeof response === 'object' && response !== null) return wordsIn(response, depth + 1);
-  return textOf(message) ?? textOf(error) ?? textOf(detail);
+  return (
+    textOf(message) ??
+    textOf(error) ??
+    textOf(detail) ??
+    (Array.isArray(detail) ? wordsIn(detail, depth + 1) : undefined)
+  );
 }
 
 /** OpenRouter passes the provider's own error on as `metadata.raw`; its message is then only a heading. */
