@@ -122,7 +122,7 @@ export function providersWords(facts: ThrownFacts): string {
   }
   if (unreadable && status === undefined) return "the provider's answer could not be read";
   // A page of HTML, as gateways send it, is less use than its status.
-  if (message !== '' && !unreadable && !/^\s*</.test(message)) return message;
+  if (message !== '' && !unreadable && !isPage(message)) return message;
   return status === undefined ? 'the provider failed the request' : `the provider answered with status ${status}`;
 }
 
@@ -136,6 +136,7 @@ const NOTHING: ThrownFacts = {
   endedEarly: false,
 };
 
+const isPage = (text: string): boolean => /^\s*</.test(text);
 const membersOf = (value: unknown): Members => (typeof value === 'object' && value !== null ? (value as Members) : {});
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value.trim() !== '' ? value : undefined;
@@ -146,7 +147,7 @@ function parsed(text: unknown): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    return /^\s*</.test(text) || text.length > MAX_LINE ? undefined : text;
+    return isPage(text) || text.length > MAX_LINE ? undefined : text;
   }
 }
 
@@ -226,7 +227,7 @@ function collectCodes(value: unknown, into: Set<string>, depth: number): void {
 function wordsIn(body: unknown, depth: number): string | undefined {
   if (depth > MAX_DEPTH) return undefined;
   if (Array.isArray(body)) return wordsIn(body[0], depth + 1);
-  if (typeof body === 'string') return textOf(body);
+  if (typeof body === 'string') return isPage(body) ? undefined : textOf(body);
   const { message, error, detail, response, msg, loc } = membersOf(body);
   // FastAPI names the place apart.
   if (typeof msg === 'string' && Array.isArray(loc)) return `${loc.join('.')}: ${msg}`;
