@@ -141,7 +141,8 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
 function brokenEnd({ end }: Answer, choice: ModelChoice): ProviderFailure | undefined {
   const { unified, raw } = end?.finishReason ?? { unified: 'interrupted', raw: undefined };
   // OpenRouter's package calls an answer finished that has only stopped; then there is no word of the provider's.
-  const stopped = unified === 'interrupted' || (choice.provider === 'openrouter' && raw === undefined);
+  // Several servers give an empty word on the way.
+  const stopped = unified === 'interrupted' || raw === '' || (choice.provider === 'openrouter' && raw === undefined);
   if (stopped) return brokenAnswer(choice, 'stream_ended', "the provider's answer ended early");
   if (unified !== 'error') return undefined;
   return brokenAnswer(choice, 'unreadable', `the model's answer went wrong at the provider${raw ? ` (${raw})` : ''}`);
