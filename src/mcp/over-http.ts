@@ -5,6 +5,7 @@
  * Used by `connection.ts`.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { backoffMs } from '../base/backoff.ts';
 import { httpFetch } from '../base/http/http-fetch.ts';
 import { MAX_REPLY_VALUES } from '../wire/depth.ts';
 import type { McpAuthorization } from './authorization.ts';
@@ -22,6 +23,13 @@ type Id = string | number;
 type Init = Parameters<typeof httpFetch>[1];
 const NOT_FOUND = 404;
 const ACCEPTED = 202;
+const NOT_ALLOWED = 405;
+/** Least wait before a stream is opened again, whatever the server wishes. */
+const MIN_REOPEN_MS = 250;
+/** Waits before a stream of notifications is opened again that ends at once, each time. */
+const REOPEN = { firstDelayMs: 1_000, maxDelayMs: 60_000 };
+/** A stream that lived so long did not end at once. */
+const LIVED_MS = 10_000;
 
 export interface OverHttpOptions {
   readonly sdk: McpSdk;
@@ -50,6 +58,9 @@ export class OverHttp {
   readonly #unanswered = new WeakMap<object, boolean>();
   /** Streams of notifications that are open, or asked for. */
   #streams = 0;
+  /** When the last of them was opened, in monotonic milliseconds, and how many before it ended at once. */
+  #opened = 0;
+  #ended = 0;
 
   constructor(options: OverHttpOptions) {
     this.#options = options;
@@ -58,6 +69,10 @@ export class OverHttp {
       requestInit: address.headers === undefined ? {} : { headers: address.headers },
       ...(authorization && { authProvider: this.#bearer(authorization) }),
       fetch: (to, init) => this.#fetch(to, init),
+      reconnectionScheduler: (reopen, wished) => {
+        const timer = setTimeout(reopen, this.#reopensIn(wished));
+        return () => clearTimeout(timer);
+      },
     });
     const { transport } = this;
     const send = transport.send.bind(transport);
@@ -88,6 +103,17 @@ export class OverHttp {
     this.#end.abort();
   }
 
+  /** How long to wait before a stream is opened again: a server that ends each at once would get one request after the other. */
+  #reopensIn(wished: number): number {
+    const least = Math.max(wished, MIN_REOPEN_MS);
+    // The rest of a response is waited for within the time of its call.
+    if (this.#sending.getStore() !== undefined) return least;
+    if (performance.now() - this.#opened >= LIVED_MS) this.#ended = 0;
+    const wait = this.#ended === 0 ? least : Math.max(least, backoffMs(this.#ended, REOPEN));
+    this.#ended += 1;
+    return wait;
+  }
+
   async #fetch(to: string | URL, init: Init): Promise<Response> {
     const isStream = init?.method === 'GET';
     const own = init?.method === 'POST' ? this.#sending.getStore() : undefined;
@@ -103,6 +129,14 @@ export class OverHttp {
       throw thrown;
     });
     this.answered = true;
+    const isResumed = this.#sending.getStore() !== undefined;
+    if (isStream && !isResumed) this.#opened = performance.now();
+    if (isStream && response.ok && !isEventStream(response)) {
+      this.#streams -= 1;
+      await response.body?.cancel();
+      // The server has none: it would be asked for again and again.
+      return new Response(null, { status: NOT_ALLOWED });
+    }
     let tooMuch: 'bytes' | 'values' | undefined;
     const limited = watched(response, {
       maxBytes: MAX_MESSAGE,
@@ -164,6 +198,9 @@ export class OverHttp {
     };
   }
 }
+
+const isEventStream = ({ headers }: Response): boolean =>
+  /^text\/event-stream\b/i.test(headers.get('content-type') ?? '');
 
 /** The token that a request was sent with. */
 const bearerOf = (headers: unknown): string | undefined =>
