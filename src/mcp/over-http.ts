@@ -24,7 +24,7 @@ type Init = Parameters<typeof httpFetch>[1];
 const NOT_FOUND = 404;
 const ACCEPTED = 202;
 const NOT_ALLOWED = 405;
-/** Least wait before a stream is opened again, whatever the server wishes. */
+/** Least wait before a stream is opened again, also where the server wishes a shorter one. */
 const MIN_REOPEN_MS = 250;
 /** Waits before a stream of notifications is opened again that ends at once, each time. */
 const REOPEN = { firstDelayMs: 1_000, maxDelayMs: 60_000 };

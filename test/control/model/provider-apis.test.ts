@@ -150,7 +150,7 @@ test('the credential goes where each provider looks for it, and nowhere into the
   }
 });
 
-/** Whatever the server of `raw` sends next. */
+/** The events that the server `raw` sends next. */
 let events: readonly unknown[] = [];
 const raw = createServer((request, response) => {
   request.resume();

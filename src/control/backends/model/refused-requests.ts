@@ -4,7 +4,7 @@
  * about each, and the next prompt of the session works.
  *
  * Used by `model-backend.ts`. Tools are left out while the session is open here; parts of the history for good (`left-out.ts`).
- * @see docs/decisions/0062-requests-that-providers-take.md
+ * @see docs/decisions/0062-requests-that-providers-take.md and 0071-what-no-refusal-names.md
  */
 import { HandfastError } from '../../../wire/errors.ts';
 import type { Turn } from '../../contract/backend.ts';
