@@ -6,15 +6,16 @@
  */
 import { foreignSchemas } from '../base/foreign-schemas.ts';
 import type { JsonSchema } from '../base/json-schema.ts';
-import { fail } from '../wire/errors.ts';
+import { asError, fail, HandfastError } from '../wire/errors.ts';
 import type { McpResult } from './definition.ts';
 
-/** The validator that the client gets: it compiles nothing, and accepts all. */
-export const acceptsAll = {
-  getValidator: (): ((value: unknown) => never) => (value) => ({ valid: true, data: value }) as never,
-};
+/** In place of the validator of the client: there is none, and the client checks nothing. */
+export const acceptsAll = { getValidator: () => undefined as never };
 
-/** The result of a call. Rejects with `schema_violation` where it does not fit, and before the call where its schema is broken. */
+/** Longest text of a server in an error, in characters. */
+const MAX_TEXT = 4_000;
+
+/** The result of a call. Rejects with `schema_violation` and its text where it does not fit, and before the call where its schema is broken. */
 export async function checkedResult(
   tool: string,
   schema: JsonSchema | undefined,
@@ -27,6 +28,23 @@ export async function checkedResult(
   if (problem !== null) throw fail('schema_violation', problem, { tool });
   const result = (await call()) as McpResult;
   const { structuredContent, isError } = result;
-  if (structuredContent !== undefined && isError !== true) await foreignSchemas.check(schema, structuredContent, check);
+  if (isError === true) return result;
+  try {
+    if (structuredContent === undefined)
+      throw fail('schema_violation', `${check.what}: it has no structured content`, { tool });
+    await foreignSchemas.check(schema, structuredContent, check);
+  } catch (error) {
+    throw withText(asError(error), result);
+  }
   return result;
+}
+
+/** The error with the text of the result: often it is all that there is to know, and the call is not to be made twice. */
+function withText(
+  { code, message, detail, retryable, cause }: HandfastError,
+  { content = [] }: McpResult,
+): HandfastError {
+  const text = content.flatMap((part) => (part.type === 'text' ? [String(part.text)] : [])).join('\n');
+  const said = text === '' ? '' : `; the tool has run, and says: ${text.slice(0, MAX_TEXT).toWellFormed()}`;
+  return new HandfastError(code, `${message}${said}`, { detail, retryable, cause });
 }

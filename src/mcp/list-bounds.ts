@@ -26,14 +26,16 @@ export function bounded<T>(entries: readonly T[], what: string): readonly T[] {
   return entries;
 }
 
-/** A call could reach either of two tools of one name. Throws `schema_violation`. */
+/** A call could reach either of two tools of one name. A tool that is there twice, as pages that overlap have it, is one. Throws `schema_violation`. */
 export function namedOnce(tools: readonly McpTool[]): readonly McpTool[] {
-  const names = new Set<string>();
-  for (const { name } of tools) {
-    if (names.has(name)) {
+  const named = new Map<string, McpTool>();
+  for (const tool of tools) {
+    const { name } = tool;
+    const other = named.get(name);
+    if (other !== undefined && JSON.stringify(other) !== JSON.stringify(tool)) {
       throw fail('schema_violation', `the server lists two tools with the name ${JSON.stringify(name.slice(0, 64))}`);
     }
-    names.add(name);
+    named.set(name, tool);
   }
-  return tools;
+  return [...named.values()];
 }

@@ -5,7 +5,9 @@
  * Used by `connection.ts`.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { backoffMs } from '../base/backoff.ts';
 import { httpFetch } from '../base/http/http-fetch.ts';
+import { isEventStream } from '../base/http/sse-reader.ts';
 import { MAX_REPLY_VALUES } from '../wire/depth.ts';
 import type { McpAuthorization } from './authorization.ts';
 import { challengeOf } from './challenge.ts';
@@ -22,6 +24,13 @@ const NOT_FOUND = 404;
 const ACCEPTED = 202;
 /** The data of an error that says that the session is not known. */
 const FORGOTTEN = 'the server does not know the session';
+const NOT_ALLOWED = 405;
+/** Least wait before a stream is opened again, also where the server wishes a shorter one. */
+const MIN_REOPEN_MS = 250;
+/** Waits before a stream of notifications is opened again that ends at once, each time. */
+const REOPEN = { firstDelayMs: 1_000, maxDelayMs: 60_000 };
+/** A stream that lived so long did not end at once. */
+const LIVED_MS = 10_000;
 
 export interface OverHttpOptions {
   readonly sdk: McpSdk;
@@ -50,6 +59,9 @@ export class OverHttp {
   readonly #unanswered = new WeakMap<object, boolean>();
   /** Streams of notifications that are open, or asked for. */
   #streams = 0;
+  /** When the last of them was opened, in monotonic milliseconds, and how many before it ended at once. */
+  #opened = 0;
+  #ended = 0;
 
   constructor(options: OverHttpOptions) {
     this.#options = options;
@@ -58,6 +70,10 @@ export class OverHttp {
       requestInit: address.headers === undefined ? {} : { headers: address.headers },
       ...(authorization && { authProvider: this.#bearer(authorization) }),
       fetch: (to, init) => this.#fetch(to, init),
+      reconnectionScheduler: (reopen, wished) => {
+        const timer = setTimeout(reopen, this.#reopensIn(wished));
+        return () => clearTimeout(timer);
+      },
     });
     const { transport } = this;
     const send = transport.send.bind(transport);
@@ -89,6 +105,17 @@ export class OverHttp {
     this.#end.abort();
   }
 
+  /** How long to wait before a stream is opened again: a server that ends each at once would get one request after the other. */
+  #reopensIn(wished: number): number {
+    const least = Math.max(wished, MIN_REOPEN_MS);
+    // The rest of a response is waited for within the time of its call.
+    if (this.#sending.getStore() !== undefined) return least;
+    if (performance.now() - this.#opened >= LIVED_MS) this.#ended = 0;
+    const wait = this.#ended === 0 ? least : Math.max(least, backoffMs(this.#ended, REOPEN));
+    this.#ended += 1;
+    return wait;
+  }
+
   async #fetch(to: string | URL, init: Init): Promise<Response> {
     const isStream = init?.method === 'GET';
     const own = init?.method === 'POST' ? this.#sending.getStore() : undefined;
@@ -104,8 +131,14 @@ export class OverHttp {
       throw thrown;
     });
     this.answered = true;
-    const isOpen = isStream && response.ok && response.body !== null;
+    if (isStream && this.#sending.getStore() === undefined) this.#opened = performance.now();
+    const isOpen = isStream && response.ok && isEventStream(response.headers.get('content-type'));
     if (isStream && !isOpen) this.#streams -= 1;
+    if (isStream && response.ok && !isOpen) {
+      await response.body?.cancel();
+      // The server has no stream, and the client would ask for one again and again.
+      return new Response(null, { status: NOT_ALLOWED });
+    }
     let tooMuch: 'bytes' | 'values' | undefined;
     const limited = watched(response, {
       maxBytes: MAX_MESSAGE,

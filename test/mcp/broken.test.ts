@@ -194,6 +194,18 @@ test('a server that lists two tools of one name is failed', async (t) => {
   assert.deepEqual([server.health.state, server.health.stderr], ['failed', ['broken: started']]);
 });
 
+test('a tool that is on two pages alike is one', async (t) => {
+  const lists = `if (method === 'initialize') opened(message);
+    else if (method === 'tools/list') send({ id, result: message.params?.cursor === '2'
+      ? { tools: [tool('same', 'one'), tool('b')] } : { tools: [tool('a'), tool('same', 'one')], nextCursor: '2' } });`;
+  const { server } = broken(t, serverOf(lists));
+  await server.start();
+  assert.deepEqual(
+    server.tools.map(({ name }) => name),
+    ['a', 'same', 'b'],
+  );
+});
+
 const LONG: Readonly<Record<string, string>> = {
   'one definition of 100 KB': `[tool('big', 'x'.repeat(100_000))]`,
   'definitions of 1 MB': `Array.from({ length: 20 }, (_, at) => tool('big' + at, 'x'.repeat(50_000)))`,
@@ -255,6 +267,28 @@ test('a server whose definitions change at every list is not listed all the time
   assert.ok(lists() < 10 + (performance.now() - before) / 1_000, `${lists()} lists`);
   assert.equal((await errorOf(server.call('shifty', {}, patiently))).code, 'tool_denied');
   assert.deepEqual(await server.call('steady', {}, patiently), { content: [] });
+});
+
+test('a result that does not fit the schema of its tool fails the call with the text that the tool gave', async (t) => {
+  const { server } = broken(
+    t,
+    serverOf(`if (method === 'initialize') return opened(message);
+      const outputSchema = { type: 'object', properties: { a: { type: 'number' } }, required: ['a'] };
+      if (method === 'tools/list') send({ id, result: { tools: ['none', 'other', 'failed'].map((name) => ({ ...tool(name), outputSchema })) } });
+      const content = [{ type: 'text', text: 'filter expects an integer' }];
+      const results = { none: { content }, other: { content, structuredContent: {} }, failed: { content, isError: true, structuredContent: { error: 1 } } };
+      if (method === 'tools/call') send({ id, result: results[message.params.name] });`),
+  );
+  await server.start();
+  for (const [name, why] of [
+    ['none', 'it has no structured content'],
+    ['other', '/a is required'],
+  ] as const) {
+    const { code, message } = await errorOf(server.call(name, {}, patiently));
+    assert.equal(code, 'schema_violation');
+    assert.equal(message, `result of ${name}: ${why}; the tool has run, and says: filter expects an integer`);
+  }
+  assert.equal((await server.call('failed', {}, patiently)).isError, true);
 });
 
 test('a result is held to the schema of its tool, for which the thread of the host does nothing', async (t) => {

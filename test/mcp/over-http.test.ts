@@ -6,6 +6,8 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
+
+import { setTimeout } from 'node:timers/promises';
 import { errorOf, PATIENCE_MS, serverOverHttp, until } from '../capabilities/mcp/support.ts';
 
 const patiently = { signal: new AbortController().signal, timeoutMs: PATIENCE_MS };
@@ -233,6 +235,30 @@ const UNREADABLE: readonly (readonly [odd: Ways['odd'], why: RegExp])[] = [
   [stays('data: {"jsonrpc":"2.0","id":ID,"result":{"content":[]\n\n'), /cannot be read: it is not JSON/],
   [stays('data: {"jsonrpc":"2.0","id":ID}\n\n'), /neither a result nor an error/],
 ];
+
+test('a stream of notifications that ends at once is not asked for in a loop, and one of another type once', async (t) => {
+  for (const [stream, most] of [
+    [(response: ServerResponse) => response.writeHead(200, { 'content-type': 'text/event-stream' }).end(), 4],
+    [
+      (response: ServerResponse) =>
+        response.writeHead(200, { 'content-type': 'text/event-stream' }).end('retry: 0\nid: 1\ndata:\n\n'),
+      4,
+    ],
+    [(response: ServerResponse) => response.writeHead(200, { 'content-type': 'application/json' }).end('{}'), 1],
+    [(response: ServerResponse) => response.writeHead(200, { 'content-type': 'text/plain' }).end('use POST'), 1],
+  ] as const) {
+    let asked = 0;
+    const { server } = await serverOf(t, {
+      stream: (response) => {
+        asked += 1;
+        stream(response);
+      },
+    });
+    await setTimeout(1_000);
+    assert.ok(asked >= 1 && asked <= most, `${asked} requests`);
+    await server.call('good', {}, patiently);
+  }
+});
 
 test('a response that cannot be read fails its call at once, also on a stream that stays open', async (t) => {
   for (const [odd, why] of UNREADABLE) {

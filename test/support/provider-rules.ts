@@ -67,6 +67,8 @@ export function anthropicRefusal(body: Body): string | undefined {
     if (type === 'text' && text === '') return 'messages: text content blocks must be non-empty';
     if (type === 'text' && text.trim() === '') return 'messages: text content blocks must contain non-whitespace text';
   }
+  const mixed = thinkingRefusal(body, blocks);
+  if (mixed !== undefined) return mixed;
   const ids = new Set<string>();
   for (const [at, content] of blocks.entries()) {
     const { role } = body.messages[at];
@@ -97,6 +99,22 @@ export function anthropicRefusal(body: Body): string | undefined {
       if (!made) return `unexpected tool_use_id found in tool_result blocks: ${id}`;
     }
   }
+  return undefined;
+}
+
+/** The work that a request continues is thought about as a whole, or not at all. */
+function thinkingRefusal(body: Body, blocks: readonly Body[][]): string | undefined {
+  const isAnswer = (at: number): boolean => blocks[at]?.some(({ type }) => type === 'tool_result') ?? false;
+  let first = blocks.length - 1;
+  if (!isAnswer(first)) return undefined;
+  while (isAnswer(first) || body.messages[first].role === 'assistant') first -= 1;
+  const work = blocks.slice(first + 1).filter((_, at) => body.messages[first + 1 + at].role === 'assistant');
+  const isThought = ({ type }: Body): boolean => /thinking/.test(type);
+  const isOn = body.thinking !== undefined && body.thinking.type !== 'disabled';
+  if (isOn && !isThought(work[0]?.[0])) {
+    return `Expected \`thinking\` or \`redacted_thinking\`, but found \`${work[0]?.[0].type}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block`;
+  }
+  if (!isOn && work.flat().some(isThought)) return 'When thinking is disabled, the final turn cannot contain thinking';
   return undefined;
 }
 

@@ -79,6 +79,27 @@ test('ids that another provider made are put into letters every provider takes, 
   assert.equal(answered?.toolCallId, 'functions_bash_0');
 });
 
+test('models of Mistral get ids of nine letters and digits, and no prompt directly behind results', () => {
+  const mistral = { ...options, provider: 'compatible', model: 'devstral-small' };
+  const history = [
+    user('x'),
+    assistant('', ['call_abc-1', 'D681PevKs', 'call_abc-1']),
+    result('call_abc-1'),
+    user('y'),
+  ];
+  const messages = messagesOf(history, mistral);
+  assert.deepEqual(
+    messages.map(({ role }) => role),
+    ['user', 'assistant', 'tool', 'assistant', 'user'],
+  );
+  const idsOf = (at: number) =>
+    (messages[at]!.content as readonly { toolCallId: string }[]).map((each) => each.toolCallId);
+  assert.deepEqual(idsOf(1), ['call00001', 'D681PevKs', 'call00003']);
+  assert.deepEqual(idsOf(2), idsOf(1));
+  const others = messagesOf(history, { ...mistral, model: 'qwen' });
+  assert.equal(others.length, 4);
+});
+
 test('a conversation that begins with a summary begins with the user, and one in which the model spoke last continues', () => {
   const messages = messagesOf([assistant('## Conversation Summary\n\nfoo')], options);
   assert.deepEqual(

@@ -1,9 +1,12 @@
 /** One round asked of each provider's API through the AI SDK: what is sent, and what comes of the answer. */
 import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
 import type { Provider } from '../../../src/protocol/session-types.ts';
 import { type ModelRequest, type ModelServer, startModelServer } from '../../../src/testing/model-server.ts';
+import type { HandfastError } from '../../../src/wire/errors.ts';
 import { ask, assistantItem, choiceOf, KEY, offer, onePart, PROVIDERS, partsOf, user } from './harness.ts';
 
 let server: ModelServer;
@@ -144,6 +147,132 @@ test('the credential goes where each provider looks for it, and nowhere into the
     const given = { anthropic, google }[provider as 'anthropic'] ?? authorization;
     assert.match(String(given), new RegExp(KEY));
     assert.doesNotMatch(JSON.stringify(request.body), new RegExp(KEY));
+  }
+});
+
+/** The events that the server `raw` sends next. */
+let events: readonly unknown[] = [];
+const raw = createServer((request, response) => {
+  request.resume();
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  for (const event of events) {
+    const type = (event as { type?: string }).type;
+    const name = type === undefined ? '' : `event: ${type}\n`;
+    response.write(`${name}data: ${typeof event === 'string' ? event : JSON.stringify(event)}\n\n`);
+  }
+  response.end();
+});
+before(() => new Promise<void>((resolve) => raw.listen(0, '127.0.0.1', resolve)));
+after(() => raw.closeAllConnections());
+after(() => raw.close());
+
+/** How an answer of these events ends; `cut`: it broke off. */
+async function ending(provider: Provider, sent: readonly unknown[]): Promise<string> {
+  events = sent;
+  const baseUrl = `http://127.0.0.1:${(raw.address() as AddressInfo).port}/v1`;
+  try {
+    const parts = await partsOf(
+      ask(server, choiceOf(provider), { access: { baseUrl }, limits: { maxBrokenAttempts: 1 } }),
+    );
+    const calls = parts.filter(({ type }) => type === 'call').length;
+    return `${onePart(parts, 'finish').reason}${calls > 0 ? ` ${calls}` : ''}`;
+  } catch (error) {
+    const { reason } = (error as HandfastError).detail;
+    assert.equal(reason, 'stream_ended', String(error));
+    return 'cut';
+  }
+}
+
+test('chat completions are complete with a finish_reason or with [DONE], and cut off without both', async () => {
+  const chunk = (delta: object, finish_reason: unknown = null, more: object = {}) => ({
+    id: 'c',
+    object: 'chat.completion.chunk',
+    created: 1,
+    model: 'm',
+    choices: [{ index: 0, delta, ...(finish_reason !== undefined && { finish_reason }) }],
+    ...more,
+  });
+  const text = chunk({ role: 'assistant', content: 'hi "finish_reason":"stop"' });
+  const bare = chunk({ content: 'hi' }, undefined);
+  const called = { index: 0, id: 'call_1', type: 'function', function: { name: 'bash', arguments: '{}' } };
+  const call = chunk({ tool_calls: [called] });
+  const empty = { ...chunk({}), choices: [] };
+  const usage = { ...empty, usage: { prompt_tokens: 3, completion_tokens: 2, total_tokens: 5 } };
+  for (const provider of ['compatible', 'openrouter'] as const) {
+    for (const [sent, expected] of [
+      [[text, '[DONE]'], 'stop'],
+      [[bare, '[DONE]'], 'stop'],
+      [[call, '[DONE]'], 'tool_calls 1'],
+      [[text, chunk({}, ''), '[DONE]'], 'stop'],
+      [[text, usage, '[DONE]'], 'stop'],
+      [[empty, text, empty, '[DONE]'], 'stop'],
+      [[text, chunk({}, 'stop')], 'stop'],
+      [[text, chunk({}, 'length'), usage, '[DONE]'], 'max_tokens'],
+      [[text, chunk({}, 'stop'), usage], 'stop'],
+      [[text], 'cut'],
+      [[bare], 'cut'],
+      [[call], 'cut'],
+      [[text, usage], 'cut'],
+      [[text, empty], 'cut'],
+      [[text, chunk({}, '')], 'cut'],
+      [['[DONE]'], 'cut'],
+      [[empty, usage, '[DONE]'], 'cut'],
+    ] as const) {
+      assert.equal(await ending(provider, sent), expected, `${provider} ${JSON.stringify(sent)}`);
+    }
+  }
+});
+
+test('answers of the other APIs are complete with the last event of each, and cut off without', async () => {
+  const response = { id: 'r', object: 'response', created_at: 1, model: 'm', output: [] };
+  const message = { type: 'message', id: 'msg_1', role: 'assistant', status: 'in_progress', content: [] };
+  const responses = [
+    { type: 'response.created', response: { ...response, status: 'in_progress' } },
+    { type: 'response.output_item.added', output_index: 0, item: message },
+    { type: 'response.output_text.delta', item_id: 'msg_1', output_index: 0, content_index: 0, delta: 'hi' },
+  ];
+  const counts = { input_tokens: 3, output_tokens: 2, total_tokens: 5 };
+  const whole = { ...response, status: 'completed', usage: counts };
+  assert.equal(await ending('openai', [...responses, { type: 'response.completed', response: whole }]), 'stop');
+  const part = { ...whole, status: 'incomplete', incomplete_details: { reason: 'max_output_tokens' } };
+  assert.equal(await ending('openai', [...responses, { type: 'response.incomplete', response: part }]), 'max_tokens');
+  assert.equal(await ending('openai', responses), 'cut');
+
+  const anthropic = [
+    {
+      type: 'message_start',
+      message: {
+        id: 'm',
+        type: 'message',
+        role: 'assistant',
+        model: 'm',
+        content: [],
+        stop_reason: null,
+        usage: counts,
+      },
+    },
+    { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
+    { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'hi' } },
+    { type: 'content_block_stop', index: 0 },
+  ];
+  const stopped = { type: 'message_delta', delta: { stop_reason: 'end_turn', stop_sequence: null }, usage: counts };
+  assert.equal(await ending('anthropic', [...anthropic, stopped, { type: 'message_stop' }]), 'stop');
+  assert.equal(await ending('anthropic', anthropic), 'cut');
+
+  const candidate = (text: string, more: object = {}) => ({
+    candidates: [{ content: { role: 'model', parts: [{ text }] }, index: 0, ...more }],
+  });
+  for (const [provider, frame] of [
+    ['google', (chunk: object) => chunk],
+    ['antigravity', (chunk: object) => ({ response: chunk })],
+  ] as const) {
+    const usage = { usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 2, totalTokenCount: 5 } };
+    const ends = (...chunks: readonly object[]) => ending(provider, chunks.map(frame));
+    assert.equal(await ends(candidate('hi'), candidate('', { finishReason: 'STOP' })), 'stop');
+    assert.equal(await ends(candidate('hi', { finishReason: 'STOP' }), usage), 'stop');
+    assert.equal(await ends(candidate('hi'), { candidates: [{ finishReason: 'MAX_TOKENS' }] }), 'max_tokens');
+    assert.equal(await ends(candidate('hi')), 'cut');
+    assert.equal(await ends(candidate('hi'), usage), 'cut');
   }
 });
 

@@ -5,12 +5,12 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { leftOutItem } from '../../../src/control/backends/model/left-out.ts';
 import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
-import type { Image, Provider } from '../../../src/protocol/session-types.ts';
+import type { Image, Provider, Thinking } from '../../../src/protocol/session-types.ts';
 import { type ModelServer, startModelServer } from '../../../src/testing/model-server.ts';
 import { imageOf, PICTURES } from '../../support/pictures.ts';
 import fc from '../../support/properties.ts';
 import { anthropicRefusal, chatRefusal, googleRefusal, responsesRefusal } from '../../support/provider-rules.ts';
-import { ask, choiceOf, MODELS, offer, PROVIDERS, partsOf } from './harness.ts';
+import { ask, choiceOf, MODELS, offer, PROVIDERS, partsOf, user } from './harness.ts';
 
 let server: ModelServer;
 before(async () => {
@@ -28,8 +28,13 @@ const READERS: Readonly<Record<Provider, (body: never) => string | undefined>> =
 };
 
 /** The request for a history, and the reason why its provider would refuse it. */
-async function sent(provider: Provider, history: readonly HistoryItem[], tools = [offer('bash')]) {
-  await partsOf(ask(server, choiceOf(provider), { history, tools }));
+async function sent(
+  provider: Provider,
+  history: readonly HistoryItem[],
+  tools = [offer('bash')],
+  thinking: Thinking = 'HIGH',
+) {
+  await partsOf(ask(server, choiceOf(provider, { thinking }), { history, tools }));
   const { body } = server.requests.at(-1)!;
   return { body, refusal: READERS[provider](body as never) };
 }
@@ -146,19 +151,76 @@ const itemsFor = (provider: Provider): fc.Arbitrary<HistoryItem> =>
     },
   );
 
+const levels = fc.constantFrom<Thinking>('HIGH', 'OFF');
+
 for (const provider of PROVIDERS) {
   test(`${provider}: any history at all becomes a request that its provider takes`, async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(itemsFor(provider), { maxLength: 8 }), async (items) => {
+      fc.asyncProperty(fc.array(itemsFor(provider), { maxLength: 8 }), levels, async (items, thinking) => {
         // The running turn has a prompt, as every turn.
         const history: HistoryItem[] = [...items, { role: 'user', turn: 'turn-2', text: 'go on' }];
-        const { refusal, body } = await sent(provider, history);
+        const { refusal, body } = await sent(provider, history, undefined, thinking);
         assert.equal(refusal, undefined, `${refusal} ${JSON.stringify(body).slice(0, 2_000)}`);
       }),
       { numRuns: 60 },
     );
   });
 }
+
+const signed = (text: string): HistoryItem => ({
+  role: 'assistant',
+  turn: 'turn-1',
+  text: '',
+  reasoning: text,
+  calls: [{ callId: 'c1', name: 'bash', input: {} }],
+  providerData: {
+    provider: 'anthropic',
+    model: MODELS.anthropic,
+    parts: [
+      { kind: 'reasoning', start: 0, end: text.length, fields: { anthropic: { signature: `of ${text}` } } },
+      { kind: 'reasoning', start: 0, end: 0, fields: { anthropic: { redactedData: 'hidden' } } },
+      { kind: 'call' },
+    ],
+  },
+});
+const fine: HistoryItem = { role: 'tool', turn: 'turn-1', callId: 'c1', name: 'bash', ok: true, result: 'fine' };
+
+test('thinking stands before the calls it led to, as it was, also when the history was stored in between', async () => {
+  const text = ' first\n\n  second \n';
+  const history = [user('go'), signed(text), fine];
+  for (const each of [history, JSON.parse(JSON.stringify(history)), [...history, user('and now?')]]) {
+    const { body, refusal } = await sent('anthropic', each);
+    assert.equal(refusal, undefined);
+    assert.equal(body.thinking.type, 'enabled');
+    assert.deepEqual(body.messages[1].content.slice(0, 2), [
+      { type: 'thinking', thinking: text, signature: `of ${text}` },
+      { type: 'redacted_thinking', data: 'hidden' },
+    ]);
+    assert.equal(body.messages[1].content[2].type, 'tool_use');
+  }
+});
+
+test('work that began without thinking is continued without', async () => {
+  const { providerData: _lost, ...unsigned } = signed('hm') as Extract<HistoryItem, { role: 'assistant' }>;
+  const half: HistoryItem = { ...unsigned, text: 'half' };
+  for (const history of [
+    [user('go'), unsigned, fine],
+    [user('go'), half, fine],
+    [user('go'), unsigned, fine, { ...signed('more'), calls: [{ callId: 'c2', name: 'bash', input: {} }] }],
+    [user('go'), unsigned, fine, user('and now?')],
+  ] as const) {
+    const { body, refusal } = await sent('anthropic', history);
+    assert.equal(refusal, undefined);
+    assert.notEqual(body.thinking?.type, 'enabled');
+    assert.doesNotMatch(JSON.stringify(body.messages), /thinking/);
+  }
+  // A new prompt after an answer is thought about again.
+  const done: HistoryItem = { role: 'assistant', turn: 'turn-1', text: 'done' };
+  const { body } = await sent('anthropic', [user('go'), unsigned, fine, done, user('next')]);
+  assert.equal(body.thinking.type, 'enabled');
+  const routed = await sent('openrouter', [user('go'), unsigned, fine]);
+  assert.deepEqual(routed.body.reasoning, { effort: 'none' });
+});
 
 const prompt = (images: readonly Image[], turn = 'turn-1'): HistoryItem => ({
   role: 'user',

@@ -195,6 +195,120 @@ for (const provider of PROVIDERS) {
   });
 }
 
+test('after a restart a refused tool costs one request within the turn, and the turn works', async () => {
+  refuse = (request) => {
+    const at = toolNamesOf(request).indexOf('odd');
+    return at < 0 ? undefined : `tools[${at}].function.parameters: not taken`;
+  };
+  const tools = [offer('bash'), offer('odd')];
+  const first = new RecordedTurn('hi');
+  await backendOf('compatible', tools).run(first);
+  const asked = server.requests.length;
+  const second = next(first, 'again');
+  assert.deepEqual(await backendOf('compatible', tools).run(second), { stopReason: 'end_turn' });
+  assert.equal(server.requests.length - asked, 2);
+});
+
+/** Tools of MCP servers, each of which the provider names when it refuses it. */
+const foreign = (server: string, count: number): ToolOffer[] =>
+  Array.from({ length: count }, (_, at) => ({ ...offer(`${server}__t${at}`), kind: 'mcp', tags: ['mcp', server] }));
+
+test('a server whose tools are refused one by one is left out with the third, and other tools stay', async () => {
+  refuse = (request) => {
+    const bad = toolNamesOf(request).find((name) => name.startsWith('bad'));
+    return bad && `Invalid schema for function '${bad}': something new`;
+  };
+  const asked = server.requests.length;
+  const turn = new RecordedTurn('hi');
+  const backend = backendOf('compatible', [offer('bash'), ...foreign('bad', 20), ...foreign('good', 2)]);
+  assert.deepEqual(await backend.run(turn), { stopReason: 'end_turn' });
+  assert.equal(server.requests.length - asked, 4);
+  assert.deepEqual(toolNamesOf(server.requests.at(-1)!).sort(), [
+    'ask_user',
+    'bash',
+    'good__t0',
+    'good__t1',
+    'update_plan',
+  ]);
+  // Many servers, of which each has such tools.
+  const many = ['bad1', 'bad2', 'bad3', 'bad4', 'bad5'].flatMap((name) => foreign(name, 9));
+  assert.deepEqual(await backendOf('compatible', many).run(new RecordedTurn('hi')), { stopReason: 'end_turn' });
+});
+
+test('a refusal about definitions that names none costs the tools of strangers, then all', async () => {
+  for (const words of [
+    'Failed to initialize samplers: failed to parse grammar',
+    'JSON schema conversion failed',
+    'Unable to compile the tools of this request',
+  ]) {
+    refuse = (request) => (toolNamesOf(request).some((name) => name.startsWith('bad')) ? words : undefined);
+    const turn = new RecordedTurn('hi');
+    assert.deepEqual(await backendOf('compatible', [offer('bash'), ...foreign('bad', 2)]).run(turn), {
+      stopReason: 'end_turn',
+    });
+    assert.ok(toolNamesOf(server.requests.at(-1)!).includes('bash'), words);
+    refuse = (request) => (toolNamesOf(request).length > 0 ? words : undefined);
+    assert.deepEqual(await backendOf('compatible', foreign('bad', 2)).run(new RecordedTurn('hi')), {
+      stopReason: 'end_turn',
+    });
+  }
+  const vllm = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set';
+  refuse = (request) => (toolNamesOf(request).length > 0 ? vllm : undefined);
+  assert.deepEqual(await backendOf('compatible').run(new RecordedTurn('hi')), { stopReason: 'end_turn' });
+});
+
+test('where nothing says what is at fault, the second prompt is tried without what may be, the least loss first', async () => {
+  const earlier = [prompt('before'), { role: 'assistant', turn: 'turn-0', text: 'yes' } as const];
+  const sequence = async (isRefused: (request: ModelRequest) => boolean, tools: readonly ToolOffer[]) => {
+    refuse = (request) => (isRefused(request) ? 'Bad Request' : undefined);
+    const backend = backendOf('compatible', tools);
+    const first = new RecordedTurn('one', { history: earlier });
+    assert.equal((await outcome(backend, first))?.code, 'provider_error');
+    const second = next(first, 'two');
+    assert.equal(await outcome(backend, second), undefined);
+    const { body } = server.requests.at(-1)!;
+    return { names: toolNamesOf(server.requests.at(-1)!), hasEarlier: /"before"/.test(JSON.stringify(body)), second };
+  };
+  const tools = [offer('bash'), ...foreign('bad', 2)];
+  const isBad = (name: string) => name.startsWith('bad');
+  const one = await sequence((request) => toolNamesOf(request).some(isBad), tools);
+  assert.deepEqual([one.names.some(isBad), one.names.includes('bash'), one.hasEarlier], [false, true, true]);
+  assert.match(
+    lines(one.second).join('\n'),
+    /bad__t0 \(perhaps the reason why compatible refused it \(Bad Request\)\)/,
+  );
+  // What was left out in vain is back.
+  const two = await sequence(({ body }) => JSON.stringify(body).includes('"before"'), tools);
+  assert.deepEqual([two.names.some(isBad), two.hasEarlier], [true, false]);
+  const three = await sequence((request) => toolNamesOf(request).length > 0, [offer('bash')]);
+  assert.deepEqual(three.names, []);
+});
+
+test('the error of a refusal names the item, also where a server has a form of its own', async () => {
+  for (const [round, words] of [
+    [
+      { status: 422, body: '{"detail":[{"loc":["body","messages",3],"msg":"str expected"}]}' },
+      /^body\.messages\.3: str expected/,
+    ],
+    [{ status: 400, body: 'messages must not be empty' }, /^messages must not be empty; the prompt is left out/],
+    [{ status: 400, body: '"not so"' }, /^not so; /],
+    [{ status: 400, body: '<html>nginx</html>' }, /^Bad Request; /],
+    [
+      { status: 500, body: '{"error":{"code":500,"message":"Value is not callable: null at row 58, column 111"}}' },
+      /^Value is not/,
+    ],
+  ] as const) {
+    const asked = server.requests.length;
+    refuse = ({ body }) => (JSON.stringify(body).includes('POISON') ? { error: 'x', ...round } : undefined);
+    const turn = new RecordedTurn('POISON');
+    const backend = backendOf('compatible');
+    const error = await outcome(backend, turn);
+    assert.match(error!.message, words);
+    assert.equal(server.requests.length - asked, 1, round.body);
+    assert.equal(await outcome(backend, next(turn, 'and now?')), undefined);
+  }
+});
+
 test('of more tools than a provider takes, those of strangers are left out', async () => {
   refuse = (request) =>
     toolNamesOf(request).length > 4

@@ -178,6 +178,34 @@ test('forms of earlier drafts, and words outside JSON Schema', () => {
   assert.deepEqual(properties.none, {});
 });
 
+test('a server that makes a grammar of schemas gets no patterns and no long repetitions, but reads of them', () => {
+  const schema = {
+    type: 'object',
+    properties: {
+      to: { type: 'string', description: 'Address', pattern: '^(?!\\.).+@.+$', maxLength: 10_000 },
+      list: { type: 'array', items: { type: 'string', pattern: 'a|b', maxLength: 20 }, maxItems: 500, minItems: 1 },
+    },
+  };
+  for (const [provider, model] of [
+    ['compatible', 'any'],
+    ['openrouter', 'mistralai/any'],
+  ] as const) {
+    const { properties } = (adaptedSchema(schema, provider, model) as AdaptedSchema).schema as Any;
+    assert.deepEqual(properties.to, {
+      type: 'string',
+      description: 'Address (pattern: "^(?!\\\\.).+@.+$"; maxLength: 10000)',
+    });
+    assert.deepEqual(properties.list, {
+      type: 'array',
+      items: { type: 'string', description: '(pattern: "a|b")', maxLength: 20 },
+      description: '(maxItems: 500)',
+      minItems: 1,
+    });
+  }
+  const { properties } = (adaptedSchema(schema, 'openai', 'any') as AdaptedSchema).schema as Any;
+  assert.equal(properties.to.maxLength, 10_000);
+});
+
 test('names that a provider does not take are replaced at their place alone, and arguments are translated both ways', () => {
   const schema = {
     type: 'object',

@@ -1,6 +1,7 @@
 /** Saved chats: listing, finding, and taking them up again. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { EXPORT_FORMAT, importLines } from '../../../src/control/sessions/history/exports.ts';
 import {
   historyGet,
   historyList,
@@ -240,4 +241,24 @@ describe('saved chats', () => {
     assert.equal((await harness.ended(running)).payload.stop_reason, 'cleared');
     await assert.rejects(harness.sessions.resumeChat(id, 'zzz', ALICE), fails('no saved chat matched id: zzz'));
   });
+});
+
+test('an import keeps what was left out for a provider, and nothing of another shape', async () => {
+  const mark = (leavesOut: unknown) => ({ role: 'user', turn: 'a', text: '', unsent: true, leavesOut });
+  const history = [
+    { role: 'user', turn: 'a', text: 'refused' },
+    mark({ part: 'turn', reason: `no ${'o'.repeat(1_000)}`, more: 1 }),
+    mark({ part: 'all', reason: 'no' }),
+    mark({ part: 'turn', reason: 1 }),
+    mark('turn'),
+  ];
+  const payload = { head: { record: { title: '' } }, messages: [], history, turns: [] };
+  const { history: taken } = await importLines([
+    JSON.stringify({ format: EXPORT_FORMAT, seq: 1 }),
+    JSON.stringify({ seq: 1, kind: 'record.restored', timestamp: '', payload }),
+  ]);
+  const leftOut = taken.map((item) => (item.role === 'user' ? item.leavesOut : undefined));
+  assert.deepEqual(Object.keys(leftOut[1] ?? {}), ['part', 'reason']);
+  assert.ok(leftOut[1]!.reason.length <= 400);
+  assert.deepEqual([leftOut[0], ...leftOut.slice(2)], [undefined, undefined, undefined, undefined]);
 });

@@ -46,6 +46,9 @@ const CONTINUE =
 
 const HALF_PAIR = /\\ud[89a-f]/i;
 const CALL_ID = /^[A-Za-z0-9_-]{1,64}$/;
+/** Models whose servers take ids of nine letters and digits, and no prompt directly behind results. */
+const MISTRAL = /mistral|mixtral|ministral|magistral|devstral|codestral|pixtral|voxtral/i;
+const MISTRAL_ID = /^[A-Za-z0-9]{9}$/;
 /** What a call is answered with whose result is not in the history. */
 const NO_RESULT = 'no result: the call was interrupted, it may or may not have taken effect';
 /** Providers that sign texts, also empty ones. */
@@ -64,10 +67,12 @@ class Conversation {
   readonly #admissions: ReadonlyMap<Image, Admission>;
   readonly #usedIds = new Set<string>();
   readonly #messages: PromptMessage[] = [];
+  readonly #isMistral: boolean;
 
   constructor(items: readonly HistoryItem[], options: ConversationOptions) {
     this.#items = items;
     this.#options = options;
+    this.#isMistral = MISTRAL.test(options.model);
     const { provider, model, turnId, onLeftOut } = options;
     const images = items.flatMap(imagesOf);
     const earlier = items.filter(({ turn }) => turn !== turnId).flatMap(imagesOf);
@@ -101,6 +106,8 @@ class Conversation {
   /** A message of the user, or a part of the last one: templates of some models want the roles to alternate. */
   #user(content: readonly (TextPart | ImagePart)[]): void {
     if (content.length === 0) return;
+    if (this.#isMistral && this.#messages.at(-1)?.role === 'tool')
+      this.#messages.push({ role: 'assistant', content: textParts('Done.') });
     const last = this.#messages.at(-1);
     if (last?.role !== 'user') this.#messages.push({ role: 'user', content });
     else this.#messages[this.#messages.length - 1] = { ...last, content: joined([...last.content, ...content]) };
@@ -108,7 +115,8 @@ class Conversation {
 
   #assistant(item: AssistantItem, at: number): void {
     const { provider, model } = this.#options;
-    const ids = (item.calls ?? []).map(({ callId }) => freshId(callId, this.#usedIds));
+    const newId = this.#isMistral ? freshMistralId : freshId;
+    const ids = (item.calls ?? []).map(({ callId }) => newId(callId, this.#usedIds));
     const data = providerDataOf(item, provider, model);
     const content = this.#parts(item, ids, data);
     const last = this.#messages.at(-1);
@@ -222,6 +230,14 @@ function freshId(callId: string, used: Set<string>): string {
   const stem = CALL_ID.test(callId) ? callId : callId.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, 60) || 'call';
   let id = stem;
   for (let count = 2; used.has(id); count += 1) id = `${stem.slice(0, 60)}_${count}`;
+  used.add(id);
+  return id;
+}
+
+function freshMistralId(callId: string, used: Set<string>): string {
+  let id = callId;
+  for (let count = used.size + 1; !MISTRAL_ID.test(id) || used.has(id); count += 1)
+    id = `call${String(count).padStart(5, '0')}`;
   used.add(id);
   return id;
 }

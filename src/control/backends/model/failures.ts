@@ -47,6 +47,10 @@ const BROKEN: ReadonlySet<FailureReason> = new Set(['timeout', 'stream_ended', '
 const FILTERED =
   /content_?filter|content_?policy|responsible_?ai|invalid_prompt|prompt_?blocked|data_inspection_failed|moderation|usage policy|content management policy|flagged|prohibited_content/i;
 
+/** Words of servers that answer 500 for what is in a request: it would be refused each time. */
+const ALWAYS_REFUSED =
+  /not support|unsupported|jinja|grammar|at row \d+, column \d+|unrecognized schema|failed to parse (?:messages|tools|input)/i;
+
 /** Reads the value a request was ended by. `token` is never repeated. `now` is in epoch milliseconds. */
 export function failureOf(thrown: unknown, choice: ModelChoice, token: string, now = Date.now()): ProviderFailure {
   const facts = thrownFacts(thrown, now);
@@ -123,6 +127,7 @@ function reasonOf(facts: ThrownFacts, words: string, provider: string): FailureR
   if (status === 403) return provider === 'openrouter' ? 'refused' : 'auth';
   if (status === 404) return 'not_found';
   if (status === 429 || /rate_limit|resource_exhausted|too_many_requests/.test(code)) return 'rate_limited';
+  if (status === 500 && ALWAYS_REFUSED.test(words)) return 'rejected';
   if (status !== undefined && (status === 408 || status === 409 || (status >= 500 && status !== 501)))
     return 'unavailable';
   if (status === undefined && /overloaded|unavailable|server_error|api_error|internal/.test(code)) return 'unavailable';

@@ -172,10 +172,11 @@ class ModelBackend implements Backend {
           counted: (used) => this.#meter.counted(log.record.id, history, used),
           debug: (stage, data) => turn.debug(stage, data),
         });
+        this.#refusals.taken(turn);
         return;
       } catch (thrown) {
         if (sent === undefined || begun || remedies === MAX_REMEDIES || request.signal.aborted) throw thrown;
-        const refused = { input: sent, tools: request.tools };
+        const refused = { input: sent, tools: request.tools, isLast: remedies === MAX_REMEDIES - 1 };
         if (!this.#refusals.leaveOut(turn, choice, asError(thrown), refused)) throw thrown;
         turn.debug('left_out', { reason: asError(thrown).message });
       }

@@ -14,6 +14,7 @@ import { Answer } from './answer.ts';
 import { AttemptWatchdog } from './attempt-watchdog.ts';
 import { brokenAnswer, failureOf, type ProviderFailure } from './failures.ts';
 import type { ImagePart, ModelCall, PromptMessage, ProviderModel, StreamPart, TextPart } from './provider-model.ts';
+import { inOneMode } from './reasoning.ts';
 import { nextAttempt, type RequestLimits } from './request-limits.ts';
 import { canThink, requestSettings } from './request-settings.ts';
 import type { ToolNames } from './tool-names.ts';
@@ -65,8 +66,10 @@ const waiting = (ms: number, signal: AbortSignal): Promise<unknown> => delay(ms,
  * good, `not_configured` and `login_failed` as they come, and the signal's reason once that has aborted.
  */
 export async function* providerRound(options: ProviderRoundOptions): AsyncGenerator<ModelPart, void, undefined> {
-  const { choice, signal, limits, wait = waiting } = options;
-  const input = await options.input();
+  const { signal, limits, wait = waiting } = options;
+  const given = await options.input();
+  const { choice, messages } = inOneMode(options.choice, given.messages);
+  const input = { ...given, messages };
   for (let attempts = 1, broken = 0; ; attempts += 1) {
     signal.throwIfAborted();
     const answer = new Answer(input.names, choice.provider === 'openrouter');
@@ -81,7 +84,7 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
         options.open(choice, access, canThink(choice), () => watch.received()),
         nothing,
       );
-      const call = callOf(input, options, access, watch.signal);
+      const call = callOf(input, choice, options.sessionId, access, watch.signal);
       options.debug?.('request', debugView(choice, call));
       const { stream } = await watch.during(model.doStream(call), ({ stream: late }) => void drop(late.getReader()));
       reader = stream.getReader();
@@ -138,7 +141,8 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
 function brokenEnd({ end }: Answer, choice: ModelChoice): ProviderFailure | undefined {
   const { unified, raw } = end?.finishReason ?? { unified: 'interrupted', raw: undefined };
   // OpenRouter's package calls an answer finished that has only stopped; then there is no word of the provider's.
-  const stopped = unified === 'interrupted' || (choice.provider === 'openrouter' && raw === undefined);
+  // Several servers give an empty word on the way.
+  const stopped = unified === 'interrupted' || raw === '' || (choice.provider === 'openrouter' && raw === undefined);
   if (stopped) return brokenAnswer(choice, 'stream_ended', "the provider's answer ended early");
   if (unified !== 'error') return undefined;
   return brokenAnswer(choice, 'unreadable', `the model's answer went wrong at the provider${raw ? ` (${raw})` : ''}`);
@@ -146,7 +150,8 @@ function brokenEnd({ end }: Answer, choice: ModelChoice): ProviderFailure | unde
 
 function callOf(
   { system, messages, names, maxOutputTokens }: RoundInput,
-  { choice, sessionId }: ProviderRoundOptions,
+  choice: ModelChoice,
+  sessionId: string,
   { kind }: ProviderAccess,
   abortSignal: AbortSignal,
 ): ModelCall {

@@ -1,11 +1,12 @@
 /**
  * Reasoning as providers take it back. Their rules differ: OpenAI wants a reasoning item followed by the item that it led to, and
- * encrypted, since OpenAI stores nothing; Anthropic wants a signature, and no message that ends with thinking. Reasoning that does not
- * fit is left out: the conversation is complete without it.
+ * encrypted, since OpenAI stores nothing; Anthropic wants a signature, no message that ends with thinking, and either all calls behind
+ * thinking or none. Reasoning that does not fit is left out: the conversation is complete without it.
  *
- * Used by `conversation.ts`. Pure.
+ * Used by `conversation.ts` and `provider-rounds.ts`. Pure.
  */
-import type { CallPart, ReasoningPart, TextPart } from './provider-model.ts';
+import type { ModelChoice } from '../../contract/providers.ts';
+import type { CallPart, PromptMessage, ReasoningPart, TextPart } from './provider-model.ts';
 
 type Part = TextPart | ReasoningPart | CallPart;
 
@@ -16,6 +17,36 @@ export function acceptedReasoning(parts: readonly Part[], provider: string): Par
   // Where a message ends with reasoning, the answer that it led to is missing.
   while (accepted.at(-1)?.type === 'reasoning') accepted.pop();
   return accepted;
+}
+
+/**
+ * The choice and the messages in one mode of thinking. Anthropic refuses thinking while the work that the request continues began
+ * without: an answer of another model, one that was cut off, or whose signature was refused. Then this request is made without thinking.
+ */
+export function inOneMode(
+  choice: ModelChoice,
+  messages: readonly PromptMessage[],
+): { readonly choice: ModelChoice; readonly messages: readonly PromptMessage[] } {
+  const isClaude = choice.provider === 'openrouter' && choice.model.startsWith('anthropic/');
+  if (choice.provider !== 'anthropic' && !isClaude) return { choice, messages };
+  const thinks = choice.thinking !== 'OFF' && beganWithThinking(messages);
+  return thinks ? { choice, messages } : { choice: { ...choice, thinking: 'OFF' }, messages: messages.map(unthought) };
+}
+
+/** False where the last results are of calls whose first message has no thinking at its beginning. */
+function beganWithThinking(messages: readonly PromptMessage[]): boolean {
+  let at = messages.findLastIndex(({ role }) => role !== 'user');
+  if (messages[at]?.role !== 'tool') return true;
+  while (messages[at - 1]?.role === 'tool' || messages[at - 1]?.role === 'assistant') at -= 1;
+  const first = messages[at];
+  return first?.role === 'assistant' && first.content[0]?.type === 'reasoning';
+}
+
+function unthought(message: PromptMessage): PromptMessage {
+  if (message.role !== 'assistant') return message;
+  // Fields of the message itself are reasoning as well.
+  const { providerOptions: _reasoning, ...rest } = message;
+  return { ...rest, content: message.content.filter(({ type }) => type !== 'reasoning') };
 }
 
 function isAccepted(

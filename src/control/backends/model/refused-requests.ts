@@ -4,13 +4,15 @@
  * line about each, and the next prompt of the session works.
  *
  * Used by `model-backend.ts`. Tools are left out while the session is open here; parts of the history for good (`left-out.ts`).
- * @see docs/decisions/0062-requests-that-providers-take.md
+ * @see docs/decisions/0062-requests-that-providers-take.md and 0068-refusals-without-a-name.md
  */
 import { HandfastError } from '../../../wire/errors.ts';
 import type { Turn } from '../../contract/backend.ts';
 import type { ModelChoice } from '../../contract/providers.ts';
-import type { HistoryItem, LeavesOut } from '../../contract/session-log.ts';
+
+import type { LeavesOut } from '../../contract/session-log.ts';
 import { notedOnce } from '../../rounds/noted-once.ts';
+
 import type { ToolOffer } from '../../rounds/toolbox.ts';
 import { imagesOf } from './conversation.ts';
 import { isMark, leftOutItem, withoutLeftOut } from './left-out.ts';
@@ -24,23 +26,46 @@ type RefusedTurn = Pick<Turn, 'id' | 'log'>;
 export interface RefusedRequest {
   readonly input: RoundInput;
   readonly tools: readonly ToolOffer[];
+  /** True when it was refused so often before that there is one more attempt. */
+  readonly isLast: boolean;
 }
 
-/** Statuses of requests that are refused for their content. */
-const REFUSED: ReadonlySet<unknown> = new Set([400, 413, 415, 422]);
+/** Statuses of requests that are refused for their content; 500 with the words of a refusal alone (`failures.ts`). */
+const REFUSED: ReadonlySet<unknown> = new Set([400, 413, 415, 422, 500]);
 /** Words about settings and accounts: nothing of the conversation is at fault. */
 const SETTINGS =
   /max(?:_output|_completion)?_tokens|temperature|top_p|reasoning[._ ]?effort|budget_tokens|stream_options|api[- ]?version|(?:unsupported|unknown|unrecognized) (?:parameter|request argument|name "(?!tools|contents))|\bmodel\b[^.]{0,60}(?:not found|not exist|unknown|invalid|deprecated|retired|access)|organization|must be verified|location is not supported|country|region/i;
-const UNSUPPORTED = /(?:not|n't|no endpoints?[^.]{0,40}) support|unsupported|text[- ]only|not (?:a )?multimodal/i;
+const UNSUPPORTED =
+  /(?:not|n't|no endpoints?[^.]{0,40}) support|unsupported|text[- ]only|not (?:a )?multimodal|tool.choice requires/i;
 const ATTACHMENT = /image|picture|vision|media.?type|mime|audio|multimodal|inline_?data|base64/i;
+/** Words about definitions of tools, and about calls and results that are in the conversation. */
+const TOOLS_AT_ALL = /\btools?\b|function.?call|tool.?(?:use|choice)/i;
+const DEFINITIONS = /\btools?\b|tool.?choice|\bfunctions?\b|grammar|schema/i;
+const CALLS =
+  /\bmessages?\b|\bcontents?\b|tool.?call(?!.?pars)|tool.?(?:use|result)|tool.?id|\brole\b|function.?(?:call|response)/i;
 const PROVIDER_DATA = /reasoning|thinking|signature|encrypted|thought|\b(?:rs|fc|msg)_/i;
 /** Characters of a reason that goes into the conversation. */
 const MAX_REASON = 200;
 const NAMES_SHOWN = 10;
+/** Tools of one server that are refused before all of them are left out. */
+const MAX_OF_SERVER = 3;
+
+/** What may be at fault where two prompts were refused, the least loss first. */
+const SUSPECTS = ['foreign tools', 'earlier', 'all tools'] as const;
+
+interface Trials {
+  readonly turn: string;
+  /** The next of `SUSPECTS`. */
+  next: number;
+  /** Tools that the last request was sent without. */
+  without: readonly string[];
+}
 
 export class Refusals {
   /** Reasons by session, and by model and tool. */
   readonly #tools = new Map<string, Map<string, Map<string, string>>>();
+  /** What a turn was tried without, by session, where nothing says what is at fault. */
+  readonly #trials = new Map<string, Trials>();
 
   /** Tools that a model of a session is not given, by name. */
   toolsOf(sessionId: string, choice: ModelChoice): ReadonlyMap<string, string> {
@@ -49,30 +74,80 @@ export class Refusals {
 
   forget(sessionId: string): void {
     this.#tools.delete(sessionId);
+    this.#trials.delete(sessionId);
   }
 
   /** Leaves out the part that made a provider refuse a request; false: no part can be left out. */
   leaveOut(turn: RefusedTurn, choice: ModelChoice, error: HandfastError, request: RefusedRequest): boolean {
-    const tools = refusedTools(error, request);
+    this.#giveBack(turn, choice);
+    const known = this.#known(turn, choice);
     const reason = reasonOf(error, choice);
-    if (tools.length > 0) {
-      const sessions = this.#tools.get(turn.log.record.id) ?? new Map<string, Map<string, string>>();
-      this.#tools.set(turn.log.record.id, sessions);
-      const known = sessions.get(modelOf(choice)) ?? new Map<string, string>();
-      sessions.set(modelOf(choice), known);
-      for (const name of tools) known.set(name, reason);
-      return true;
-    }
+    const named = refusedTools(error, request, known);
+    for (const name of named) known.set(name, reason);
+    if (named.length > 0) return true;
     const part = refusedPart(error, request.input.messages, turn);
-    if (part === undefined) return false;
+    if (part !== undefined) return this.#leaveOutPart(turn, part, reason);
+    return isRefusal(error) && wasRefusedBefore(turn) && this.#leaveOutNext(turn, choice, error, request);
+  }
+
+  /** Two prompts were refused for something that is in both requests: leaves out what it may be, one after the other. */
+  #leaveOutNext(turn: RefusedTurn, choice: ModelChoice, error: HandfastError, { tools }: RefusedRequest): boolean {
+    const trials = this.#trialsOf(turn);
+    const known = this.#known(turn, choice);
+    const reason = reasonOf(error, choice);
+    for (const suspect of SUSPECTS.slice(trials.next)) {
+      trials.next += 1;
+      if (suspect === 'earlier') {
+        if (hasEarlier(turn)) return this.#leaveOutPart(turn, suspect, reason);
+        continue;
+      }
+      // A filter reads the conversation.
+      if (error.detail.reason !== 'rejected') continue;
+      trials.without = namesOf(tools, known, suspect);
+      for (const name of trials.without) known.set(name, `perhaps the reason why ${reason}`);
+      if (trials.without.length > 0) return true;
+    }
+    return false;
+  }
+
+  /** The provider took a request: it keeps what it was tried without. */
+  taken({ log }: RefusedTurn): void {
+    this.#trials.delete(log.record.id);
+  }
+
+  /** Gives back the tools that a request was tried without, in vain. */
+  #giveBack(turn: RefusedTurn, choice: ModelChoice): void {
+    const trials = this.#trialsOf(turn);
+    for (const name of trials.without) this.#known(turn, choice).delete(name);
+    trials.without = [];
+  }
+
+  #leaveOutPart(turn: RefusedTurn, part: LeavesOut['part'], reason: string): boolean {
     turn.log.remember([leftOutItem(turn.id, part, reason)]);
     notedOnce(turn, `${PARTS[part]} left out from now on: ${reason}`);
     return true;
   }
 
+  #known({ log }: RefusedTurn, choice: ModelChoice): Map<string, string> {
+    const models = this.#tools.get(log.record.id) ?? new Map<string, Map<string, string>>();
+    this.#tools.set(log.record.id, models);
+    const known = models.get(modelOf(choice)) ?? new Map<string, string>();
+    models.set(modelOf(choice), known);
+    return known;
+  }
+
+  #trialsOf({ id, log }: RefusedTurn): Trials {
+    const there = this.#trials.get(log.record.id);
+    if (there?.turn === id) return there;
+    const trials: Trials = { turn: id, next: 0, without: [] };
+    this.#trials.set(log.record.id, trials);
+    return trials;
+  }
+
   /** The error of a turn. If the provider refused the content, later requests leave out the prompt of the turn. */
   ended(turn: RefusedTurn, choice: ModelChoice, error: HandfastError): HandfastError {
     if (!isRefusal(error)) return error;
+    this.#giveBack(turn, choice);
     turn.log.remember([leftOutItem(turn.id, 'turn', reasonOf(error, choice))]);
     const { code, detail, retryable, message } = error;
     return new HandfastError(code, `${message}; ${WAYS_OUT}`, { detail, retryable });
@@ -117,34 +192,58 @@ function isRefusal({ code, detail, message }: HandfastError): boolean {
 }
 
 /** The tools that a refusal is about, by name. */
-function refusedTools({ code, detail, message }: HandfastError, { input, tools }: RefusedRequest): readonly string[] {
+function refusedTools(
+  error: HandfastError,
+  { input, tools, isLast }: RefusedRequest,
+  known: ReadonlyMap<string, string>,
+): readonly string[] {
+  const { code, detail, message } = error;
   const { names } = input;
   if (code !== 'provider_error' || names.tools.length === 0) return [];
   if (detail.reason !== 'rejected' && detail.reason !== 'not_found') return [];
   const item = `${typeof detail.item === 'string' ? detail.item : ''} ${message}`;
   const all = names.tools.map(({ name }) => names.fromProvider(name));
-  if (
-    UNSUPPORTED.test(message) &&
-    /\btools?\b|function.?call|tool.?(?:use|choice)/i.test(message) &&
-    !/schema/i.test(message)
-  ) {
-    return all;
-  }
+  if (UNSUPPORTED.test(message) && TOOLS_AT_ALL.test(message) && !/schema/i.test(message)) return all;
+  const foreign = namesOf(tools, known, 'foreign tools');
   const most = Number(
     /\btools\b.{0,80}?(?:maximum|at most|limit|no more than)\D{0,30}(\d+)/i.exec(message)?.[1] ?? Infinity,
   );
-  const given = strangersLast(tools.filter(({ name }) => all.includes(name)));
-  if (most < given.length) return given.slice(most).map(({ name }) => name);
+  const ordered = strangersLast(tools.filter(({ name }) => all.includes(name)));
+  if (most < ordered.length) return ordered.slice(most).map(({ name }) => name);
   const at = /function_?declarations\[(\d+)\]/i.exec(item)?.[1] ?? /\btools[.[](\d+)/.exec(item)?.[1];
   const indexed = at === undefined ? undefined : names.tools[Number(at)]?.name;
   const quoted = [...item.matchAll(/["'`]([\w.-]{1,64})["'`]/g)].map(([, name]) => name as string);
-  const found = names.tools.find(({ name }) => quoted.includes(name))?.name ?? indexed;
-  if (/\btools\b|tool\b|function|schema|parameters/i.test(item) && found !== undefined)
-    return [names.fromProvider(found)];
-  // Strangers' definitions are the likely ones where none is named.
+  const given = names.tools.find(({ name }) => quoted.includes(name))?.name ?? indexed;
+  if (/\btools\b|tool\b|function|schema|parameters/i.test(item) && given !== undefined) {
+    const found = names.fromProvider(given);
+    if (!foreign.includes(found)) return [found];
+    if (isLast) return foreign;
+    const server = serverOf(tools, found);
+    const ofServer = tools.filter((tool) => serverOf(tools, tool.name) === server).map(({ name }) => name);
+    const refused = ofServer.filter((name) => known.has(name)).length + 1;
+    return refused < MAX_OF_SERVER ? [found] : ofServer.filter((name) => !known.has(name));
+  }
   const isAboutSchemas = /schema|parameters/i.test(item) && /tool|function/i.test(item);
-  return isAboutSchemas ? given.filter(({ kind }) => kind === 'mcp').map(({ name }) => name) : [];
+  if (!isAboutSchemas && !(isRefusal(error) && DEFINITIONS.test(item) && !CALLS.test(item))) return [];
+  // Strangers' definitions are the likely ones where none is named.
+  return foreign.length > 0 ? foreign : all;
 }
+
+/** The names of tools that are given to the model, of strangers alone or all. */
+const namesOf = (
+  tools: readonly ToolOffer[],
+  known: ReadonlyMap<string, string>,
+  which: 'foreign tools' | 'all tools',
+): readonly string[] =>
+  tools
+    .filter(({ name, kind }) => !known.has(name) && (which === 'all tools' || kind === 'mcp'))
+    .map(({ name }) => name);
+
+/** The MCP server of a tool, the second of its tags; undefined for another tool. */
+const serverOf = (tools: readonly ToolOffer[], name: string): string | undefined => {
+  const tool = tools.find((each) => each.name === name);
+  return tool?.kind === 'mcp' ? (tool.tags?.[1] ?? '') : undefined;
+};
 
 /** The part of the history to leave out; undefined: none. */
 function refusedPart(
@@ -163,9 +262,7 @@ function refusedPart(
   const hasData = messages.some(hasProviderData);
   if (hasData && detail.reason === 'rejected') return 'provider_data';
   if (hasAttachments && detail.reason === 'rejected') return own;
-  if (hasData && PROVIDER_DATA.test(message)) return 'provider_data';
-  // If the prompt of the last turn was refused and left out, the fault is before it.
-  return wasRefusedBefore(log.record.history, id) ? 'earlier' : undefined;
+  return hasData && PROVIDER_DATA.test(message) ? 'provider_data' : undefined;
 }
 
 const hasFile = (message: PromptMessage): boolean =>
@@ -180,15 +277,16 @@ const hasProviderData = (message: PromptMessage): boolean =>
   (message.providerOptions !== undefined ||
     message.content.some((part) => part.type === 'reasoning' || part.providerOptions !== undefined));
 
-/** True when the turn before was left out, and the conversation before this turn has more than that. */
-function wasRefusedBefore(history: readonly HistoryItem[], id: string): boolean {
-  const before = history.filter(({ turn }) => turn !== id);
+/** True when the turn before was left out. */
+function wasRefusedBefore({ id, log }: RefusedTurn): boolean {
+  const before = log.record.history.filter(({ turn }) => turn !== id);
   const last = before.at(-1);
-  const isRefused =
-    last !== undefined &&
-    before.some((item) => isMark(item) && item.turn === last.turn && item.leavesOut.part === 'turn');
-  const isCut = history.some((item) => isMark(item) && item.turn === id && item.leavesOut.part === 'earlier');
-  return isRefused && !isCut && withoutLeftOut(before).some(({ role }) => role !== 'user');
+  return before.some((item) => isMark(item) && item.turn === last?.turn && item.leavesOut.part === 'turn');
+}
+
+/** True when there is more of the conversation before this turn. */
+function hasEarlier({ id, log }: RefusedTurn): boolean {
+  return withoutLeftOut(log.record.history).some(({ turn, role }) => turn !== id && role !== 'user');
 }
 
 /** A line about tools that a provider is not given. */

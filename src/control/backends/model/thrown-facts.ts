@@ -54,6 +54,8 @@ const UNCONNECTED: Readonly<Record<string, string>> = {
 /** Causes with which no request is ever made, e.g. a port that is reserved. */
 const IMPOSSIBLE = /bad port|invalid url|unknown scheme|url scheme/i;
 const UNTRUSTED = /^(?:CERT_|ERR_TLS_|ERR_SSL_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|HOSTNAME_MISMATCH|EPROTO)/;
+/** Longest body that is read as text. */
+const MAX_LINE = 1_000;
 /** Longest name of a part of a request. */
 const MAX_ITEM = 120;
 
@@ -120,7 +122,7 @@ export function providersWords(facts: ThrownFacts): string {
   }
   if (unreadable && status === undefined) return "the provider's answer could not be read";
   // A page of HTML, as gateways send it, is less use than its status.
-  if (message !== '' && !unreadable && !/^\s*</.test(message)) return message;
+  if (message !== '' && !unreadable && !isPage(message)) return message;
   return status === undefined ? 'the provider failed the request' : `the provider answered with status ${status}`;
 }
 
@@ -134,16 +136,18 @@ const NOTHING: ThrownFacts = {
   endedEarly: false,
 };
 
+const isPage = (text: string): boolean => /^\s*</.test(text);
 const membersOf = (value: unknown): Members => (typeof value === 'object' && value !== null ? (value as Members) : {});
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value.trim() !== '' ? value : undefined;
 
+/** The body of an answer; a line of text as it is, and nothing of a page of HTML. */
 function parsed(text: unknown): unknown {
   if (typeof text !== 'string' || text === '') return undefined;
   try {
     return JSON.parse(text);
   } catch {
-    return undefined;
+    return isPage(text) || text.length > MAX_LINE ? undefined : text;
   }
 }
 
@@ -223,10 +227,18 @@ function collectCodes(value: unknown, into: Set<string>, depth: number): void {
 function wordsIn(body: unknown, depth: number): string | undefined {
   if (depth > MAX_DEPTH) return undefined;
   if (Array.isArray(body)) return wordsIn(body[0], depth + 1);
-  const { message, error, detail, response } = membersOf(body);
+  if (typeof body === 'string') return isPage(body) ? undefined : textOf(body);
+  const { message, error, detail, response, msg, loc } = membersOf(body);
+  // FastAPI names the place apart.
+  if (typeof msg === 'string' && Array.isArray(loc)) return `${loc.join('.')}: ${msg}`;
   if (typeof error === 'object' && error !== null) return wordsIn(error, depth + 1);
   if (typeof response === 'object' && response !== null) return wordsIn(response, depth + 1);
-  return textOf(message) ?? textOf(error) ?? textOf(detail);
+  return (
+    textOf(message) ??
+    textOf(error) ??
+    textOf(detail) ??
+    (Array.isArray(detail) ? wordsIn(detail, depth + 1) : undefined)
+  );
 }
 
 /** OpenRouter passes the provider's own error on as `metadata.raw`; its message is then only a heading. */

@@ -39,15 +39,29 @@ interface SchemaRules {
   readonly tuples: boolean;
   /** Only the keywords of Gemini's subset: enums of texts, no constraints on texts, only declared properties are required. */
   readonly subset: boolean;
+  /** The server may make a grammar of all schemas, as llama.cpp does: patterns and long repetitions stand in the description. */
+  readonly grammar: boolean;
 }
 
 /** Characters of any script: not every server reads JSON with half of a surrogate pair. */
 const ANY_NAME = /^\P{Surrogate}+$/u;
-const ANTHROPIC: SchemaRules = { names: /^[a-zA-Z0-9_.-]{1,64}$/, refs: true, tuples: true, subset: false };
-const OPENAI: SchemaRules = { names: ANY_NAME, refs: true, tuples: false, subset: false };
-const GOOGLE: SchemaRules = { names: /^[a-zA-Z_]\w{0,63}$/, refs: false, tuples: false, subset: true };
+const ANTHROPIC: SchemaRules = {
+  names: /^[a-zA-Z0-9_.-]{1,64}$/,
+  refs: true,
+  tuples: true,
+  subset: false,
+  grammar: false,
+};
+const OPENAI: SchemaRules = { names: ANY_NAME, refs: true, tuples: false, subset: false, grammar: false };
+const GOOGLE: SchemaRules = { names: /^[a-zA-Z_]\w{0,63}$/, refs: false, tuples: false, subset: true, grammar: false };
 /** A server behind a common API may be any of them. */
-const COMMON: SchemaRules = { names: /^[a-zA-Z0-9_.-]{1,64}$/, refs: false, tuples: false, subset: false };
+const COMMON: SchemaRules = {
+  names: /^[a-zA-Z0-9_.-]{1,64}$/,
+  refs: false,
+  tuples: false,
+  subset: false,
+  grammar: true,
+};
 
 const RULES: Readonly<Record<string, SchemaRules>> = {
   anthropic: ANTHROPIC,
@@ -276,6 +290,7 @@ class Builder {
     const words = wordsOf(schema.enum, types);
     if (words.length > 0) built.enum = words;
     if (this.#rules.subset) this.#reduce(built, bare);
+    else if (this.#rules.grammar) simplify(built);
     return built;
   }
 
@@ -417,7 +432,7 @@ class Builder {
       if (required.length > 0) built.required = required;
       else delete built.required;
     }
-    if (said.length > 0) built.description = [built.description, `(${said.join('; ')})`].filter(Boolean).join(' ');
+    describe(built, said);
     if (built.type !== undefined || built.anyOf !== undefined || bare) return;
     if (built.enum !== undefined) built.type = 'string';
     else if (built.properties !== undefined || built.additionalProperties !== undefined) built.type = 'object';
@@ -451,6 +466,26 @@ class Builder {
     }
     return isObject(found) && '$ref' in found ? {} : found;
   }
+}
+
+/** Longest repetition that is left in a grammar: those inside each other are multiplied. */
+const MAX_REPETITION = 100;
+const REPETITIONS = ['minLength', 'maxLength', 'minItems', 'maxItems'];
+
+/** Without constraints of which no grammar can be made; they go into the description. */
+function simplify(built: Built): void {
+  const said: string[] = [];
+  for (const name of ['pattern', ...REPETITIONS]) {
+    const value = built[name];
+    if (value === undefined || (typeof value === 'number' && value <= MAX_REPETITION)) continue;
+    said.push(`${name}: ${shortJson(value)}`);
+    delete built[name];
+  }
+  describe(built, said);
+}
+
+function describe(built: Built, said: readonly string[]): void {
+  if (said.length > 0) built.description = [built.description, `(${said.join('; ')})`].filter(Boolean).join(' ');
 }
 
 /** The keywords of Gemini's subset. */

@@ -14,7 +14,7 @@ import { MAX_VALUES, parseBounded } from '../../../wire/depth.ts';
 import { fail } from '../../../wire/errors.ts';
 import { isObject, membersOf } from '../../../wire/json.ts';
 import { mustFitReply } from '../../contract/reply-size.ts';
-import type { HistoryItem } from '../../contract/session-log.ts';
+import { type HistoryItem, LEFT_OUT_PARTS, type LeavesOut } from '../../contract/session-log.ts';
 import { type OpenSession, streamOf } from '../log/open-session.ts';
 import { cursorOf, isEventCursor, paramsOf, RESERVED, seqAt } from '../log/published.ts';
 import { fold } from '../record/fold.ts';
@@ -40,6 +40,8 @@ const READ_ENTRIES = 256;
 const LONG_CHARACTERS = 1024 * 1024;
 /** Characters of an item of an import, its long images left out: the journal writes each in one turn. */
 const MAX_ITEM_CHARACTERS = 2 * 1024 * 1024;
+/** Longest reason for which a part of a conversation is left out. */
+const MAX_REASON_CHARACTERS = 400;
 /** A page ends with the event that exceeds this many characters. */
 const PAGE_CHARACTERS = 512 * 1024;
 
@@ -224,7 +226,16 @@ function itemOf(item: HistoryItem): HistoryItem[] {
   switch (item.role) {
     case 'user':
       if (typeof item.text !== 'string') return [];
-      return [{ role: 'user', turn, text: item.text, ...imagesOf(item.images), ...(item.unsent && { unsent: true }) }];
+      return [
+        {
+          role: 'user',
+          turn,
+          text: item.text,
+          ...imagesOf(item.images),
+          ...(item.unsent && { unsent: true }),
+          ...leavesOutOf(item.leavesOut),
+        },
+      ];
     case 'assistant': {
       if (typeof item.text !== 'string') return [];
       const isCall = (call: unknown) =>
@@ -242,6 +253,15 @@ function itemOf(item: HistoryItem): HistoryItem[] {
     default:
       return [];
   }
+}
+
+/** A provider that refused a part of the conversation refuses it here as well. */
+function leavesOutOf(given: unknown): { readonly leavesOut?: LeavesOut } {
+  const { part, reason } = membersOf(given);
+  const known = LEFT_OUT_PARTS.find((each) => each === part);
+  return known === undefined || typeof reason !== 'string'
+    ? {}
+    : { leavesOut: { part: known, reason: reason.slice(0, MAX_REASON_CHARACTERS).toWellFormed() } };
 }
 
 function imagesOf(images: unknown): { readonly images?: readonly Image[] } {
