@@ -135,7 +135,7 @@ export function openDatabase<Opened>(
     mark?.abandon();
     unlock();
     const failure = sqliteFailure(thrown, what, inMemory ? undefined : file);
-    if (failure.code !== 'journal_locked') cannotOpen(file, what, failure);
+    if (failure.code !== 'journal_locked') cannotOpen(file, options, failure);
     throw failure;
   }
 }
@@ -143,10 +143,21 @@ export function openDatabase<Opened>(
 /** The files that could not be opened, until they can. */
 const unopened = new Map<string, object>();
 
-function cannotOpen(file: string, what: string, failure: HandfastError): void {
+function cannotOpen(file: string, { what, lock }: DatabaseOptions, failure: HandfastError): void {
   const owner = unopened.get(file) ?? {};
   unopened.set(file, owner);
-  storeFailed(owner, what, failure, false, () => failure.code !== 'journal_corrupt' && mayWrite(file));
+  storeFailed(owner, what, failure, false, () => failure.code !== 'journal_corrupt' && mayOpen(file, lock));
+}
+
+/** True when nothing seems to keep a file from being opened; another process that has it now does not. */
+function mayOpen(file: string, lock: DatabaseOptions['lock']): boolean {
+  if (!mayWrite(file)) return false;
+  try {
+    lock?.(file)();
+    return true;
+  } catch (thrown) {
+    return (thrown as Partial<HandfastError>).code === 'journal_locked';
+  }
 }
 
 function canOpen(file: string): void {

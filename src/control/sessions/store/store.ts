@@ -10,10 +10,10 @@ import { dirname, join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
+import { StoreWrites } from '../../../base/sqlite/store-writes.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import { Catalogue } from './store-catalogue.ts';
 import { SavedChats } from './store-chats.ts';
-import { STORE } from './store-failure.ts';
 import { type LostImage, StoredImages } from './store-images.ts';
 import { MessageIds } from './store-message-ids.ts';
 
@@ -23,6 +23,8 @@ const APPLICATION_ID = 0x48465345;
 const IMAGES = 'session-images';
 
 /** Step n takes a file from `user_version` n to n + 1. Steps are only ever added. */
+/** What errors call it. */
+const STORE = 'the session store';
 const MIGRATIONS: readonly string[] = [
   `CREATE TABLE sessions (
      key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, title TEXT NOT NULL, cwd TEXT NOT NULL,
@@ -157,7 +159,7 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
       synchronous: 'NORMAL',
       pageBytes: 1024,
     },
-    (db, release, _mark, count) => assemble(db, imagesOf(options), release, count),
+    (db, release, _mark, count) => assemble(db, options, release, count),
   );
 }
 
@@ -169,21 +171,24 @@ function imagesOf({ file, onLostImage = () => {} }: SessionStoreOptions): Stored
 /** Writes of data that only this file has are counted: the catalogue is rebuilt from the journal. */
 function assemble(
   db: DatabaseSync,
-  images: StoredImages,
+  options: SessionStoreOptions,
   release: () => void,
   count: WriteCount | undefined,
 ): SessionStore {
   let open = true;
-  const messageIds = new MessageIds(db, count);
+  const images = imagesOf(options);
+  const writes = new StoreWrites(STORE, options.file);
+  const messageIds = new MessageIds(db, writes, count);
   return {
-    catalogue: new Catalogue(db, images),
-    chats: new SavedChats(db, images, count),
+    catalogue: new Catalogue(db, images, writes),
+    chats: new SavedChats(db, images, writes, count),
     messageIds,
     images,
     close() {
       if (!open) return;
       open = false;
       messageIds.close();
+      writes.close();
       db.close();
       release();
     },
