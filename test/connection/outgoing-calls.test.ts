@@ -216,7 +216,10 @@ test('a call that gets no answer in time rejects with timeout, also while it wai
   for (const outcome of await Promise.allSettled(calls)) {
     assert.ok(outcome.status === 'rejected');
     assert.equal(outcome.reason.code, 'timeout');
-    assert.match(outcome.reason.message, /got no reply within 60 ms|not sent within 60 ms: the calls before it still run/);
+    assert.match(
+      outcome.reason.message,
+      /got no reply within 60 ms|not sent within 60 ms: the calls before it still run/,
+    );
   }
 });
 

@@ -256,7 +256,8 @@ test('the client sends chains whose subagents work, and writes that a program do
   assert.equal((await agent.tools.call('echo', { n: 1 })).success, true);
   await program.kill('SIGKILL');
   assert.deepEqual(await Promise.all(writes), new Array(OPEN).fill('closed'));
-  while ((await agent.multi_agent.list()).filter(({ status }) => status === 'RUNNING').length < OPEN) await setImmediate();
+  while ((await agent.multi_agent.list()).filter(({ status }) => status === 'RUNNING').length < OPEN)
+    await setImmediate();
   endAll();
   for (const run of runs) assert.equal((await run).state, 'done');
 });
