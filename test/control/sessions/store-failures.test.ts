@@ -1,4 +1,4 @@
-/** Writes of the session store that fail are errors of the table with their cause, wherever a handler meets them, and are told by the process. */
+/** Writes of the session store that fail are errors of the table with their cause, wherever a handler meets them, and failing stores of the process. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
