@@ -1,4 +1,7 @@
-/** Writes of the session store that fail are errors of the table with their cause, wherever a handler meets them, and failing stores of the process. */
+/**
+ * Writes of the session store that fail are errors of the table with their cause, wherever a handler meets them. The store is then among
+ * the failing stores of the process.
+ */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
