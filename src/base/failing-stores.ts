@@ -71,16 +71,22 @@ export function failingStores(): readonly FailingStore[] {
     each.triedAt = now;
     if (each.mayWork()) storeWorks(owner);
   }
-  return [...[...failing.values()].map(({ failure }) => failure), ...[...ofThreads.values()].flat()];
+  return known();
 }
+
+const known = (): FailingStore[] => [
+  ...[...failing.values()].map(({ failure }) => failure),
+  ...[...ofThreads.values()].flat(),
+];
 
 /** Calls `listener` when a store of this thread fails or works again. */
 export function onStoresChanged(listener: () => void): void {
   changeListeners.add(listener);
 }
 
-/** Calls `listener` with each new failure. Returns the function that ends it. */
+/** Calls `listener` with each failure there is, and with each new one. Returns the function that ends it. */
 export function onFailingStore(listener: (failure: FailingStore) => void): () => void {
   listeners.add(listener);
+  for (const failure of known()) listener(failure);
   return () => listeners.delete(listener);
 }

@@ -90,9 +90,10 @@ export function acquireNamedLock(file: string, pidFile: string): NamedLock {
   const release = (): void => {
     try {
       rmSync(pidFile, { force: true });
-    } finally {
-      unlock();
+    } catch {
+      // As above. Where this cannot be removed, the error that ends the use of the lock is another one, and counts.
     }
+    unlock();
   };
   return { release, holder: undefined };
 }

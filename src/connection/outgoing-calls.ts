@@ -217,7 +217,9 @@ export class OutgoingCalls {
     const { method, options, sent } = call;
     const within = `within ${options.timeoutMs ?? this.limits.timeoutMs} ms`;
     if (sent) return withoutReply(call, fail('timeout', `${method.request} got no reply ${within}`));
-    const why = this.#pending.get(call.key) === call ? 'there is no link to the peer' : 'the calls before it still run';
+    // One whose turn came because those before it were late, too, is about to be sent.
+    const away = this.#pending.get(call.key) === call && !this.#unsent.includes(call);
+    const why = away ? 'there is no link to the peer' : 'the calls before it still run';
     return fail('timeout', `${method.request} was not sent ${within}: ${why}`);
   }
 

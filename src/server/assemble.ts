@@ -221,7 +221,7 @@ async function openJournal(
       retains: (session) => !HOST_SESSION.test(session) || lives(session),
     },
     onCorrupt: reportReplaced(log, file, 'the journal'),
-    onDamaged: reportDamage(log, file),
+    onDamaged: reportDamage(log, file, 'the journal'),
   });
 }
 

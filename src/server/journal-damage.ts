@@ -11,13 +11,13 @@ const ADVICE =
   'clients receive a gap; check the disk; copy a journal only with its -wal file, or after the process has stopped';
 
 /** Passed as `onDamaged` wherever the server opens a journal. Logs an earlier loss of it that is not acknowledged, too. */
-export function reportDamage(log: Log, file: string): (error: HandfastError) => void {
+export function reportDamage(log: Log, file: string, what: string): (error: HandfastError) => void {
   const earlier = recordedLoss(file);
   if (earlier !== undefined) noteLoss(log, earlier);
   return ({ code, message, detail }) => {
     log.error(message, { code, file, ...detail, advice: ADVICE });
     const { ends_at, of, acknowledged } = detail as { ends_at: number; of: number; acknowledged: boolean };
-    keepLoss({ what: 'the journal', file, ends_at, of, acknowledged, found_at: new Date().toISOString() });
+    keepLoss({ what, file, ends_at, of, acknowledged, found_at: new Date().toISOString() });
   };
 }
 

@@ -14,6 +14,7 @@ import { hearsChanges } from '../host/changed-capability.ts';
 import type { CallContext, SessionView } from '../host/context.ts';
 import type { Host } from '../host/host.ts';
 import type { SharedState } from '../host/store/shared-state.ts';
+import { waiting } from '../host/waiting.ts';
 import { capabilitiesChanged } from '../protocol/a2e.ts';
 import type { Method } from '../protocol/method.ts';
 import { LOCAL_PRINCIPAL } from '../session/auth.ts';
@@ -89,7 +90,7 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
         () => context.finishStream(),
         (error) => context.finishStream(asError(error)),
       );
-    } else await emitted;
+    } else await (method.waits?.(request as never) === true ? waiting(context, emitted) : emitted);
     return this.#withLosses(await call, context, agent);
   }
 

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { acquireFileLock } from '../../src/base/file-lock.ts';
+import { acquireFileLock, acquireNamedLock } from '../../src/base/file-lock.ts';
 import { acquireDataLock } from '../../src/control/providers/data-lock.ts';
 import { claim } from '../../src/host/audit/files.ts';
 import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
@@ -76,3 +76,12 @@ for (const [owner, acquire, lockOf] of owners) {
     });
   });
 }
+
+test('a lock whose file of the process id cannot be removed is released all the same', () => {
+  const file = join(folder, 'kept.lock');
+  const { release } = acquireNamedLock(file, join(folder, 'kept.pid'));
+  rmSync(join(folder, 'kept.pid'));
+  mkdirSync(join(folder, 'kept.pid'));
+  release?.();
+  acquireFileLock(file)?.();
+});

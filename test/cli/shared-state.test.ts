@@ -91,6 +91,16 @@ test('a subscription at the second host gets the changes of the first, and an er
   await assert.rejects(second.planning.tasks(plan_id, {}, { signal: AbortSignal.abort() }), { code: 'cancelled' });
 });
 
+test('requests that wait at the host with the state hold no place at the one that was asked', async () => {
+  const user = newUser();
+  const config = user.write('narrow.yaml', 'limits: { max_parallel: 1 }\n');
+  const [first, second] = [await editor(user, { config }), await editor(user, { config })];
+  const { plan_id } = await first.planning.createPlan('narrow');
+  const claims = [1, 2, 3].map(() => second.planning.claim(plan_id, { waitMs: 50_000, renew: false }));
+  for (const title of ['a', 'b', 'c']) await second.planning.add(plan_id, title);
+  assert.equal(new Set((await Promise.all(claims)).map((claim) => claim?.task.task_id)).size, 3);
+});
+
 test('a step at one host is pushed to the sessions of the agent at the others, and to no other agent', async () => {
   const user = newUser();
   const config = user.write('env.yaml', 'plugins: [{ use: env, options: { durability: step } }]\n');

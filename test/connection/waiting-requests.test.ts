@@ -10,6 +10,7 @@ import { mcpPlugins } from '../../src/capabilities/mcp/plugin.ts';
 import { askPerson } from '../../src/capabilities/mcp/tool-questions.ts';
 import { multiAgentPlugin } from '../../src/capabilities/multi_agent/plugin.ts';
 import { planningPlugin } from '../../src/capabilities/planning/plugin.ts';
+import { procPlugin } from '../../src/capabilities/proc/plugin.ts';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';
 import type { ChainNode } from '../../src/capability.ts';
@@ -34,12 +35,22 @@ const asking = tool({
   run: async (_, context) => askPerson(context, { message: 'Go on?', schema: { type: 'object', properties: {} } }),
 });
 
+const failing = tool({
+  name: 'failing',
+  description: 'Fails',
+  input: { type: 'object' },
+  run: () => {
+    throw new Error('as asked');
+  },
+});
+
 async function hostOf(limits: HostOptions['limits'] = {}) {
   const gate = gated();
   const ends: (() => void)[] = [];
   const host = createHost({
     plugins: [
-      toolsPlugin({ tools: [echo, gate.tool, asking] }),
+      toolsPlugin({ tools: [echo, gate.tool, asking, failing] }),
+      procPlugin({ programs: ['/bin/sleep'] }),
       chainsPlugin({ durable: false }),
       planningPlugin(),
       ...mcpPlugins(),
@@ -58,7 +69,7 @@ async function hostOf(limits: HostOptions['limits'] = {}) {
   return { host, gate, endAll };
 }
 
-const CAPABILITIES = ['tools', 'chains', 'planning', 'multi_agent', 'mcp'] as const;
+const CAPABILITIES = ['tools', 'chains', 'planning', 'multi_agent', 'mcp', 'proc'] as const;
 const approvalChain: readonly ChainNode[] = [{ node_id: 'ok', kind: 'wait', wait: { approval: 'Go on?' } }];
 const eventChain = [{ node_id: 'come', kind: 'wait', wait: { event: 'come' } }];
 
@@ -144,6 +155,24 @@ const ways: Record<string, (site: Awaited<ReturnType<typeof raw>>) => Promise<{ 
       for (const { chain_id } of runs as Message[]) await ask('chain/deliver/req', { chain_id, event: 'come' });
     },
   }),
+  'the delay before a node of a chain runs again': async () => {
+    const retry = { max_attempts: 2, delay_ms: 500, jitter: 0 };
+    const nodes = [{ node_id: 'a', kind: 'tool', name: 'failing', retry }];
+    return { waits: { type: 'chain/req', nodes, streaming: false }, end: () => {} };
+  },
+  'the delay before an item of a map of a chain runs again': async () => {
+    const retry = { max_attempts: 2, delay_ms: 500, jitter: 0 };
+    const nodes = [
+      { node_id: 'm', kind: 'map', items_path: '$.input.items', map_node: 'a', parallel: 2 },
+      { node_id: 'a', kind: 'tool', name: 'failing', retry },
+    ];
+    return { waits: { type: 'chain/req', nodes, initial_input: { items: [1, 2] }, streaming: false }, end: () => {} };
+  },
+  'a program that does not read its input': async ({ ask }) => {
+    const { proc_id } = await ask('proc/spawn/req', { cmd: ['/bin/sleep', '60'], stream: false });
+    const waits = { type: 'proc/write/req', proc_id, data: 'x'.repeat(200_000) };
+    return { waits, end: () => ask('proc/kill/req', { proc_id }) };
+  },
   'a time of a chain': async () => ({
     waits: { type: 'chain/req', nodes: [{ node_id: 'a', kind: 'wait', wait: { ms: 500 } }], streaming: false },
     end: () => {},
@@ -214,6 +243,23 @@ test('the client sends waiting calls beside its limit, and running calls within 
   for (let at = 0; at < 5; at++) await agent.planning.add(plan.plan_id, `t${at}`);
   const tasks = await Promise.all(claims);
   assert.equal(new Set(tasks.map((claim) => claim?.task.task_id)).size, 5);
+});
+
+test('the client sends chains whose subagents work, and writes that a program does not read, beside its limit', async () => {
+  const { host, endAll } = await hostOf();
+  await using agent = await connect(host, { capabilities: CAPABILITIES });
+  const runs = Array.from({ length: OPEN }, () =>
+    agent.chains.run({ nodes: [{ node_id: 'a', kind: 'agent', input: { task: 'do' } }] }),
+  );
+  await using program = await agent.proc.spawn(['/bin/sleep', '60']);
+  const writes = Array.from({ length: OPEN }, () => program.write('x'.repeat(200_000)).catch(() => 'closed'));
+  assert.equal((await agent.tools.call('echo', { n: 1 })).success, true);
+  await program.kill('SIGKILL');
+  assert.deepEqual(await Promise.all(writes), new Array(OPEN).fill('closed'));
+  while ((await agent.multi_agent.list()).filter(({ status }) => status === 'RUNNING').length < OPEN)
+    await setImmediate();
+  endAll();
+  for (const run of runs) assert.equal((await run).state, 'done');
 });
 
 test('past max_waiting a request that may wait is refused with the limit, and others are served', async () => {

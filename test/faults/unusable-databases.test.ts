@@ -4,12 +4,12 @@
  * replaced, which is a loss.
  */
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, mkdirSync, renameSync, rmdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, renameSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';
-import { failingStores } from '../../src/base/failing-stores.ts';
+import { failingStores, onFailingStore } from '../../src/base/failing-stores.ts';
 import { openLosses } from '../../src/base/sqlite/losses.ts';
 import { memoryPlugin } from '../../src/capabilities/memory/plugin.ts';
 import { planningPlugin } from '../../src/capabilities/planning/plugin.ts';
@@ -43,6 +43,29 @@ for (const suffix of ['', '-wal', '.mark']) {
     // Without a request: a host that is sent no work while it is not ready is ready again.
     while (mine().length > 0) await setTimeout(50);
     await agent.planning.createPlan('p');
+  });
+}
+
+for (const [name, suffix, make, message] of [
+  ['a lock file with content', '.lock', (file: string) => writeFileSync(file, '4711\n'), /has content/],
+  ['a folder in the place of its lock file', '.lock', (file: string) => mkdirSync(file), /is a folder/],
+  ['a link into nothing', '', (file: string) => symlinkSync(join(file, 'missing'), file), /\(E/],
+] as const) {
+  test(`a store with ${name} is among the failing stores, and in the log, until that is gone`, async (t) => {
+    const folder = temporaryFolder(t);
+    const file = join(folder, 'state.db');
+    make(file + suffix);
+    assert.throws(() => openStateDatabase({ file }), message);
+    // A server that comes to listen later logs it, too.
+    const logged: string[] = [];
+    onFailingStore(({ store }) => logged.push(store))();
+    assert.deepEqual(logged, ['the store of the plugins']);
+    // It is tried at most once a second.
+    for (const until = performance.now() + 1_100; performance.now() < until; ) await setTimeout(50);
+    assert.deepEqual(mine(), ['the store of the plugins false']);
+    rmSync(file + suffix, { recursive: true });
+    while (mine().length > 0) await setTimeout(50);
+    openStateDatabase({ file }).close();
   });
 }
 
@@ -97,7 +120,7 @@ test('a journal that is replaced is a loss, until it is acknowledged', async (t)
   const journal = await sqliteJournal({
     file,
     retention: { maxEntries: 10, maxBytes: 1000 },
-    onDamaged: reportDamage(log, file),
+    onDamaged: reportDamage(log, file, 'the journal'),
     onCorrupt: reportReplaced(log, file, 'the journal'),
   });
   await journal.close();

@@ -135,7 +135,7 @@ export function openDatabase<Opened>(
     mark?.abandon();
     unlock();
     const failure = sqliteFailure(thrown, what, inMemory ? undefined : file);
-    if (!inMemory && failure.code !== 'journal_locked') cannotOpen(file, what, failure);
+    if (!inMemory && failure.code !== 'journal_locked') cannotOpen(file, options, failure);
     throw failure;
   }
 }
@@ -143,10 +143,21 @@ export function openDatabase<Opened>(
 /** Files that could not be opened, each with its owner in the list of failing stores. */
 const unopened = new Map<string, object>();
 
-function cannotOpen(file: string, what: string, failure: HandfastError): void {
+function cannotOpen(file: string, { what, lock }: DatabaseOptions, failure: HandfastError): void {
   const owner = unopened.get(file) ?? {};
   unopened.set(file, owner);
-  storeFailed(owner, what, failure, false, () => (mayPass(failure) || !existsSync(file)) && mayWrite(file));
+  storeFailed(owner, what, failure, false, () => (mayPass(failure) || !existsSync(file)) && mayOpen(file, lock));
+}
+
+/** True when nothing seems to keep a file from being opened; another process that has it now does not. */
+function mayOpen(file: string, lock: DatabaseOptions['lock']): boolean {
+  if (!mayWrite(file)) return false;
+  try {
+    lock?.(file)();
+    return true;
+  } catch (thrown) {
+    return (thrown as Partial<HandfastError>).code === 'journal_locked';
+  }
 }
 
 /** True when the disk or the system failed. The contents of a file (damaged, of another program or version) stay as they are. */

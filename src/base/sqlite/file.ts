@@ -9,6 +9,7 @@ import {
   closeSync,
   constants,
   fdatasyncSync,
+  lstatSync,
   openSync,
   renameSync,
   rmSync,
@@ -64,9 +65,10 @@ export function makePrivate(file: string): void {
 export function obstacleAt(file: string): string | undefined {
   try {
     for (const path of [file, `${file}-wal`, `${file}-shm`, `${file}.mark`]) {
-      const found = statSync(path, { throwIfNoEntry: false });
-      if (found?.isDirectory()) return 'EISDIR';
-      if (found !== undefined) accessSync(path, constants.R_OK | constants.W_OK);
+      // Of a link: what it leads to, which must be there.
+      if (lstatSync(path, { throwIfNoEntry: false }) === undefined) continue;
+      if (statSync(path).isDirectory()) return 'EISDIR';
+      accessSync(path, constants.R_OK | constants.W_OK);
     }
     accessSync(dirname(file), constants.W_OK | constants.X_OK);
     return undefined;

@@ -24,6 +24,8 @@ export interface DatabaseLoss {
   readonly acknowledged: boolean;
   /** Where a damaged file lies now. */
   readonly moved_to?: string;
+  /** True of a folder of files, some of which are missing or damaged: they have no numbers. */
+  readonly parts?: boolean;
   /** ISO 8601. */
   readonly found_at: string;
 }
@@ -71,15 +73,17 @@ interface ToldLoss {
 
 /** Losses for peers: those that no operator has acknowledged. */
 export const toldLosses = (losses: readonly DatabaseLoss[]): ToldLoss[] =>
-  losses.filter(isOpen).map(({ what, acknowledged, found_at }) => ({
+  losses.filter(isOpen).map(({ what, parts, acknowledged, found_at }) => ({
     code: 'journal_damaged',
-    message: `the newest writes of ${what} are lost`,
+    message: `${parts === true ? 'parts' : 'the newest writes'} of ${what} are lost`,
     acknowledged,
     found_at,
   }));
 
 /** Its `journal_damaged` error. */
-export function lossError({ what, ends_at, of, acknowledged, moved_to }: DatabaseLoss): HandfastError {
+export function lossError({ what, ends_at, of, acknowledged, moved_to, parts }: DatabaseLoss): HandfastError {
+  if (parts === true)
+    return fail('journal_damaged', `parts of ${what} are lost: they cannot be read`, { acknowledged });
   const which = acknowledged ? 'writes that were acknowledged' : 'writes that were not synced yet';
   const message =
     moved_to === undefined

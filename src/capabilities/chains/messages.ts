@@ -15,13 +15,15 @@ const runs = { checkEvent: ChainEvent, shorten: shortResult } as const;
 /** Of nodes: tools and programs work in the workspace of their host. */
 const starts = { ...runs, inWorkspace: true } as const;
 const waits = { waits: () => true } as const;
+/** Nodes that wait for people and subagents; those with a `retry` wait until they are tried again. */
+const WAITING_KINDS: ReadonlySet<unknown> = new Set(['wait', 'agent', 'task']);
 
 // The run itself has the time limit of the request: it ends with a reply, not with an error message.
 export const chainRun = chains<schema.ChainReq, schema.ChainResp>('chain/req', checks.ChainReq, {
   ...starts,
   streaming: ({ streaming }) => streaming !== false,
   // Whether a stored chain has a node that waits is not in the request.
-  waits: ({ nodes }) => nodes?.some((node) => node?.kind === 'wait') ?? true,
+  waits: ({ nodes }) => nodes?.some((node) => WAITING_KINDS.has(node?.kind) || node?.retry !== undefined) ?? true,
 });
 export const chainCheck = chains<schema.ChainCheckReq, schema.ChainCheckResp>(
   'chain/check/req',

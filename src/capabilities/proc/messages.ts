@@ -12,7 +12,10 @@ const proc = methodsOf({ capability: 'proc', event: 'proc/read/event' });
 const events = { checkEvent: ProcReadEvent } as const;
 
 export const procSpawn = proc<schema.ProcSpawnReq, schema.ProcSpawnResp>('proc/spawn/req', checks.ProcSpawnReq, events);
-export const procWrite = proc<schema.ProcWriteReq, schema.ProcWriteResp>('proc/write/req', checks.ProcWriteReq);
+/** It waits until the program reads, which may be when the agent has read its output, or ends it. */
+export const procWrite = proc<schema.ProcWriteReq, schema.ProcWriteResp>('proc/write/req', checks.ProcWriteReq, {
+  waits: () => true,
+});
 export const procKill = proc<schema.ProcKillReq, schema.ProcKillResp>('proc/kill/req', checks.ProcKillReq);
 export const procStatus = proc<schema.ProcStatusReq, schema.ProcStatusResp>('proc/status/req', checks.ProcStatusReq, {
   idempotent: true,

@@ -7,6 +7,7 @@
  */
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
+import { waiting } from '../../host/waiting.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import { failure } from './errors.ts';
 import * as messages from './messages.ts';
@@ -42,7 +43,7 @@ export function procPlugin(options: ProcPluginOptions = {}): Plugin {
       handle(messages.procWrite, ({ proc_id = '', data = '', eof = false }, context) =>
         refusable(context, { proc_id, pid: 0 }, async () => {
           const proc = processes.find(proc_id, context.session);
-          await proc.write(data, eof);
+          await waiting(context, proc.write(data, eof));
           return { proc_id, pid: proc.pid };
         }),
       ),

@@ -73,9 +73,9 @@ async function* storeChecks(running: readonly RunningHost[]): AsyncGenerator<Che
       continue;
     }
     if (stores.length === 0) yield { name, status: 'ok', message: `host ${host_id} can store` };
-    for (const { code, message, fatal } of stores) {
-      const fix = fatal ? 'check the disk, then restart the host' : 'free space on the disk';
-      yield { name, status: 'fail', message: `host ${host_id}: ${message}`, fix, code };
+    for (const { code, message } of stores) {
+      // The message has the remedy.
+      yield { name, status: 'fail', message: `host ${host_id}: ${message}`, code };
     }
   }
 }

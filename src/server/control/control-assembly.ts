@@ -103,7 +103,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     retentionOf: { [SERVER_STREAM]: SERVER_RETENTION },
     // The list of sessions, in a file of its own, may still know one that the journal lost.
     namesReturn: true,
-    onDamaged: reportDamage(log, file),
+    onDamaged: reportDamage(log, file, 'the journal of sessions'),
     onCorrupt: reportReplaced(log, file, 'the journal of sessions'),
   });
   try {

@@ -324,7 +324,7 @@ function openJournal(
     shares,
     // The task store may still know a task whose events are lost.
     namesReturn: true,
-    onDamaged: reportDamage(log, file),
+    onDamaged: reportDamage(log, file, 'the journal of task events'),
     expiry: { maxAgeMs: retainDays * DAY_MS, maxSessions: 2 * maxOpenTasks, retains: () => false },
     onCorrupt: reportReplaced(log, file, 'the journal of task events'),
   });

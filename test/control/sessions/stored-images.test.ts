@@ -8,6 +8,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { failingStores, onFailingStore } from '../../../src/base/failing-stores.ts';
+import { type DatabaseLoss, toldLosses } from '../../../src/base/sqlite/losses.ts';
 import { openSessionStore } from '../../../src/control/sessions/store/store.ts';
 import { sqliteJournal } from '../../../src/journal/sqlite/sqlite.ts';
 import {
@@ -29,6 +31,7 @@ const picture = (): string => `${HEAD}${randomBytes(BYTES).toString('base64')}`;
 interface Data {
   readonly folder: string;
   readonly lost: unknown[];
+  readonly losses: DatabaseLoss[];
   start(options?: HarnessOptions): Promise<Harness>;
   /** Files of images, by the folder of their holder. */
   files(): Record<string, string[]>;
@@ -39,12 +42,18 @@ function dataDirectory(t: TestContext): Data {
   t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 10 }));
   const images = join(folder, 'session-images');
   const lost: unknown[] = [];
+  const losses: DatabaseLoss[] = [];
   return {
     folder,
     lost,
+    losses,
     async start(options = {}) {
       const journal = await sqliteJournal({ file: join(folder, 'journal.db') });
-      const store = openSessionStore({ file: join(folder, 'sessions.db'), onLostImage: (one) => lost.push(one) });
+      const store = openSessionStore({
+        file: join(folder, 'sessions.db'),
+        onLostImage: (one) => lost.push(one),
+        onLoss: (loss) => losses.push(loss),
+      });
       return Harness.start({ journal, store, ...options });
     },
     files() {
@@ -53,6 +62,9 @@ function dataDirectory(t: TestContext): Data {
     },
   };
 }
+
+const told = (losses: readonly DatabaseLoss[]) =>
+  toldLosses(losses).map(({ message, acknowledged }) => [message, acknowledged]);
 
 /** Sends a prompt with images and waits for the end of its turn. */
 async function shown(harness: Harness, session: string, ...urls: readonly string[]): Promise<string> {
@@ -268,5 +280,34 @@ test('an image whose file is damaged is reported, and the conversation is read',
   const { messages } = await harness.call(sessionGet, { session_id: id });
   assert.deepEqual(imagesOf(messages), [HEAD]);
   assert.match(JSON.stringify(data.lost), /checksum/);
+  const isLoss = [['parts of the images of conversations are lost', true]];
+  assert.deepEqual(told(data.losses), isLoss);
+  rmSync(file);
+  await new Promise(setImmediate);
+  assert.deepEqual(imagesOf((await harness.call(sessionGet, { session_id: id })).messages), [HEAD]);
+  assert.equal(data.lost.length, 2);
+  assert.deepEqual(told(data.losses), isLoss, 'the first one is a loss of all');
   await harness.stop();
+  data.losses.length = 0;
+  await (await data.start()).stop();
+  assert.deepEqual(told(data.losses), isLoss, 'until it is acknowledged');
+  rmSync(join(data.folder, 'session-images.lost'));
+  assert.deepEqual(told(data.losses), []);
+});
+
+test('a folder of images that cannot be written is among the failing stores until it can', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'handfast-images-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const store = openSessionStore({ file: join(folder, 'sessions.db') });
+  t.after(() => store.close());
+  const images = join(folder, 'session-images');
+  writeFileSync(images, '');
+  const told: string[] = [];
+  t.after(onFailingStore((failure) => told.push(failure.message)));
+  const put = () => store.images.put('session-one', { dataUrl: picture(), path: 'one.png' } as never);
+  await assert.rejects(put(), { message: /^the folder of images could not .*\(ENOTDIR\); check the disk/ });
+  assert.equal(told.length, 1);
+  rmSync(images);
+  await put();
+  assert.deepEqual(failingStores(), []);
 });

@@ -61,7 +61,7 @@ export interface RunDeps {
   readonly recovered: Recovered | undefined;
   /** Checks an output against the schema of its node. Rejects with `schema_violation`. */
   checkOutput(node: ChainNode, output: unknown, signal: AbortSignal): Promise<void>;
-  /** Frees the run's request from the concurrency limit while only waits are left; see `CallContext.yieldSlot`. */
+  /** Frees the run's request from the concurrency limit while only waits and delays are left; see `CallContext.yieldSlot`. */
   yieldSlot(): () => void;
   /** Runs a node that is a call, under the rights of the caller. */
   call(node: ChainNode, input: Record<string, unknown>, call: NodeCall): Promise<unknown>;

@@ -210,9 +210,10 @@ export class ChainRun implements StepRun {
   };
 
   #countWaiting(): void {
-    if (this.waiting === (this.#endWait !== undefined)) return;
+    const rests = this.#open > 0 && !this.steps.working && this.#head === this.#ready.length;
+    if (rests === (this.#endWait !== undefined)) return;
     this.#endWait?.();
-    this.#endWait = this.waiting ? this.deps.yieldSlot() : undefined;
+    this.#endWait = rests ? this.deps.yieldSlot() : undefined;
   }
 
   /**

@@ -7,6 +7,7 @@
 import { backoffMs } from '../../../base/backoff.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { parseTimestamp } from '../../../base/timestamp.ts';
+import { waiting } from '../../../host/waiting.ts';
 import { asError, type HandfastError } from '../../../wire/errors.ts';
 import type { ChainError, ChainNode } from '../chains.schema.ts';
 import { evaluate, isItem, itemsOf, test } from '../definition/expressions.ts';
@@ -40,6 +41,8 @@ export class Steps {
   /** By node id. */
   readonly waits = new Map<string, Wait>();
   #busy = 0;
+  /** Attempts, items and checks under way, without those that are tried again after a delay. */
+  #working = 0;
   /** Attempts and items that wait for a slot; the first `#turn` of them have theirs. */
   #queue: (() => void)[] = [];
   #turn = 0;
@@ -53,21 +56,28 @@ export class Steps {
     return this.#busy < this.#run.deps.limits.maxParallel;
   }
 
+  /** False while waits are left, and delays before further attempts. */
+  get working(): boolean {
+    return this.#working > 0;
+  }
+
   /** Runs a node that is no expression. Never rejects. */
   async run(planned: GraphNode, known: RecoveredNode | undefined): Promise<void> {
     const run = this.#run;
     const { node } = planned;
     try {
       if (node.kind === 'wait') return await this.#wait(planned, known);
-      if (node.kind === 'map') return await this.#map(planned, known);
+      if (node.kind === 'map') return await this.#work(() => this.#map(planned, known));
       this.#busy += 1;
-      let output: unknown;
-      try {
-        output = await this.#attempts(planned);
-        run.count(output);
-      } finally {
-        this.#release();
-      }
+      const output = await this.#work(async () => {
+        try {
+          const given = await this.#attempts(planned);
+          run.count(given);
+          return given;
+        } finally {
+          this.#release();
+        }
+      });
       run.done(planned, output);
     } catch (thrown) {
       if (run.signal.aborted || thrown === DROPPED) run.abandoned(planned);
@@ -80,7 +90,7 @@ export class Steps {
     const run = this.#run;
     const { node } = planned;
     try {
-      await run.deps.checkOutput(node, output, run.signal);
+      await this.#work(() => run.deps.checkOutput(node, output, run.signal));
       run.events.add({ node_id: node.node_id, phase: 'start' }, undefined);
       run.done(planned, output);
     } catch (thrown) {
@@ -173,7 +183,7 @@ export class Steps {
           { node_id, phase: 'retry', error: message, data: { attempt, delay_ms: delayMs, code } },
           undefined,
         );
-        await sleep(delayMs, run.undoSignal);
+        await waiting(run.deps, sleep(delayMs, run.undoSignal));
         run.undoSignal.throwIfAborted();
       }
     }
@@ -228,7 +238,7 @@ export class Steps {
           },
         );
         this.#release();
-        await sleep(delayMs, run.signal);
+        await this.#rest(sleep(delayMs, run.signal));
         await this.#acquire();
         if (run.signal.aborted) throw run.signal.reason;
         if (run.stopping) throw DROPPED;
@@ -327,7 +337,8 @@ export class Steps {
       }
     };
     const width = Math.min(node.parallel ?? 1, limits.maxParallel, items.length);
-    const workers = await Promise.allSettled(Array.from({ length: width }, worker));
+    const started = Array.from({ length: width }, () => this.#work(worker));
+    const workers = await this.#rest(Promise.allSettled(started));
     const broken = workers.find((each) => each.status === 'rejected');
     if (broken !== undefined) throw broken.reason;
     if (next < items.length || run.signal.aborted) throw DROPPED;
@@ -387,6 +398,27 @@ export class Steps {
     } finally {
       over.abort();
       run.signal.removeEventListener('abort', drop);
+    }
+  }
+
+  async #work<Result>(work: () => Promise<Result>): Promise<Result> {
+    this.#working += 1;
+    try {
+      return await work();
+    } finally {
+      this.#working -= 1;
+    }
+  }
+
+  /** What works waits for a time, or for others that work. */
+  async #rest<Result>(rest: Promise<Result>): Promise<Result> {
+    this.#working -= 1;
+    this.#run.pump();
+    try {
+      return await rest;
+    } finally {
+      this.#working += 1;
+      this.#run.pump();
     }
   }
 

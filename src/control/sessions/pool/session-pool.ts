@@ -13,7 +13,6 @@ import type { StorageShares } from '../../../session/storage-shares.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { OpenSession, type SessionDeps, streamOf } from '../log/open-session.ts';
 import type { SessionRow } from '../store/store-catalogue.ts';
-import { storeFailure } from '../store/store-failure.ts';
 import { SessionTurns, type TurnDeps } from '../turns/session-turns.ts';
 import { LiveSessions } from './live-sessions.ts';
 import { type MemoryLimits, MemoryShare } from './memory-share.ts';
@@ -116,7 +115,7 @@ export class SessionPool {
       session.list();
     } catch (thrown) {
       await this.undo(turns);
-      throw storeFailure(thrown);
+      throw thrown;
     }
     return turns;
   }

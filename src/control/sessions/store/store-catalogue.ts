@@ -5,12 +5,12 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { folded } from '../../../base/fold-text.ts';
 import { textColumns, textOfColumns } from '../../../base/sqlite/packed.ts';
+import type { StoreWrites } from '../../../base/sqlite/store-writes.ts';
 import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import { fail } from '../../../wire/errors.ts';
 import { ChunkedList, type ChunkPlace, type ChunkSource, type ListChange } from '../record/chunked-list.ts';
 import { type FoldedSession, fromHead, type Head, LISTS, type ListName } from '../record/folded.ts';
 import { headWithImages, mayRefer, storedItems, storedJson } from '../record/stored-image.ts';
-import { stored } from './store-failure.ts';
 import { type StoredImages, sessionHolder } from './store-images.ts';
 
 /** A session as it is listed. Times are epoch milliseconds. */
@@ -59,6 +59,7 @@ export const addSearch = (db: DatabaseSync): void =>
 export class Catalogue {
   readonly #db: DatabaseSync;
   readonly #images: StoredImages;
+  readonly #writes: StoreWrites;
   readonly #put: StatementSync;
   readonly #key: StatementSync;
   readonly #head: StatementSync;
@@ -79,7 +80,8 @@ export class Catalogue {
   readonly #remove: StatementSync;
   readonly #removeHead: StatementSync;
 
-  constructor(db: DatabaseSync, images: StoredImages) {
+  constructor(db: DatabaseSync, images: StoredImages, writes: StoreWrites) {
+    this.#writes = writes;
     this.#db = db;
     this.#images = images;
     addSearch(db);
@@ -129,10 +131,25 @@ export class Catalogue {
    */
   put(row: SessionRow): void {
     const { id, owner, title, cwd, backend, createdAt, updatedAt, messageCount, queueLength, approvalsPending } = row;
-    this.#put.run(
-      ...[id, owner, title, cwd, backend, createdAt, updatedAt, messageCount, Number(row.pending), Number(row.closed)],
-      ...[queueLength, approvalsPending, row.parent, row.subagent],
-    );
+    const put = (): unknown =>
+      this.#put.run(
+        ...[
+          id,
+          owner,
+          title,
+          cwd,
+          backend,
+          createdAt,
+          updatedAt,
+          messageCount,
+          Number(row.pending),
+          Number(row.closed),
+        ],
+        ...[queueLength, approvalsPending, row.parent, row.subagent],
+      );
+    // In a transaction its failure is that of the whole.
+    if (this.#db.isTransaction) put();
+    else this.#writes.do(put);
   }
 
   /**
@@ -146,7 +163,7 @@ export class Catalogue {
   ): number {
     const holder = sessionHolder(row.id);
     const { text } = storedJson(head, holder);
-    inTransaction(this.#db, () => {
+    this.together(() => {
       this.put(row);
       const key = this.#key.get(row.id)?.key as number;
       this.#head.run(key, text);
@@ -208,7 +225,7 @@ export class Catalogue {
 
   /** Does several writes in one transaction. */
   together(work: () => void): void {
-    inTransaction(this.#db, work);
+    this.#writes.do(() => inTransaction(this.#db, work));
   }
 
   /** Sessions, the latest changed first, from behind `after` on. Seeks to the page; only a query reads the rows between its hits. */
@@ -267,7 +284,7 @@ export class Catalogue {
 
   /** From now on the session does not exist, even if the rest of its deletion never comes to happen. */
   markDeleted(id: string): void {
-    stored(() => void this.#markDeleted.run(id));
+    this.#writes.do(() => void this.#markDeleted.run(id));
   }
 
   /** Removes all that is stored of a session. */
@@ -275,13 +292,11 @@ export class Catalogue {
     this.#images.drop(sessionHolder(id));
     const key = this.#key.get(id)?.key;
     if (key === undefined) return;
-    stored(() =>
-      inTransaction(this.#db, () => {
-        for (const list of LISTS) this.#cutChunks.run(key, list, 0);
-        this.#removeHead.run(key);
-        this.#remove.run(key);
-      }),
-    );
+    this.together(() => {
+      for (const list of LISTS) this.#cutChunks.run(key, list, 0);
+      this.#removeHead.run(key);
+      this.#remove.run(key);
+    });
   }
 }
 

@@ -6,12 +6,12 @@
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { textColumns, textOfColumns } from '../../../base/sqlite/packed.ts';
+import type { StoreWrites } from '../../../base/sqlite/store-writes.ts';
 import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import type { Provider, Thinking } from '../../../protocol/session-types.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 import { storedItems, storedJson } from '../record/stored-image.ts';
-import { stored } from './store-failure.ts';
 import { chatHolder, type StoredImages } from './store-images.ts';
 
 /** The facts of a chat, as its last writer left them. */
@@ -53,11 +53,13 @@ const COLUMNS = `id, owner, title, provider, model, thinking, routing, created, 
 export class SavedChats {
   readonly #db: DatabaseSync;
   readonly #images: StoredImages;
+  readonly #writes: StoreWrites;
   readonly #count: WriteCount | undefined;
   readonly #statements: Readonly<Record<Statement, StatementSync>>;
 
   /** Writes count in `count`. */
-  constructor(db: DatabaseSync, images: StoredImages, count?: WriteCount) {
+  constructor(db: DatabaseSync, images: StoredImages, writes: StoreWrites, count?: WriteCount) {
+    this.#writes = writes;
     this.#db = db;
     this.#images = images;
     this.#count = count;
@@ -165,7 +167,7 @@ export class SavedChats {
 
   #transaction(work: () => void): void {
     const count = this.#count;
-    stored(() => (count === undefined ? inTransaction(this.#db, work) : count.transaction(work)));
+    this.#writes.do(() => (count === undefined ? inTransaction(this.#db, work) : count.transaction(work)));
   }
 
   #one(name: 'get', ...values: string[]): ChatRow | undefined {

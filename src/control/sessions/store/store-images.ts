@@ -8,6 +8,7 @@ import { randomUUID } from 'node:crypto';
 import {
   closeSync,
   copyFileSync,
+  existsSync,
   fsyncSync,
   linkSync,
   mkdirSync,
@@ -17,11 +18,13 @@ import {
   renameSync,
 } from 'node:fs';
 import { mkdir, open, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { base64Bytes, withoutSpace } from '../../../base/base64.ts';
+import { storeFailed, storeWorks } from '../../../base/failing-stores.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { sqliteFailure } from '../../../base/sqlite/failure.ts';
+import { mayWrite } from '../../../base/sqlite/file.ts';
 import type { Image, ImageReference } from '../../../protocol/session-types.ts';
 import {
   type AnyImage,
@@ -57,6 +60,7 @@ export function isLong(image: AnyImage): boolean {
 /** An image whose file is missing or damaged. */
 export interface LostImage {
   readonly holder: string;
+  readonly file: string;
   readonly reason: string;
 }
 
@@ -80,7 +84,8 @@ export class StoredImages {
 
   /** Stores a long image for a holder; resolves when it is on disk. Short ones stay as they are. Fails with `disk_full` or `runtime_error`. */
   async put<Any extends AnyImage>(holder: string, image: Any): Promise<Any> {
-    if (this.#folder === undefined || !isLong(image)) return image;
+    const folder = this.#folder;
+    if (folder === undefined || !isLong(image)) return image;
     const { dataUrl, data_url: given = dataUrl ?? '' } = image as Partial<Image & ImageReference>;
     // Putting its bytes together is the work of a turn of the event loop.
     await new Promise<void>(nextTurn);
@@ -89,19 +94,24 @@ export class StoredImages {
     if (text === undefined) return { ...image, [dataUrl === undefined ? 'data_url' : 'dataUrl']: NO_DATA_URL };
     const bytes = Buffer.from(text, 'latin1');
     const key = `${randomUUID()}-${crc32(bytes).toString(16)}-${text.length}`;
-    const folder = join(this.#folder, holder);
+    const own = join(folder, holder);
     try {
-      await mkdir(folder, { recursive: true, mode: 0o700 });
-      await using file = await open(join(folder, key), 'wx', 0o600);
+      await mkdir(own, { recursive: true, mode: 0o700 });
+      await using file = await open(join(own, key), 'wx', 0o600);
       await file.writeFile(bytes);
       await file.datasync();
+      await synced(own);
       await synced(folder);
-      await synced(this.#folder);
     } catch (thrown) {
       // A part of the file would use space on a full disk.
-      await rm(join(folder, key), { force: true }).catch(() => {});
-      throw sqliteFailure(thrown, NAME);
+      await rm(join(own, key), { force: true }).catch(() => {});
+      const failure = sqliteFailure(thrown, NAME);
+      storeFailed(this, NAME, failure, false, () =>
+        mayWrite(join(existsSync(folder) ? folder : dirname(folder), 'any')),
+      );
+      throw failure;
     }
+    storeWorks(this);
     return storedImage(image, this.shelf(holder), key);
   }
 
@@ -193,9 +203,9 @@ export class StoredImages {
       const bytes = readFileSync(file);
       const [sum] = key.split('-').slice(-2);
       if (crc32(bytes).toString(16) === sum) return bytes.toString('latin1');
-      this.#onLost({ holder, reason: 'the checksum of its file is wrong' });
+      this.#onLost({ holder, file, reason: 'the checksum of its file is wrong' });
     } catch (thrown) {
-      this.#onLost({ holder, reason: String((thrown as NodeJS.ErrnoException).code ?? thrown) });
+      this.#onLost({ holder, file, reason: String((thrown as NodeJS.ErrnoException).code ?? thrown) });
     }
     return NO_IMAGE;
   }

@@ -3,8 +3,8 @@
  * out. Called by `store.ts`.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { StoreWrites } from '../../../base/sqlite/store-writes.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
-import { stored } from './store-failure.ts';
 
 /** Ids taken from the file at a time. A crash skips what is left of them; it never gives one out twice. */
 const IDS_AT_A_TIME = 1024;
@@ -23,6 +23,7 @@ function synced(db: DatabaseSync, write: () => void): void {
 /** The counter behind `UiMessage.id`: from 1, unique over all sessions. */
 export class MessageIds {
   readonly #db: DatabaseSync;
+  readonly #writes: StoreWrites;
   readonly #count: WriteCount | undefined;
   readonly #get: StatementSync;
   readonly #set: StatementSync;
@@ -31,8 +32,9 @@ export class MessageIds {
   #reserved: number;
 
   /** Writes count in `count`. */
-  constructor(db: DatabaseSync, count?: WriteCount) {
+  constructor(db: DatabaseSync, writes: StoreWrites, count?: WriteCount) {
     this.#db = db;
+    this.#writes = writes;
     this.#count = count;
     this.#get = db.prepare('SELECT value FROM small_values WHERE key = ?');
     this.#set = db.prepare('INSERT INTO small_values VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value');
@@ -70,7 +72,7 @@ export class MessageIds {
   #reserve(next: number): void {
     const write = (): void => void this.#set.run(COUNTER, String(next));
     const count = this.#count;
-    stored(() => synced(this.#db, () => (count === undefined ? write() : count.transaction(write))));
+    this.#writes.do(() => synced(this.#db, () => (count === undefined ? write() : count.transaction(write))));
     this.#count?.synced(this.#count.written);
     this.#reserved = next;
   }

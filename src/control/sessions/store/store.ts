@@ -6,14 +6,14 @@
  * `recovery.ts`. So its commits do not wait for the disk, but for message ids, which only it has. One
  * process per file: its opener holds the lock of the journal in the same directory.
  */
-import { dirname, join } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';
-import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
+import { type DatabaseLoss, recordedLoss, recordLoss } from '../../../base/sqlite/losses.ts';
+import { StoreWrites } from '../../../base/sqlite/store-writes.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import { Catalogue } from './store-catalogue.ts';
 import { SavedChats } from './store-chats.ts';
-import { STORE } from './store-failure.ts';
 import { type LostImage, StoredImages } from './store-images.ts';
 import { MessageIds } from './store-message-ids.ts';
 
@@ -21,8 +21,12 @@ import { MessageIds } from './store-message-ids.ts';
 const APPLICATION_ID = 0x48465345;
 /** The folder of images beside the file. */
 const IMAGES = 'session-images';
+/** What reports of their loss call them. */
+const IMAGES_WHAT = 'the images of conversations';
 
 /** Step n takes a file from `user_version` n to n + 1. Steps are only ever added. */
+/** What errors call it. */
+const STORE = 'the session store';
 const MIGRATIONS: readonly string[] = [
   `CREATE TABLE sessions (
      key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, title TEXT NOT NULL, cwd TEXT NOT NULL,
@@ -125,7 +129,7 @@ export interface SessionStoreOptions {
    * journal, saved chats do not. Without it, opening fails with `journal_corrupt` and the file stays where it is.
    */
   readonly onCorrupt?: (damage: Damage) => void;
-  /** Called at opening when it lost saved chats, or message ids. */
+  /** Called at opening when it lost saved chats, or message ids, and with the first image that is found missing or damaged. */
   readonly onLoss?: (loss: DatabaseLoss) => void;
   /** Called when an image that is read is missing or damaged. */
   readonly onLostImage?: (lost: LostImage) => void;
@@ -157,33 +161,52 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
       synchronous: 'NORMAL',
       pageBytes: 1024,
     },
-    (db, release, _mark, count) => assemble(db, imagesOf(options), release, count),
+    (db, release, _mark, count) => assemble(db, options, release, count),
   );
 }
 
 /** The images of a database in memory are in it. */
-function imagesOf({ file, onLostImage = () => {} }: SessionStoreOptions): StoredImages {
-  return new StoredImages(file === ':memory:' ? undefined : join(dirname(file), IMAGES), onLostImage);
+function imagesOf({
+  file,
+  onLoss = () => {},
+  onLostImage = () => {},
+  now = Date.now,
+}: SessionStoreOptions): StoredImages {
+  if (file === ':memory:') return new StoredImages(undefined, onLostImage);
+  const folder = resolve(dirname(file), IMAGES);
+  const earlier = recordedLoss(folder);
+  if (earlier !== undefined) onLoss(earlier);
+  return new StoredImages(folder, (lost) => {
+    onLostImage(lost);
+    if (recordedLoss(folder) !== undefined) return;
+    const found_at = new Date(now()).toISOString();
+    const loss = { what: IMAGES_WHAT, file: folder, parts: true, ends_at: 0, of: 0, acknowledged: true, found_at };
+    recordLoss(loss);
+    onLoss(loss);
+  });
 }
 
 /** Writes of data that only this file has are counted: the catalogue is rebuilt from the journal. */
 function assemble(
   db: DatabaseSync,
-  images: StoredImages,
+  options: SessionStoreOptions,
   release: () => void,
   count: WriteCount | undefined,
 ): SessionStore {
   let open = true;
-  const messageIds = new MessageIds(db, count);
+  const images = imagesOf(options);
+  const writes = new StoreWrites(STORE, options.file);
+  const messageIds = new MessageIds(db, writes, count);
   return {
-    catalogue: new Catalogue(db, images),
-    chats: new SavedChats(db, images, count),
+    catalogue: new Catalogue(db, images, writes),
+    chats: new SavedChats(db, images, writes, count),
     messageIds,
     images,
     close() {
       if (!open) return;
       open = false;
       messageIds.close();
+      writes.close();
       db.close();
       release();
     },

@@ -10,10 +10,11 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Damage, openDatabase, soleOwner } from '../../../base/sqlite/database.ts';
 import { sqliteFailure } from '../../../base/sqlite/failure.ts';
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
+import { StoreWrites } from '../../../base/sqlite/store-writes.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 import { SteadyClock } from '../../../base/steady-clock.ts';
 import { formatTimestamp, parseTimestamp } from '../../../base/timestamp.ts';
-import { fail, type HandfastError } from '../../../wire/errors.ts';
+import { fail } from '../../../wire/errors.ts';
 import { isEnded, isSettled } from './messages.ts';
 import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';
 
@@ -99,14 +100,13 @@ export function openA2aTaskStore(options: A2aTaskStoreOptions): A2aTaskStore {
   );
 }
 
-const storeFailure = (thrown: unknown): HandfastError => sqliteFailure(thrown, WHAT);
-
 type ListParams = Parameters<TaskStore['list']>[0];
 type ListAnswer = Awaited<ReturnType<TaskStore['list']>>;
 
 export class A2aTaskStore implements TaskStore {
   readonly #db: DatabaseSync;
   readonly #release: () => void;
+  readonly #writes: StoreWrites;
   readonly #count: WriteCount | undefined;
   readonly #options: A2aTaskStoreOptions;
   readonly #statements = new Map<string, StatementSync>();
@@ -120,6 +120,7 @@ export class A2aTaskStore implements TaskStore {
 
   constructor(db: DatabaseSync, release: () => void, options: A2aTaskStoreOptions, count: WriteCount | undefined) {
     this.#db = db;
+    this.#writes = new StoreWrites(WHAT, options.file);
     this.#count = count;
     this.#release = release;
     this.#options = options;
@@ -270,6 +271,7 @@ export class A2aTaskStore implements TaskStore {
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
+    this.#writes.close();
     try {
       this.#db.close();
     } finally {
@@ -314,18 +316,16 @@ export class A2aTaskStore implements TaskStore {
     try {
       return this.#statement(sql).all(...values);
     } catch (thrown) {
-      throw storeFailure(thrown);
+      throw sqliteFailure(thrown, WHAT);
     }
   }
 
   #run(sql: string, values: readonly (string | number)[]): void {
-    try {
-      const statement = this.#statement(sql);
+    const statement = this.#statement(sql);
+    this.#writes.do(() => {
       if (this.#count === undefined) statement.run(...values);
       else this.#count.transaction(() => void statement.run(...values));
-    } catch (thrown) {
-      throw storeFailure(thrown);
-    }
+    });
   }
 }
 
