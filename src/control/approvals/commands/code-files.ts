@@ -7,7 +7,10 @@ import type { Word } from './shell-syntax.ts';
 /** The last parts of the paths, and the programs that read such files. */
 const READ_BY: readonly (readonly [files: RegExp, programs: RegExp])[] = [
   [/(?:^|\/)(?:GNUm|[Mm])akefile$|\.mk$/, /make$/],
-  [/(?:^|\/)(?:\.git\/.*|\.gitconfig|\.gitmodules|git\/(?:config|attributes))$|(?:^|\/)hooks\/[\w-]+$/, /^git/],
+  [
+    /(?:^|\/)(?:\.git\/.*|\.gitconfig|\.gitmodules|git\/attributes|config(?:\.worktree)?)$|(?:^|\/)hooks\/[\w-]+$/,
+    /^git/,
+  ],
   [
     /(?:^|\/)(?:package\.json|\.npmrc|\.yarnrc(?:\.yml)?|\.pnpmfile\.c?js|bunfig\.toml|deno\.jsonc?)$/,
     /^(?:np[mx]|pnp[mx]|yarn|bunx?|deno|node)$/,
@@ -69,8 +72,14 @@ export function madeBy(program: string, words: readonly Word[]): string[] {
   if (program === 'tee' || program === 'sponge') return operands;
   if (program === 'dd') return operands.flatMap((value) => /^of=(.*)$/s.exec(value)?.[1] ?? []);
   if (/^g?sed$/.test(program)) return values.some((value) => /^(?:-\w*i|--i)/.test(value)) ? operands : [];
-  if (program === 'curl' || program === 'wget') {
-    return values.filter((_, at) => /^(?:-\w*[oO]|--output(?:-document)?)$/.test(values[at - 1] ?? ''));
+  if (program === 'curl' || program === 'wget' || program === 'git') {
+    const own = values.flatMap(
+      (value) => /^(?:-[a-zA-Z]*[oO]|--output(?:-document|-directory)?=)(.+)$/s.exec(value)?.[1] ?? [],
+    );
+    return [
+      ...own,
+      ...values.filter((_, at) => /^(?:-\w*[oO]|--output(?:-document|-directory)?)$/.test(values[at - 1] ?? '')),
+    ];
   }
   return [];
 }

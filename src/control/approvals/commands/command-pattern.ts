@@ -201,5 +201,5 @@ function has(option: string, words: readonly Word[]): Match {
 function isShortFor(value: string, option: string): boolean {
   if (value === option) return true;
   const [given = ''] = value.split('=', 1);
-  return given.length > 3 && option.startsWith(given) && !option.includes('=');
+  return given.length > 2 && option.startsWith(given) && !option.includes('=');
 }

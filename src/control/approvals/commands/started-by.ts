@@ -5,13 +5,14 @@
  * again for each result.
  */
 
-import { gitStarted } from './git.ts';
+import { gitStarted, isPlainEditor } from './git.ts';
 import { awkCode, type Code, codeOf, interpreterOf, isInput, sedCode } from './interpreters.ts';
 import {
   HIDES,
   MAY_START_OPTIONS,
   mayStart as mayStartAny,
   NAMES_PACKAGES,
+  readsCode,
   runningOptionsOf,
   STARTS_NOTHING,
 } from './known-programs.ts';
@@ -19,8 +20,8 @@ import { commandOf, isOption, list, longOption, mayBeOption, type RunningOptions
 import { withoutVersion } from './program-version.ts';
 import { TAKES_NAMES } from './programs.ts';
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
-import { renamed, sounds } from './small-languages.ts';
-import { copied, remote, SSH } from './ssh.ts';
+import { queries, renamed, sounds } from './small-languages.ts';
+import { copied, isOverSsh, remote, SSH } from './ssh.ts';
 import { hidden, NOTHING, OTHER_LANGUAGE, type Started, UNKNOWN, unknown } from './started.ts';
 import { STARTERS, type Starter } from './starters.ts';
 import { assignedTo } from './variables.ts';
@@ -29,7 +30,7 @@ import { assignedTo } from './variables.ts';
 export const wordFor = (value: string): Word => ({ value, head: value, text: value });
 
 /** One or more words that are not in the line. */
-const FURTHER: Word = { value: undefined, head: '', text: '…' };
+export const FURTHER: Word = { value: undefined, head: '', text: '…' };
 
 const SHELLS = new Set(['sh', 'bash', 'rbash', 'dash', 'ash', 'zsh', 'ksh', 'mksh', 'pdksh']);
 /** The parser reads exactly their language; others have more in it. */
@@ -55,8 +56,14 @@ export function startedBy(command: SimpleCommand): Started {
   const program = programOf(command);
   const [word] = command.words;
   if (program === undefined || word?.value === undefined) return unknown;
-  const started = startedByName(program, command);
+  const named = startedByName(program, command);
+  const started =
+    !STARTS_NOTHING.has(program) && isOverSsh(program, command.words)
+      ? { ...named, supposed: [...(named.supposed ?? []), SSH] }
+      : named;
   if (word.value === program) return started;
+  // Through such a path a program is named by what runs now.
+  if (isInput(word)) return { ...started, ...unknown };
   // In capitals, or by a path, it may be another file.
   const isPath = word.value.includes('/') && !SYSTEM.test(word.value);
   return { ...started, transparent: false, ...(isPath && { unknown: false, file: word }) };
@@ -115,8 +122,12 @@ const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map
   ['enable', (rest) => (rest.some(({ value }) => value === undefined || /^-[a-z]*f/.test(value)) ? hidden : NOTHING)],
   ['fd', foundByFd],
   ['fdfind', foundByFd],
-  ['ip', (rest) => (rest.some(({ value }) => value === undefined || /^e(?:x|$)/.test(value)) ? hidden : NOTHING)],
+  [
+    'ip',
+    (rest) => (rest.some(({ value }) => value === undefined || /^(?:e(?:x|$)|-b)/.test(value)) ? hidden : NOTHING),
+  ],
   ['coreutils', multiCall],
+  ['java', (rest) => anyOf('java', rest)],
   ['sed', (rest) => byCode(sedCode(rest))],
   ['gsed', (rest) => byCode(sedCode(rest))],
   ...['awk', 'gawk', 'mawk', 'nawk', 'original-awk'].map((name): [string, (rest: readonly Word[]) => Started] => [
@@ -125,7 +136,6 @@ const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map
   ]),
   ['sqlite3', (rest) => queries(rest, /^\s*\.|\n\s*\.|load_extension|edit\s*\(|writefile/i)],
   ['psql', (rest) => queries(rest, /\\|program|^(?:-\w*o|--o\w*=)?\s*\|/i)],
-  ['rsync', synced],
   ['hg', mercurial],
   ['coverage', measured],
   ...['rename', 'prename', 'file-rename', 'perl-rename'].map((name): [string, (rest: readonly Word[]) => Started] => [
@@ -139,7 +149,7 @@ const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map
 function byCode(code: Code): Started {
   if (code.kind === 'hidden') return { ...NOTHING, unreadable: OTHER_LANGUAGE };
   if (code.kind === 'program') return { ...NOTHING, supposed: [commandOf(code.words)] };
-  return code.kind === 'file' ? { ...NOTHING, file: code.file } : NOTHING;
+  return code.kind === 'file' ? { ...NOTHING, file: code.file, files: code.loaded ?? [] } : NOTHING;
 }
 
 /** A program of which some options start something. */
@@ -179,7 +189,8 @@ function anyOf(program: string, words: readonly Word[]): Started {
     };
   }
   if (first?.value !== undefined && NAMES_PACKAGES.has(first.value)) return { ...started, hidden: undefined };
-  return { ...started, perhaps: texts(words), ...among(words), mayStart: true };
+  const files = readsCode(name) ? words.flatMap(filesIn) : [];
+  return { ...started, perhaps: texts(words), ...among(words), mayStart: true, files };
 }
 
 /** The words behind this one are a program, or options that are code. */
@@ -189,6 +200,8 @@ const runsWords = (program: string, subcommand: string): boolean =>
   (subcommand === 'run' && !/^(?:npm|pnpm|yarn|cargo|deno)$/.test(program));
 
 const FAMILY: Readonly<Record<string, string>> = {
+  'apt-get': 'apt',
+  aptitude: 'apt',
   gmake: 'make',
   bmake: 'make',
   bunx: 'npx',
@@ -205,7 +218,7 @@ const READS_CODE =
   /^(?:deno|bun|just|task|rake|cmake|ctest|mvn|mvnw|gradle|gradlew|ant|ninja|scons|sbt|lein|mill|invoke|fab|ansible-playbook|java|jshell|kotlinc|swift|rails|artisan)$/;
 /** The input stands in place of a file, also joined to an option. */
 const readsInput = (word: Word): boolean =>
-  isInput(word) || /^(?:-[a-zA-Z]|--[\w-]+=)(?:-$|\/dev\/(?:stdin|fd\/)|\/proc\/)/.test(word.value ?? '');
+  isInput(word) || isInput(wordFor((word.value ?? '').replace(/^(?:-[a-zA-Z]|--[\w-]+=)/, '')));
 
 /** A word of `make` that is a program of its language, or its input. */
 const makes = ({ value = '' }: Word, at: number, all: readonly Word[]): boolean =>
@@ -247,28 +260,12 @@ function texts(words: readonly Word[]): string[] {
   });
 }
 
-/** Queries of a database in the line; its other commands start programs. */
-function queries(words: readonly Word[], starts: RegExp): Started {
-  const operands = words.filter((word) => !isOption(word));
-  const isKnown = words.every(
-    ({ value }) => value !== undefined && !starts.test(value) && !/^-+(?:init|cmd|f|file)/.test(value),
-  );
-  return isKnown && operands.length > 1 ? NOTHING : { ...NOTHING, unreadable: OTHER_LANGUAGE };
-}
-
 /** `coreutils --coreutils-prog=touch M` */
 function multiCall(words: readonly Word[]): Started {
   const [first, ...rest] = words;
   const name = /^--coreutils-prog=(.+)$/s.exec(first?.value ?? '')?.[1];
   if (name !== undefined) return { ...NOTHING, commands: [commandOf([wordFor(name), ...rest])] };
   return /^--(?:help|version)$/.test(first?.value ?? '') ? NOTHING : unknown;
-}
-
-/** `rsync` from or to another machine starts `ssh`. */
-function synced(words: readonly Word[]): Started {
-  const isRemote = words.some(({ value }) => value === undefined || /^(?!-)[^/]+:/.test(value));
-  const started = byOptions(words, runningOptionsOf('rsync') as RunningOptions);
-  return isRemote ? { ...started, supposed: [SSH] } : started;
 }
 
 /** `hg`, whose `bisect -c` is a command line. */
@@ -353,7 +350,6 @@ function byGit(words: readonly Word[]): Started {
   return {
     ...NOTHING,
     ...started,
-    ...(words.some(({ value }) => /^(?:ssh:\/\/|[\w.-]+@[\w.-]+:)/.test(value ?? '')) && { supposed: [SSH] }),
     ...(isHidden && { unreadable: 'git may run a program that the line does not show' }),
   };
 }
@@ -377,12 +373,23 @@ function assignment({ value, text }: Word): Started {
   return assigned(name, value?.slice(at + 1), (value ?? text).slice(at + 1));
 }
 
+/** Their programs write lists of commits, in which programs can stand. */
+const EDITORS = /^(?:GIT_EDITOR|GIT_SEQUENCE_EDITOR|EDITOR|VISUAL)$/;
+
 /** Reads an assignment; `value` is undefined where it is known only when the line runs. */
 export function assigned(name: string, value: string | undefined, text: string): Started {
   const kind = assignedTo(name, value, text);
+  const over = isOverSsh('', [wordFor(name), wordFor(text)]) ? { supposed: [SSH] } : {};
   if (kind === 'anything') return { ...NOTHING, hidden: `it sets ${name}, by which other code may run` };
-  if (kind === 'script') return { ...NOTHING, scripts: [value ?? ''] };
-  return { ...NOTHING, perhaps: value === undefined || value === '' ? [] : [value, ...texts([wordFor(value)])] };
+  if (kind === 'script') {
+    const writes = EDITORS.test(name) && !isPlainEditor(value ?? '');
+    return { ...NOTHING, scripts: [value ?? ''], ...(writes && { hidden: 'its editor may write what runs' }) };
+  }
+  return {
+    ...NOTHING,
+    perhaps: value === undefined || value === '' ? [] : [value, ...texts([wordFor(value)])],
+    ...over,
+  };
 }
 
 /** Several together. */
@@ -396,10 +403,15 @@ function joined(first: Started, ...others: readonly Started[]): Started {
     scripts: all.flatMap(({ scripts }) => scripts),
     notes: all.flatMap(({ notes }) => notes),
     perhaps: all.flatMap(({ perhaps = [] }) => perhaps),
+    supposed: all.flatMap(({ supposed = [] }) => supposed),
     ...(unreadable !== undefined && { unreadable }),
     ...(why !== undefined && { hidden: why }),
   };
 }
+
+/** A word, and the value in an option. */
+const filesIn = (word: Word): readonly Word[] =>
+  word.value?.startsWith('-') ? [wordFor(word.value.replace(/^(?:-\w|-+[\w-]+=)/, ''))] : [word];
 
 /** Words joined with spaces, as one script. */
 function scriptOf(words: readonly Word[], transparent: boolean): Started {
@@ -511,15 +523,18 @@ function starter(known: Starter, words: readonly Word[]): Started {
     const isText = known.joined === true || (at === words.length - 1 && /[\s;&|]/.test(value));
     const text = inner.every((one) => one.value !== undefined) ? inner.map((one) => one.value).join(' ') : undefined;
     if (known.joined === true && text === undefined) return done({ unreadable: UNKNOWN });
-    const isOnlyText = known.joined === true && inner.length === 1;
+    const isOnlyText = known.joined === true && inner.length === 1 && (known.more !== true || /\s/.test(value));
     return done({
       commands: isOnlyText ? [] : [started],
-      scripts: isText && text !== undefined ? [text] : [],
+      scripts: isText && text !== undefined ? [known.more === true ? withArguments(text) : text] : [],
       transparent: transparent && notes.length === 0,
     });
   }
   return done({ ...(known.shell === true && scripts.length === 0 && { unreadable: UNKNOWN }) });
 }
+
+/** A command line with arguments that are not in the line, in the places that are marked for them and behind it. */
+const withArguments = (text: string): string => `${text.replaceAll(/\{[^}\s]*\}/g, '"$x"')} "$@"`;
 
 /** The command line of an option among letters whose value begins with `|` or `!`: `-fo '|PROGRAM'`, `-o'|PROGRAM'`. */
 function pipeIn(value: string, next: string | undefined, known: Starter): string | undefined {
