@@ -19,6 +19,18 @@ function base64Forms(value: string): string[] {
   return forms;
 }
 
+const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+
+/** The same of base32, for each place in a group of five bytes, in capitals and small letters. */
+function base32Forms(value: string): string[] {
+  const bits = [...Buffer.from(value)].map((byte) => byte.toString(2).padStart(8, '0')).join('');
+  return [0, 1, 2, 3, 4].flatMap((offset) => {
+    const own = bits.slice((5 - ((offset * 8) % 5)) % 5);
+    const form = own.replaceAll(/.{5}/g, (five) => BASE32[Number.parseInt(five, 2)] as string).replace(/[01]+$/, '');
+    return form.length >= 8 ? [form, form.toLowerCase()] : [];
+  });
+}
+
 /** A text as it stands inside a JSON text. */
 const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
 
@@ -29,6 +41,7 @@ export function encodingsOf(value: string): ReadonlySet<string> {
     for (const each of [form, escaped(form), escaped(escaped(form)), toAscii(escaped(form))]) forms.add(each);
     for (const each of percentForms(form)) forms.add(each);
     for (const each of base64Forms(form)) forms.add(each);
+    for (const each of base32Forms(form)) forms.add(each);
     const hex = Buffer.from(form).toString('hex');
     forms.add(hex).add(hex.toUpperCase());
   }
