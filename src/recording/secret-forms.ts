@@ -90,6 +90,18 @@ interface Whole {
 
 type Range = readonly [from: number, to: number, rule: string];
 
+/** A secret of which the first characters ended the last text at a place. */
+interface Begun {
+  readonly whole: Whole;
+  readonly matched: number;
+}
+
+/** Places whose last text may be continued, and secrets that may have begun at one. */
+const MAX_PLACES = 1024;
+const MAX_BEGUN = 8;
+/** Characters at the end of a text in which a secret may begin. */
+const MAX_BEGIN_CHARS = 256;
+
 /** The first or last characters of many texts, found at a place of a text. */
 class Ends {
   readonly #wholes = new Map<string, Whole[]>();
@@ -117,6 +129,8 @@ export class SecretParts {
   readonly #wholes: Whole[] = [];
   readonly #starts = new Ends();
   readonly #ends = new Ends();
+  readonly #byFirst = new Map<string, Whole[]>();
+  readonly #begun = new Map<string, readonly Begun[]>();
   /** All values: a piece that is in none of them is no middle. */
   #joined = '';
   #longest = 0;
@@ -129,6 +143,9 @@ export class SecretParts {
     this.#starts.add(start, whole);
     this.#ends.add(end, whole);
     this.#joined += `\n${value}`;
+    const first = this.#byFirst.get(value[0] as string);
+    if (first === undefined) this.#byFirst.set(value[0] as string, [whole]);
+    else first.push(whole);
     this.#longest = Math.max(this.#longest, value.length);
   }
 
@@ -144,6 +161,37 @@ export class SecretParts {
   /** Calls `look` with each part at the start or the end of a text. */
   each(text: string, look: (rule: string, from: number, to: number) => void): void {
     for (const [from, to, rule] of this.#rangesOf(text)) look(rule, from, to);
+  }
+
+  /**
+   * How many characters at the start of a text continue a secret that the texts before it at the same place began, with its rule: the pieces
+   * of a streamed answer may have few characters. Those before the sixth of the secret have passed.
+   */
+  continued(place: string, text: string): readonly [length: number, rule: string] | undefined {
+    if (this.#wholes.length === 0 || text === '') return undefined;
+    const before = this.#begun.get(place) ?? [];
+    this.#begun.delete(place);
+    const next: Begun[] = [];
+    let found: readonly [number, string] | undefined;
+    for (const { whole, matched } of before) {
+      const length = Math.min(whole.value.length - matched, text.length);
+      if (!whole.value.startsWith(text.slice(0, length), matched)) continue;
+      if (matched + length >= MIN_PART_CHARS && length > (found?.[0] ?? 0)) found = [length, whole.rule];
+      if (matched + length < whole.value.length) next.push({ whole, matched: matched + length });
+    }
+    for (let from = Math.max(0, text.length - MAX_BEGIN_CHARS); from < text.length; from++) {
+      for (const whole of this.#byFirst.get(text[from] as string) ?? []) {
+        const matched = text.length - from;
+        if (matched > 1 && whole.value[1] !== text[from + 1]) continue;
+        if (matched < whole.value.length && whole.value.startsWith(text.slice(from))) next.push({ whole, matched });
+      }
+      if (next.length >= MAX_BEGUN) break;
+    }
+    if (next.length > 0) {
+      if (this.#begun.size >= MAX_PLACES) this.#begun.delete(this.#begun.keys().next().value as string);
+      this.#begun.set(place, next);
+    }
+    return found;
   }
 
   /** Where parts are: all of a text, at its start, at its end. Both ends alone are looked at: a text may be long. */

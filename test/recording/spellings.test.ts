@@ -222,6 +222,30 @@ test('hex and base64 that are cut over two messages are replaced in both', () =>
   }
 });
 
+test('pieces of a stream with few characters are replaced from the sixth character on, of each stream', () => {
+  const [secret = ''] = SECRETS;
+  const event = (session: string, text: string) => ({
+    jsonrpc: '2.0',
+    method: 'event',
+    params: { type: 'session.stream.chunk', payload: { session_id: session, chunk: { answerText: text } } },
+  });
+  for (const size of [1, 2, 3, 4, 5, 6, 7, 11]) {
+    const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: secret }] });
+    const said = `the key is ${secret}, keep it`;
+    const heard = { a: '', b: '' };
+    for (const piece of said.match(new RegExp(`.{1,${size}}`, 'g'))!) {
+      for (const session of ['a', 'b'] as const) {
+        heard[session] += redactor.message(event(session, piece)).params.payload.chunk.answerText;
+      }
+    }
+    for (const text of Object.values(heard)) {
+      const plain = text.replaceAll(/\[redacted:env:S(?:\.part)?:\d+\]/g, '');
+      assert.ok(plain.startsWith('the key is ') && plain.endsWith(', keep it'), text);
+      assert.ok(plain.length < said.length - secret.length + 6, text);
+    }
+  }
+});
+
 test('what unpacks to more than is looked through is replaced, and packed text without a secret stays', () => {
   const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: SECRETS[0]! }] });
   const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024)).toString('base64');
