@@ -347,6 +347,8 @@ tar -cf x.tar -L1 --new-vol='touch M' f big
 split --filter='touch M' f
 split --fil='touch M' f
 split --filter 'touch M' f
+split -b 100 z.sh y; sh yaa
+echo 'touch M' | gzip > y.gz; gunzip y.gz; sh y
 sort -S1 --compress-program=./z.sh big; touch M
 man -P 'touch M' ls
 man --pager='touch M' ls
@@ -561,6 +563,14 @@ rsync --daemon --no-detach --config=./r.conf
 rsync --daemon --dparam='pre-xfer exec=touch M'
 aria2c --conf-path=./x.conf x
 hg merge --tool touch
+rails runner 'system("touch M")'
+bundle exec rails runner 'system("touch M")'
+mix run -e 'System.cmd("touch", ["M"])'
+php artisan tinker --execute='system("touch M");'
+python3 manage.py shell -c 'import os; os.system("touch M")'
+git archive HEAD | tar x -C .git/hooks; git commit
+git checkout-index --prefix=.git/hooks/ -a; git commit
+APT_CONFIG=x apt-get install y
 java --source 17 /dev/stdin <<< 'class A{}'
 echo 'class A{}' > A.java; java A.java
 printf 'x' > y.go; go run y.go

@@ -59,6 +59,9 @@ export function readsWritten(files: readonly string[], programs: readonly string
 const COPIES: ReadonlySet<string> = new Set(['cp', 'ln', 'mv', 'install', 'rsync', 'link', 'rename', 'gcp', 'gmv']);
 const FOLDER = /(?:^|\/)(?:\.{1,2}|hooks|s?bin)?\/?$|\/$/;
 
+/** A folder from which git starts programs. */
+const HOOKS = /(?:^|\/)\.git\/hooks\/?$/;
+
 /** The files that a command makes or changes, as far as its words tell. */
 export function madeBy(program: string, words: readonly Word[]): string[] {
   const values = words.map(({ value, text }) => value ?? text.replaceAll(/["']/g, ''));
@@ -72,6 +75,10 @@ export function madeBy(program: string, words: readonly Word[]): string[] {
   if (program === 'tee' || program === 'sponge') return operands;
   if (program === 'dd') return operands.flatMap((value) => /^of=(.*)$/s.exec(value)?.[1] ?? []);
   if (/^g?sed$/.test(program)) return values.some((value) => /^(?:-\w*i|--i)/.test(value)) ? operands : [];
+  if (/^(?:tar|unzip|cpio|7z|patch|git)$/.test(program)) {
+    const folders = values.map((value) => value.replace(/^--[\w-]+=/, '')).filter((value) => HOOKS.test(value));
+    if (folders.length > 0) return folders.map((folder) => `${folder}/x`);
+  }
   if (program === 'curl' || program === 'wget' || program === 'git') {
     const own = values.flatMap(
       (value) => /^(?:-[a-zA-Z]*[oO]|--output(?:-document|-directory)?=)(.+)$/s.exec(value)?.[1] ?? [],

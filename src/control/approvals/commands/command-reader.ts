@@ -170,6 +170,9 @@ const MAKES_FILES: ReadonlySet<string | undefined> = new Set(
 /** With text of the line as their input they make any files. */
 const MAKES_ANY_FILE: ReadonlySet<string> = new Set(['patch', 'git', 'tar', 'cpio', 'ed', 'ex']);
 
+/** The names of their files are not in the line. */
+const MAKES_PARTS: ReadonlySet<string> = new Set(['split', 'csplit']);
+
 /** Whether a command is started; `likely`: a shell among the words of a program; `perhaps`: a text that may be a script. */
 type Standing = 'started' | 'likely' | 'perhaps';
 
@@ -251,7 +254,8 @@ class Line {
     if (!supposed) {
       const all = file === undefined ? files : [file, ...files];
       this.#files.push(...all.map((one) => ({ file: one, command: this.commands.length - 1 })));
-      if (command.input !== undefined && MAKES_ANY_FILE.has(program)) this.#makesAny.push(this.commands.length - 1);
+      const isAny = MAKES_PARTS.has(program) || (command.input !== undefined && MAKES_ANY_FILE.has(program));
+      if (isAny) this.#makesAny.push(this.commands.length - 1);
     }
     this.#started(started, level, standing);
     if (file !== undefined && file === words[0]) this.#real(file, words, level);
@@ -369,7 +373,10 @@ const nameOf = (path: string): string => trimmedEnd(path.replace(/^[\w-]+=/, '')
 
 /** A word, what stands behind the letter of an option, and the parts of a script: `-oFILE`, `w FILE`, `print > "FILE"`. */
 function withParts(word: Word): readonly Word[] {
-  if (word.value === undefined || !/^-\w.|\s/.test(word.value)) return [word];
+  if (word.value === undefined) return [word];
+  const unpacked = word.value.replace(/\.(?:gz|bz2|xz|lzma|zst|lz4|Z)$/, '');
+  if (unpacked !== word.value) return [word, wordFor(unpacked)];
+  if (!/^-\w.|\s/.test(word.value)) return [word];
   const parts = word.value.split(/[\s"';}>]+/, MAX_PARTS);
   return [word, ...[word.value.slice(2), ...parts].map(wordFor)];
 }

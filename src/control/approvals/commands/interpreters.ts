@@ -136,6 +136,8 @@ export function codeOf(interpreter: string, words: readonly Word[]): Code {
     if (list(verbs).includes(value)) return { kind: 'hidden' };
     // After an option that is not known the word may be its value, and code follow.
     if (!known && words.slice(at + 1).some((later) => isCode(later) || mayBeOption(later))) return { kind: 'hidden' };
+    // `manage.py shell -c CODE`, `artisan tinker --execute=CODE`
+    if (/^(?:shell|shell_plus|tinker)$/.test(words[at + 1]?.value ?? '')) return { kind: 'hidden' };
     return shown ? { kind: 'none' } : { kind: 'file', file: word, loaded };
   }
   return shown ? { kind: 'none' } : { kind: 'hidden' };

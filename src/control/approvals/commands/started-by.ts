@@ -24,6 +24,7 @@ import { queries, renamed, sounds } from './small-languages.ts';
 import { copied, isOverSsh, remote, SSH } from './ssh.ts';
 import { hidden, NOTHING, OTHER_LANGUAGE, type Started, UNKNOWN, unknown } from './started.ts';
 import { STARTERS, type Starter } from './starters.ts';
+import { subscripts } from './subscripts.ts';
 import { assignedTo } from './variables.ts';
 
 /** A word that is known. */
@@ -178,7 +179,11 @@ function anyOf(program: string, words: readonly Word[]): Started {
     const isAsked = words.some(({ value }) => /^(?:-[hV]|--help|--version)$/.test(value ?? ''));
     if (!isAsked) return { ...NOTHING, unreadable: OTHER_LANGUAGE };
   }
-  if (first?.value === 'eval' || first?.value === 'repl') return { ...NOTHING, unreadable: OTHER_LANGUAGE };
+  if (
+    /^(?:eval|repl)$/.test(first?.value ?? '') ||
+    TAKES_CODE.test(`${name} ${words.map(({ value }) => value).join(' ')}`)
+  )
+    return { ...NOTHING, unreadable: OTHER_LANGUAGE };
   const unsure = words.findIndex(mayBeOption);
   const isSubcommand = first?.value !== undefined && words.indexOf(first) < unsure && !runsWords(name, first.value);
   if (unsure !== -1 && !isSubcommand) {
@@ -213,6 +218,9 @@ const FAMILY: Readonly<Record<string, string>> = {
   'clang++': 'gcc',
 };
 
+/** Words of these are code. */
+const TAKES_CODE =
+  /^(?:rails|bundle exec rails) (?:runner|r|console|c)\b|^artisan tinker\b|^mix run (?:.* )?(?:-e|--eval)\b/;
 /** Programs whose files are code, also where the file is their input. */
 const READS_CODE =
   /^(?:deno|bun|just|task|rake|cmake|ctest|mvn|mvnw|gradle|gradlew|ant|ninja|scons|sbt|lein|mill|invoke|fab|ansible-playbook|java|jshell|kotlinc|swift|rails|artisan)$/;
@@ -566,22 +574,6 @@ function aliases(words: readonly Word[]): Started {
   const scripts = words.flatMap(({ value }) => (value?.includes('=') ? [value.slice(value.indexOf('=') + 1)] : []));
   const isKnown = words.every(({ value }) => value !== undefined);
   return { ...NOTHING, scripts, notes: ['defines'], ...(!isKnown && { unreadable: UNKNOWN }) };
-}
-
-/** The text behind the first bracket. */
-const behindBracket = (text: string): string => text.slice(text.indexOf('[') + 1 || text.length);
-
-/** What the shell would run while it reads the names of variables. */
-function subscripts(words: readonly Word[]): Started {
-  const scripts = words.flatMap(({ value }) =>
-    value !== undefined && /[$`]/.test(behindBracket(value)) ? [value] : [],
-  );
-  // A bracket outside of quotes is a pattern too, and one that matches nothing stays as it is.
-  const quoted = ({ value, text }: Word): boolean => {
-    const behind = value === undefined ? behindBracket(text) : '';
-    return /\\[$`]/.test(behind) || /[$`]/.test(behind.slice(behind.indexOf("'") + 1 || behind.length));
-  };
-  return { ...NOTHING, scripts, ...(words.some(quoted) && { unreadable: UNKNOWN }) };
 }
 
 /** Most programs of one `find`: their work grows with the square of them. */
