@@ -26,7 +26,8 @@ function base32Forms(value: string): string[] {
   const bits = [...Buffer.from(value)].map((byte) => byte.toString(2).padStart(8, '0')).join('');
   return [0, 1, 2, 3, 4].flatMap((offset) => {
     const own = bits.slice((5 - ((offset * 8) % 5)) % 5);
-    const form = own.replaceAll(/.{5}/g, (five) => BASE32[Number.parseInt(five, 2)] as string).replace(/[01]+$/, '');
+    const fives = own.match(/.{5}/g) ?? [];
+    const form = fives.map((five) => BASE32[Number.parseInt(five, 2)]).join('');
     return form.length >= 8 ? [form, form.toLowerCase()] : [];
   });
 }

@@ -98,6 +98,11 @@ const LOADING: Starter = {
   shows: '--list --list-tunables --list-diagnostics --help --version',
 };
 
+/** The same for several names. */
+function each(names: string, read: (rest: readonly Word[]) => Started) {
+  return list(names).map((name) => [name, read] as const);
+}
+
 /** Programs with a syntax of their own. */
 const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map<
   string,
@@ -131,19 +136,13 @@ const SPECIAL: ReadonlyMap<string, (rest: readonly Word[]) => Started> = new Map
   ['java', (rest) => anyOf('java', rest)],
   ['sed', (rest) => byCode(sedCode(rest))],
   ['gsed', (rest) => byCode(sedCode(rest))],
-  ...['awk', 'gawk', 'mawk', 'nawk', 'original-awk'].map((name): [string, (rest: readonly Word[]) => Started] => [
-    name,
-    (rest) => byCode(awkCode(rest)),
-  ]),
+  ...each('awk gawk mawk nawk original-awk', (rest) => byCode(awkCode(rest))),
   ['sqlite3', (rest) => queries(rest, /^\s*\.|\n\s*\.|load_extension|edit\s*\(|writefile/i)],
   ['psql', (rest) => queries(rest, /\\|program|^(?:-\w*o|--o\w*=)?\s*\|/i)],
   ['hg', mercurial],
   ['coverage', measured],
-  ...['rename', 'prename', 'file-rename', 'perl-rename'].map((name): [string, (rest: readonly Word[]) => Started] => [
-    name,
-    renamed,
-  ]),
-  ...['sox', 'soxi', 'play', 'rec'].map((name): [string, (rest: readonly Word[]) => Started] => [name, sounds]),
+  ...each('rename prename file-rename perl-rename', renamed),
+  ...each('sox soxi play rec', sounds),
 ]);
 
 /** Code of another language. */
