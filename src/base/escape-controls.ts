@@ -33,12 +33,17 @@ export function escapeControls(text: string): string {
 
 /** A value as JSON on one line, with the invisible characters as escapes: any parser reads an equal value. */
 export function escapedJson(value: unknown): string {
+  // A value without JSON is written as `undefined`.
+  return escapedJsonText(String(JSON.stringify(value)));
+}
+
+/** The same of a text that is JSON: such characters stand in its strings only. */
+export function escapedJsonText(json: string): string {
   const units = (character: string): string =>
     Array.from({ length: character.length }, (_, at) => {
       return `\\u${character.charCodeAt(at).toString(16).padStart(4, '0')}`;
     }).join('');
-  // A value without JSON is written as `undefined`.
-  return String(JSON.stringify(value)).replace(INVISIBLE, units);
+  return json.replace(INVISIBLE, units);
 }
 
 const joinsPictures = (text: string, at: number): boolean =>

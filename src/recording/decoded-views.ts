@@ -88,10 +88,10 @@ const SHORT: Readonly<Record<string, string>> = {
 
 const BACKSLASH: Kind = {
   pattern:
-    /(?:\\x[\da-fA-F]{1,2}|\\[0-7]{1,3})+|\\[ux]\{[\da-fA-F]{1,8}\}|\\u[\da-fA-F]{1,4}|\\U[\da-fA-F]{1,8}|\\\r?\n|\\[\s\S]/g,
+    /(?:\\x[\da-fA-F]{1,2}|\\[0-7]{1,3})+|\\(?:[ux]\{|N\{U\+)[\da-fA-F]{1,8}\}|\\u[\da-fA-F]{1,4}|\\U[\da-fA-F]{1,8}|\\\r?\n|\\[\s\S]/g,
   decode(token, at, emit) {
     const to = at + token.length;
-    const digits = /^\\[uUx]\{?([\da-fA-F]+)\}?$/.exec(token)?.[1];
+    const digits = /^\\(?:[uUx]\{?|N\{U\+)([\da-fA-F]+)\}?$/.exec(token)?.[1];
     if (/^\\(?:x[\da-fA-F]|[0-7])/.test(token)) {
       emitBytes(token, at, /\\(?:x([\da-fA-F]{1,2})|([0-7]{1,3}))/g, emit);
     } else if (digits !== undefined) emitPoint(hex(digits), at, to, emit);
@@ -169,16 +169,16 @@ const QUOTED_PRINTABLE: Kind = {
   decode: (token, at, emit) => emitBytes(token, at, /=([\da-f]{2})/gi, emit),
 };
 
-/** Lines of base64, and of headers. */
+/** Lines of base64, of headers and of an event stream. */
 const FOLDED: Kind = {
-  pattern: /\r?\n[ \t]*/g,
+  pattern: /\r?\n(?:data: ?|[ \t]*)/g,
   decode: (token, at, emit) => emit('', at, at + token.length),
   joins: true,
 };
 
 /** Quotes between pieces that a shell, or the concatenation of a program, makes one word. */
 const QUOTES: Kind = {
-  pattern: /["']\s{0,3}\+\s{0,3}["']|\$?["']/g,
+  pattern: /["']\s{0,3}(?:[+.&]|\|\|)?\s{0,3}["']|\$?["']/g,
   decode: (token, at, emit) => emit('', at, at + token.length),
   joins: true,
 };
@@ -213,7 +213,10 @@ const PRINTED_BYTES: Kind = {
 
 /** Bytes as decimal numbers: `90, 120, 57`. */
 const DECIMAL_BYTES: Kind = {
-  pattern: new RegExp(String.raw`(?<![\d.])${BYTE}(?:[ ,;]{1,3}${BYTE}){7,}(?![\d.])`, 'g'),
+  pattern: new RegExp(
+    String.raw`(?<![\d.])${BYTE}(?:(?:[ ,;]{1,3}|\)[ .+&|,]{1,5}chr[bw]?\()${BYTE}){7,}(?![\d.])`,
+    'gi',
+  ),
   decode(token, at, emit) {
     const bytes = [...token.matchAll(/\d+/g)];
     const text = Buffer.from(bytes.map(([digits]) => Number(digits))).toString('latin1');
@@ -226,6 +229,27 @@ const DECIMAL_BYTES: Kind = {
   },
 };
 
+/** A line of `xxd`, `hexdump -C` or `od -t x1`: each byte stands for the line, which has it a second time as text. */
+const DUMPED_BYTES: Kind = {
+  pattern:
+    /^[\da-f]{6,16}:?[ \t]{1,3}(?:[\da-f]{2}(?:[\da-f]{2}){0,3}(?:[ \t]{1,2}|$)){1,32}[^\r\n]{0,64}(?:\r?\n|$)/gim,
+  decode(token, at, emit) {
+    const [, digits = ''] = /^[\da-f]+:?[ \t]+((?:(?:[\da-f]{2}){1,4}(?:[ \t]{1,2}|$))+)/im.exec(token) ?? [];
+    const bytes = Buffer.from(digits.replaceAll(/[ \t]/g, ''), 'hex');
+    for (const unit of bytes.toString('latin1')) emit(unit, at, at + token.trimEnd().length);
+  },
+};
+
+/** Single characters with the same signs between them: `od -c`, lists of characters, letters set apart. */
+const SPACED: Kind = {
+  pattern: /(?<![\w])\w(?<sign>[^\w\r\n]{1,5})\w(?:(?:\k<sign>|\r?\n[\da-f]{7}\k<sign>)\w){6,}(?!\w)/g,
+  decode(token, at, emit) {
+    for (const { 0: letter, index } of token.matchAll(/\w(?!\w)/g)) {
+      if (!/\w/.test(token[index - 1] ?? ' ')) emit(letter, at + index, at + index + 1);
+    }
+  },
+};
+
 /** Octal digits behind a zero, as `echo -e` and `printf %b` read them. */
 const ZERO_OCTAL: Kind = {
   pattern: /(?:\\0[0-7]{3})+/g,
@@ -233,12 +257,12 @@ const ZERO_OCTAL: Kind = {
 };
 
 /** Characters without a width, as a set of a regular expression. */
-const UNSEEN = String.raw`\0\u00ad\u200b-\u200f\u2060\ufeff`;
+const UNSEEN = String.raw`\0\u00ad\u034f\u061c\u180e\u200b-\u200f\u2060-\u206f\ufe00-\ufe0f\ufeff`;
 
 /** Characters that are not drawn: sequences of a terminal (`grep --color`), zero width, the zero bytes of UTF-16. */
 const INVISIBLE: Kind = {
   pattern: new RegExp(
-    String.raw`\u001b\[[\d;?]{0,32}[@-~]|\u001b\][^\u0007\u001b]{0,256}(?:\u0007|\u001b\\)|[${UNSEEN}]`,
+    String.raw`\u001b\[[\d;?]{0,32}[@-~]|\u001b\][^\u0007\u001b]{0,256}(?:\u0007|\u001b\\)|\udb40[\udc00-\udfff]|[${UNSEEN}]`,
     'g',
   ),
   decode: (token, at, emit) => emit('', at, at + token.length),
@@ -268,10 +292,12 @@ function kindsOf(text: string): readonly Kind[] {
   if (kinds.filter((kind) => ALONE.includes(kind)).length > 1) kinds.unshift(TOGETHER);
   if (/=(?:[\da-f]{2}|[ \t]{0,20}\r?\n)/i.test(text)) kinds.push(QUOTED_PRINTABLE);
   if (/(?<=[\w+/=-]{4})\r?\n[ \t]*[\w+/=-]/.test(text)) kinds.push(FOLDED);
-  if (/\w\$?["'](?:[^\s]{0,8}["'\w]|\s{0,3}\+)/.test(text)) kinds.push(QUOTES);
+  if (/\w\$?["'](?:[^\s]{0,8}["'\w]|\s{0,3}[+.&|"'])/.test(text)) kinds.push(QUOTES);
   if (text.search(INVISIBLE.pattern) >= 0) kinds.push(INVISIBLE);
   if (text.search(PRINTED_BYTES.pattern) >= 0) kinds.push(PRINTED_BYTES);
   if (text.search(DECIMAL_BYTES.pattern) >= 0) kinds.push(DECIMAL_BYTES);
+  if (text.search(DUMPED_BYTES.pattern) >= 0) kinds.push(DUMPED_BYTES);
+  if (text.search(SPACED.pattern) >= 0) kinds.push(SPACED);
   return kinds;
 }
 
@@ -352,6 +378,7 @@ function plainView(text: string, from = 0): View {
 const MAY_DECODE = new RegExp(
   [
     String.raw`[%\\&\n"'\u001b${UNSEEN}]|=[\da-f]{2}|\d[ ,;]{1,3}\d{1,3}[ ,;]{1,3}\d`,
+    String.raw`\udb40|\)[ .+&|,]{1,5}chr|(?<!\w)\w([^\w\r\n]{1,5})\w\1\w\1\w`,
     String.raw`[\da-f]{2}[ :,;_-]{1,3}(?:0x)?[\da-f]{2}[ :,;_-]|[\da-f]{4}[ :]{1,3}[\da-f]{4}[ :]`,
   ].join('|'),
   'i',

@@ -69,6 +69,9 @@ const HEX = /[\da-f]{16}/i;
 /** Characters that an escape may have at the cut end of a piece. */
 const MAX_CUT = 10;
 
+/** Members that tell which stream an object is a piece of. */
+const STREAMS = ['session_id', 'req_id', 'task_id'] as const;
+
 export class Redactor {
   readonly #fields: ReadonlySet<string>;
   readonly #found = new Map<string, Found>();
@@ -80,6 +83,8 @@ export class Redactor {
   readonly #folded = new SecretSearch<{ readonly rule: string; readonly value: string }>();
   readonly #parts = new SecretParts();
   readonly #texts = new EncodedTexts();
+  /** The objects around a member, with the streams they belong to. */
+  #place = '';
   /** Length of the longest value that is searched for. */
   #longest = 0;
   readonly #skipped: SkippedSecret[] = [];
@@ -97,6 +102,7 @@ export class Redactor {
   /** The same message without secrets; the message itself when there are none in it. */
   message<T>(message: T): T {
     this.#texts.begin();
+    this.#place = '';
     return this.#value(message, MAX_INNER, '', 0) as T;
   }
 
@@ -118,8 +124,10 @@ export class Redactor {
 
   #value(value: unknown, inner: number, path: string, depth: number): unknown {
     // The names of messages are the protocol's: a weak password that is the same word must not make them unreadable.
-    if (typeof value === 'string')
-      return this.#text(value, inner, depth === 1 && (path === 'type' || path === 'method'));
+    if (typeof value === 'string') {
+      const isName = depth === 1 && (path === 'type' || path === 'method');
+      return isName ? this.#text(value, inner, true) : this.#piece(value, inner, path);
+    }
     if (typeof value !== 'object' || value === null || depth > MAX_DEPTH) return value;
     if (Array.isArray(value)) {
       const bytes = bytesOf(value);
@@ -137,7 +145,23 @@ export class Redactor {
     return this.#object(value as Record<string, unknown>, inner, depth);
   }
 
+  /** A text of a message, which may continue the one before it at its place. */
+  #piece(text: string, inner: number, member: string): string {
+    const [length, rule] = this.#parts.continued(`${this.#place}.${member}`, text) ?? [0, ''];
+    if (length === 0) return this.#text(text, inner, false);
+    return this.#placeholder(`${rule}.part`, text.slice(0, length)) + this.#text(text.slice(length), inner, false);
+  }
+
   #object(object: Record<string, unknown>, inner: number, depth: number): unknown {
+    const place = this.#place;
+    const of = STREAMS.map((name) => object[name]).filter((id) => typeof id === 'string');
+    this.#place = `${place}/${of.join()}`;
+    const clean = this.#members(object, inner, depth);
+    this.#place = place;
+    return clean;
+  }
+
+  #members(object: Record<string, unknown>, inner: number, depth: number): unknown {
     let changed = false;
     const named = secretOfPair(object, this.#fields);
     const entries = Object.entries(object).map(([key, member]): [string, unknown] => {

@@ -19,6 +19,19 @@ function base64Forms(value: string): string[] {
   return forms;
 }
 
+const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
+
+/** The same of base32, for each place in a group of five bytes, in capitals and small letters. */
+function base32Forms(value: string): string[] {
+  const bits = [...Buffer.from(value)].map((byte) => byte.toString(2).padStart(8, '0')).join('');
+  return [0, 1, 2, 3, 4].flatMap((offset) => {
+    const own = bits.slice((5 - ((offset * 8) % 5)) % 5);
+    const fives = own.match(/.{5}/g) ?? [];
+    const form = fives.map((five) => BASE32[Number.parseInt(five, 2)]).join('');
+    return form.length >= 8 ? [form, form.toLowerCase()] : [];
+  });
+}
+
 /** A text as it stands inside a JSON text. */
 const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
 
@@ -29,6 +42,7 @@ export function encodingsOf(value: string): ReadonlySet<string> {
     for (const each of [form, escaped(form), escaped(escaped(form)), toAscii(escaped(form))]) forms.add(each);
     for (const each of percentForms(form)) forms.add(each);
     for (const each of base64Forms(form)) forms.add(each);
+    for (const each of base32Forms(form)) forms.add(each);
     const hex = Buffer.from(form).toString('hex');
     forms.add(hex).add(hex.toUpperCase());
   }
@@ -77,6 +91,18 @@ interface Whole {
 
 type Range = readonly [from: number, to: number, rule: string];
 
+/** A secret of which the first characters ended the last text at a place. */
+interface Begun {
+  readonly whole: Whole;
+  readonly matched: number;
+}
+
+/** Places whose last text may be continued, and secrets that may have begun at one. */
+const MAX_PLACES = 1024;
+const MAX_BEGUN = 8;
+/** Characters at the end of a text in which a secret may begin. */
+const MAX_BEGIN_CHARS = 256;
+
 /** The first or last characters of many texts, found at a place of a text. */
 class Ends {
   readonly #wholes = new Map<string, Whole[]>();
@@ -104,6 +130,8 @@ export class SecretParts {
   readonly #wholes: Whole[] = [];
   readonly #starts = new Ends();
   readonly #ends = new Ends();
+  readonly #byFirst = new Map<string, Whole[]>();
+  readonly #begun = new Map<string, readonly Begun[]>();
   /** All values: a piece that none of them has is not a middle. */
   #joined = '';
   #longest = 0;
@@ -116,6 +144,9 @@ export class SecretParts {
     this.#starts.add(start, whole);
     this.#ends.add(end, whole);
     this.#joined += `\n${value}`;
+    const first = this.#byFirst.get(value[0] as string);
+    if (first === undefined) this.#byFirst.set(value[0] as string, [whole]);
+    else first.push(whole);
     this.#longest = Math.max(this.#longest, value.length);
   }
 
@@ -131,6 +162,37 @@ export class SecretParts {
   /** Calls `look` with each part at the start or the end of a text. */
   each(text: string, look: (rule: string, from: number, to: number) => void): void {
     for (const [from, to, rule] of this.#rangesOf(text)) look(rule, from, to);
+  }
+
+  /**
+   * How many characters at the start of a text continue a secret that the texts before it at the same place began, with its rule: the pieces
+   * of a streamed answer may have few characters. Those before the sixth of the secret have passed.
+   */
+  continued(place: string, text: string): readonly [length: number, rule: string] | undefined {
+    if (this.#wholes.length === 0 || text === '') return undefined;
+    const before = this.#begun.get(place) ?? [];
+    this.#begun.delete(place);
+    const next: Begun[] = [];
+    let found: readonly [number, string] | undefined;
+    for (const { whole, matched } of before) {
+      const length = Math.min(whole.value.length - matched, text.length);
+      if (!whole.value.startsWith(text.slice(0, length), matched)) continue;
+      if (matched + length >= MIN_PART_CHARS && length > (found?.[0] ?? 0)) found = [length, whole.rule];
+      if (matched + length < whole.value.length) next.push({ whole, matched: matched + length });
+    }
+    for (let from = Math.max(0, text.length - MAX_BEGIN_CHARS); from < text.length; from++) {
+      for (const whole of this.#byFirst.get(text[from] as string) ?? []) {
+        const matched = text.length - from;
+        if (matched > 1 && whole.value[1] !== text[from + 1]) continue;
+        if (matched < whole.value.length && whole.value.startsWith(text.slice(from))) next.push({ whole, matched });
+      }
+      if (next.length >= MAX_BEGUN) break;
+    }
+    if (next.length > 0) {
+      if (this.#begun.size >= MAX_PLACES) this.#begun.delete(this.#begun.keys().next().value as string);
+      this.#begun.set(place, next);
+    }
+    return found;
   }
 
   /** Where parts are: all of a text, at its start, at its end. Both ends alone are looked at: a text may be long. */

@@ -57,6 +57,7 @@ for (const words of [
   ['session', 'ls'],
   ['session', 'show', 'last'],
   ['session', 'tail', 'last'],
+  ['session', 'export', 'last'],
   ['tail'],
 ] as const) {
   test(`${words

@@ -20,6 +20,11 @@ const jsonUnits = (text: string): string =>
   units(text)
     .map((unit) => `\\u${hex(unit, 4)}`)
     .join('');
+const base32 = (text: string): string =>
+  bytes(text)
+    .map((byte) => byte.toString(2).padStart(8, '0'))
+    .join('')
+    .replaceAll(/.{1,5}/g, (five) => 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567'[Number.parseInt(five.padEnd(5, '0'), 2)]!);
 const jsonIn = (text: string, levels: number): string =>
   levels === 0 ? text : jsonIn(JSON.stringify(text).slice(1, -1), levels - 1);
 
@@ -101,6 +106,13 @@ const spellings: Readonly<Record<string, (secret: string) => string>> = {
   'hex in groups of four digits': (s) => Buffer.from(s).toString('hex').replaceAll(/.{4}/g, '$& '),
   'decimal numbers': (s) => bytes(s).join(', '),
   'decimal numbers of a buffer in JSON': (s) => JSON.stringify({ type: 'Buffer', data: bytes(s) }),
+  'base32 of a longer text': (s) => base32(`a ${s}!`),
+  'base32 in small letters': (s) => base32(s).toLowerCase(),
+  'names of code points in braces': (s) => [...s].map((one) => `\\N{U+${hex(one.codePointAt(0)!, 4)}}`).join(''),
+  'calls that make characters of bytes': (s) =>
+    bytes(s)
+      .map((byte) => `chr(${byte})`)
+      .join(' . '),
   'octal escapes with a zero': (s) =>
     bytes(s)
       .map((byte) => `\\0${byte.toString(8).padStart(3, '0')}`)
@@ -147,10 +159,40 @@ test('colours of a terminal, characters without a width and a plus between texts
     `${start}\u200b${end}`,
     `\ufeff${start}\u00ad${end}`,
     `"${start}" + "${end}"`,
+    `'${start}' . '${end}'`,
+    `'${start}' || '${end}'`,
+    `'${start}' '${end}'`,
+    `data: ${start}\ndata: ${end}`,
+    [...secret].join('\u034f'),
+    [...secret].join('\ufe0f'),
+    [...secret].join('\u{e0041}'),
+    [...secret].join(' '),
+    JSON.stringify([...secret]),
     Buffer.from(secret, 'utf16le').toString('latin1'),
   ]) {
     const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: secret }] });
     assert.doesNotMatch(redactor.text(`a ${text} b`), /Zx9QmV|Kd4Yb6/);
+  }
+});
+
+test('dumps of bytes are replaced with the column of their text', () => {
+  const [secret = ''] = SECRETS;
+  const given = `x=${secret}\n`;
+  const rows = [0, 16].map((at) => Buffer.from(given).subarray(at, at + 16));
+  const pairs = (row: Buffer) => row.toString('hex').match(/../g)!;
+  const words = (row: Buffer) => row.toString('hex').match(/.{1,4}/g)!;
+  const plain = (row: Buffer) => row.toString().replaceAll('\n', '.');
+  for (const line of [
+    (row: Buffer, at: number) => `${hex(at, 8)}: ${words(row).join(' ').padEnd(39)}  ${plain(row)}`,
+    (row: Buffer, at: number) =>
+      `${hex(at, 8)}  ${pairs(row).slice(0, 8).join(' ')}  ${pairs(row).slice(8).join(' ')}  |${plain(row)}|`,
+    (row: Buffer, at: number) => `${at.toString(8).padStart(7, '0')} ${pairs(row).join(' ')}`,
+    (row: Buffer, at: number) => `${at.toString(8).padStart(7, '0')}   ${[...plain(row)].join('   ')}`,
+  ]) {
+    const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: secret }] });
+    const clean = redactor.text(rows.map((row, index) => line(row, index * 16)).join('\n'));
+    assert.match(clean, /\[redacted:env:S/);
+    assert.doesNotMatch(clean, /QmV7|516d|51 6d|b6Nc|Q {3}m/, clean);
   }
 });
 
@@ -176,6 +218,30 @@ test('hex and base64 that are cut over two messages are replaced in both', () =>
       const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: secret }] });
       const both = redactor.text(`out: ${whole.slice(0, cut)}`) + redactor.text(`${whole.slice(cut)} end`);
       assert.ok(!both.includes(whole.slice(4, cut)) && !both.includes(whole.slice(cut, -4)), both);
+    }
+  }
+});
+
+test('pieces of a stream with few characters are replaced from the sixth character on, of each stream', () => {
+  const [secret = ''] = SECRETS;
+  const event = (session: string, text: string) => ({
+    jsonrpc: '2.0',
+    method: 'event',
+    params: { type: 'session.stream.chunk', payload: { session_id: session, chunk: { answerText: text } } },
+  });
+  for (const size of [1, 2, 3, 4, 5, 6, 7, 11]) {
+    const redactor = new Redactor({ secrets: [{ rule: 'env:S', value: secret }] });
+    const said = `the key is ${secret}, keep it`;
+    const heard = { a: '', b: '' };
+    for (const piece of said.match(new RegExp(`.{1,${size}}`, 'g'))!) {
+      for (const session of ['a', 'b'] as const) {
+        heard[session] += redactor.message(event(session, piece)).params.payload.chunk.answerText;
+      }
+    }
+    for (const text of Object.values(heard)) {
+      const plain = text.replaceAll(/\[redacted:env:S(?:\.part)?:\d+\]/g, '');
+      assert.ok(plain.startsWith('the key is ') && plain.endsWith(', keep it'), text);
+      assert.ok(plain.length < said.length - secret.length + 6, text);
     }
   }
 });

@@ -3,6 +3,7 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { escapedJsonText } from '../../base/escape-controls.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
 import { byPrefix, type Sought } from '../../packages/named-id.ts';
@@ -206,7 +207,7 @@ export async function sessionExport(
     let after_seq: number | undefined;
     do {
       const page = await control.rpc.sessionExport({ session_id, after_seq });
-      lines.push(...page.lines);
+      lines.push(...page.lines.map(escapedJsonText));
       terminal.passing(`${lines.length} lines read`);
       after_seq = page.next_after_seq ?? undefined;
     } while (after_seq !== undefined);

@@ -69,7 +69,7 @@ test('options that mean the same are one option, and the name of a version is th
   for (const [pattern, held, free] of [
     [
       'rm -r',
-      ['rm -R x', 'rm -fR x', 'rm --recursive x', 'rm --recurs x', 'find . | xargs rm -R'],
+      ['rm -R x', 'rm -fR x', 'rm --recursive x', 'rm --recurs x', 'rm --r x', 'find . | xargs rm -R'],
       ['rm x', 'rm -f x'],
     ],
     ['rm --recursive', ['rm -r x', 'rm -Rf x'], ['rm --force x']],
@@ -85,8 +85,20 @@ test('options that mean the same are one option, and the name of a version is th
       ],
       ['git push', 'git push --force-with-lease', 'git push origin main', 'git fetch -f'],
     ],
+    [
+      'git push',
+      ['git subtree push --prefix x o b', 'parallel git ::: push', "parallel 'git {}' ::: push"],
+      ['git subtree pull x'],
+    ],
     ['git push --delete', ['git push -d origin x', 'git push origin :x'], ['git push origin x:y']],
     ['git commit --no-verify', ['git commit -nm x', 'git commit -n'], ['git commit -m x']],
+    ['npm install', ['npm i x', 'npm add x', 'npm inst x', 'npm --silent i x'], ['npm run i', 'npm test', 'npm init']],
+    ['npm publish', ['npm publ', 'npm --tag x pub'], ['npm pack']],
+    ['npm run deploy', ['npm run-script deploy', 'npm rum -s deploy'], ['npm run build']],
+    ['docker run', ['docker container run x', 'docker -H x container run y'], ['docker ps', 'docker container ls']],
+    ['svn commit', ['svn ci -m x'], ['svn up']],
+    ['cargo run', ['cargo r'], ['cargo build']],
+    ['hg push', ['hg pus', 'hg --cwd x push'], ['hg pull']],
     ['npm install --global', ['npm install -g x'], ['npm install x']],
     ['sed --in-place', ['sed -i s/a/b/ f', 'sed -i.bak s/a/b/ f'], ['sed s/a/b/ f']],
     ['kill -KILL', ['kill -9 1'], ['kill 1']],
@@ -95,8 +107,22 @@ test('options that mean the same are one option, and the name of a version is th
     ['base64', [], ['base32 f']],
     [
       'ssh',
-      ['scp a x:b', 'sftp x:a b', 'rsync a x:b', 'git clone git@x:y', 'git fetch ssh://x/y'],
-      ['rsync a b', 'git status'],
+      [
+        ...['scp a x:b', 'sftp x:a b', 'rsync a x:b', 'git clone git@x:y', 'git fetch ssh://x/y', 'git clone x:y'],
+        ...['git clone git+ssh://x/y', 'git -c remote.o.url=git@x:y fetch o', 'git -c branch.b.remote=ssh://x/y fetch'],
+        ...['svn ls svn+ssh://x/y', 'hg clone ssh://x/y', 'tar cf x:y f', 'tar -xf u@x:y', 'cpio -oF x:y', 'mosh x'],
+        ...['docker -H ssh://x ps', 'DOCKER_HOST=ssh://x docker ps', 'env DOCKER_HOST=ssh://x docker ps'],
+        ...['npm i git+ssh://git@x/y', 'pip install git+ssh://git@x/y', 'npm i git@x:y'],
+      ],
+      [
+        'rsync a b',
+        'git status',
+        'git push origin a:b',
+        'git show HEAD:f',
+        'tar xf a.tar',
+        'docker pull x:1',
+        'echo ssh://x',
+      ],
     ],
   ] as const) {
     const decide = deny([pattern]);

@@ -214,6 +214,15 @@ strace -fo '|touch M' true
 `),
   'shells and builtins': lines(String.raw`
 sh -c 'touch M'
+bash -c 'jobs -x touch M'
+bash -c "exec /proc/self/exe -c 'touch M'"
+bash /dev/../dev/stdin <<< 'touch M'
+bash /dev//stdin <<< 'touch M'
+bash /proc/thread-self/fd/0 <<< 'touch M'
+cd /dev; cd "$OLDPWD"; (cd /dev; bash stdin) <<< "touch $PWD/M"
+printf 'touch M\n' > f; sort -o y.sh f; sh y.sh
+sed -n 'w y.sh' z.sh; sh y.sh
+sed 's/x/touch M/w y.sh' list f; awk '{print "touch M" > "y.sh"}' f; sh y.sh
 sh -ec 'touch M'
 sh -c -e 'touch M'
 sh -e -c 'touch M'
@@ -338,6 +347,8 @@ tar -cf x.tar -L1 --new-vol='touch M' f big
 split --filter='touch M' f
 split --fil='touch M' f
 split --filter 'touch M' f
+split -b 100 z.sh y; sh yaa
+echo 'touch M' | gzip > y.gz; gunzip y.gz; sh y
 sort -S1 --compress-program=./z.sh big; touch M
 man -P 'touch M' ls
 man --pager='touch M' ls
@@ -386,6 +397,13 @@ awk 'BEGIN { x = 4 / 2; print 1 | "touch M"; y = 4 / 2 }'
 awk "$(echo 'BEGIN{system("touch M")}')"
 awk 'BEGIN{if (1) /"/; system("touch M"); /"/}'
 awk 'BEGIN{print /"/; system("touch M"); print /"/}'
+printf 'x:\\n\\ttouch M\\n' > y; make -f y
+printf 'x:\\n\\ttouch M\\n' > y; make -fy
+printf 'require("child_process").execSync("touch M")' > y.js; node -r ./y.js f.js
+printf 'require("child_process").execSync("touch M")' > y.js; node --require=./y.js f.js
+printf 'Host *\\nProxyCommand touch M\\n' > cfg; ssh -F cfg x true
+python3 -im this <<< 'import os; os.system("touch M")'
+python3 -i f.js <<< 'import os; os.system("touch M")'
 perl -e 'system("touch M")'
 perl -le 'system("touch M")'
 perl -E 'system("touch M")'
@@ -436,6 +454,14 @@ busybox touch M
 busybox sh -c 'touch M'
 `),
   git: lines(String.raw`
+git -c rebase.instructionFormat='%s%nexec touch M' -c sequence.editor=: rebase -q --autostash -i HEAD~1
+GIT_SEQUENCE_EDITOR="sed -i '1i exec touch M'" git rebase -q --autostash -i HEAD~1
+EDITOR="sed -i '1i exec touch M'" git rebase -q --autostash -i HEAD~1
+git -c core.editor="sed -i '1i exec touch M'" rebase -q --autostash -i HEAD~1
+git config user.fsmonitor 'touch M; false'; git config --rename-section user core; git status
+ln -s .git/config user.x; git config -f user.x core.fsmonitor 'touch M; false'; git status
+git log -1 --format='[core]%n fsmonitor=touch M\;' --output=.git/config; git status
+git log -1 --format='touch M' --output=y.sh; sh y.sh
 git -c alias.z='!touch M' z
 git -c 'alias.z=!touch M' z
 git --config-env=alias.z=ZZ z
@@ -529,6 +555,41 @@ declare -x GIT_EDITOR='touch M; true'; git commit --amend
 /** They start a denied program on some machine, not where a test can run them. */
 export const AROUND_ELSEWHERE: readonly string[] = lines(String.raw`
 rename 's/.*/system("touch M")/e' f
+tree -R -L 1 -H '$(touch M)' .
+tree-sitter generate --js-runtime touch
+ctags --xcmd-foo='touch M'
+git config --comment user.x core.fsmonitor 'touch M'
+rsync --daemon --no-detach --config=./r.conf
+rsync --daemon --dparam='pre-xfer exec=touch M'
+aria2c --conf-path=./x.conf x
+hg merge --tool touch
+rails runner 'system("touch M")'
+bundle exec rails runner 'system("touch M")'
+mix run -e 'System.cmd("touch", ["M"])'
+php artisan tinker --execute='system("touch M");'
+python3 manage.py shell -c 'import os; os.system("touch M")'
+git archive HEAD | tar x -C .git/hooks; git commit
+git checkout-index --prefix=.git/hooks/ -a; git commit
+APT_CONFIG=x apt-get install y
+java --source 17 /dev/stdin <<< 'class A{}'
+echo 'class A{}' > A.java; java A.java
+printf 'x' > y.go; go run y.go
+printf 'x' > y.c; gcc y.c; ./a.out
+apt-get update -o APT::Update::Pre-Invoke::='touch M'
+apt-get install -oDpkg::Post-Invoke::='touch M' x
+apt-get download -o Dir::Bin::Methods::https=./x y
+rpm --eval '%(touch M)'
+pip list --python=touch
+pip install --python ./touch x
+uv sync --python=touch
+go install -toolexec=touch x
+go list -export -toolexec 'touch M' std
+helm install x y --post-renderer=touch
+npm publish --browser=touch
+npm view x --userconfig=y
+pnpm install --config.script-shell=touch x
+gem install x --config-file y
+ip -batch x
 file-rename 's/x/@{[system("touch M")]}/' f
 prename -e 'system("touch M")' f
 nm --plugin ./x.so f
@@ -920,6 +981,24 @@ TZ=UTC date
 GIT_PAGER=cat git log
 PAGER=cat git log
 EDITOR=true git commit --amend
+GIT_SEQUENCE_EDITOR=: git rebase -i --autosquash HEAD~3
+GIT_SEQUENCE_EDITOR="sed -i '1s/^pick/reword/'" git rebase -i HEAD~2
+npm install --global x
+pnpm --config.strict-ssl=false install
+uv venv --python 3.12
+pip --python .venv install x
+apt-get install -y -o Dpkg::Options::=--force-confold x
+go test ./...
+go install ./cmd/x
+make -f build.mk
+java -jar app.jar
+node -r dotenv/config server.js
+git config user.name x
+git config --global core.autocrlf input
+git log --output=log.txt
+parallel gzip ::: a b
+parallel 'gzip {}' ::: a b
+python3 app.py /dev/null
 GIT_AUTHOR_NAME=x git commit -m y
 RUST_BACKTRACE=1 cargo test
 CFLAGS=-O2 make

@@ -8,7 +8,10 @@ import type { Word } from './shell-syntax.ts';
 /** The last parts of the paths, and the programs that read these files. */
 const READ_BY: readonly (readonly [files: RegExp, programs: RegExp])[] = [
   [/(?:^|\/)(?:GNUm|[Mm])akefile$|\.mk$/, /make$/],
-  [/(?:^|\/)(?:\.git\/.*|\.gitconfig|\.gitmodules|git\/(?:config|attributes))$|(?:^|\/)hooks\/[\w-]+$/, /^git/],
+  [
+    /(?:^|\/)(?:\.git\/.*|\.gitconfig|\.gitmodules|git\/attributes|config(?:\.worktree)?)$|(?:^|\/)hooks\/[\w-]+$/,
+    /^git/,
+  ],
   [
     /(?:^|\/)(?:package\.json|\.npmrc|\.yarnrc(?:\.yml)?|\.pnpmfile\.c?js|bunfig\.toml|deno\.jsonc?)$/,
     /^(?:np[mx]|pnp[mx]|yarn|bunx?|deno|node)$/,
@@ -58,12 +61,15 @@ const COPIES: ReadonlySet<string> = new Set(['cp', 'ln', 'mv', 'install', 'rsync
 const FOLDER = /(?:^|\/)(?:\.{1,2}|hooks|s?bin)?\/?$|\/$/;
 /** Their option for a folder; that of `rsync` with this letter has no value. */
 const INTO: RunningOptions = { scripts: '-t --target-directory', stops: 'gmoS' };
-/** Options of `curl` and `wget` for the file that they write. */
-const OUTPUT: RunningOptions = { scripts: '-o -O --output --output-document' };
+/** Options of `curl`, `wget` and `git` for the file that they write, or its folder. */
+const OUTPUT: RunningOptions = { scripts: '-o -O --output --output-document --output-directory' };
 /** `curl` writes a file with the last part of the address. */
 const REMOTE_NAME = /^(?:-\w*O|--remote-name)/;
 
 const lastPart = (path: string): string => path.replace(/^.*\//s, '');
+
+/** A folder from which git starts programs. */
+const HOOKS = /(?:^|\/)\.git\/hooks\/?$/;
 
 /** The files that a command makes or changes, as far as its words tell. */
 export function madeBy(program: string, words: readonly Word[]): string[] {
@@ -79,8 +85,12 @@ export function madeBy(program: string, words: readonly Word[]): string[] {
   if (program === 'tee' || program === 'sponge') return operands;
   if (program === 'dd') return operands.flatMap((value) => /^of=(.*)$/s.exec(value)?.[1] ?? []);
   if (/^g?sed$/.test(program)) return values.some((value) => /^(?:-\w*i|--i)/.test(value)) ? operands : [];
-  if (program === 'curl' || program === 'wget') {
-    const isNamed = program === 'wget' || values.some((value) => REMOTE_NAME.test(value));
+  if (/^(?:tar|unzip|cpio|7z|patch|git)$/.test(program)) {
+    const folders = values.map((value) => value.replace(/^--[\w-]+=/, '')).filter((value) => HOOKS.test(value));
+    if (folders.length > 0) return folders.map((folder) => `${folder}/x`);
+  }
+  if (program === 'curl' || program === 'wget' || program === 'git') {
+    const isNamed = program === 'wget' || (program === 'curl' && values.some((value) => REMOTE_NAME.test(value)));
     return [...valuesOf(OUTPUT, values), ...(isNamed ? operands : [])];
   }
   return [];

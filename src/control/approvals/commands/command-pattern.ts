@@ -6,7 +6,7 @@
  * about every command that starts so, with any options between, and `maybe` where words are not known.
  */
 import { fail } from '../../../wire/errors.ts';
-import { equalOptions, isPushOperand } from './equal-options.ts';
+import { equalOptions, isPushOperand, isSubcommand } from './equal-options.ts';
 import { wordFor } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 import { programOf } from './started-by.ts';
@@ -136,7 +136,7 @@ function concerns(parts: Parts, words: readonly Word[]): Match {
   const isNamed = name === undefined || parts.names.has(name);
   if (!isNamed && ![...parts.names].some((one) => one !== undefined && isVersion(name, one))) return 'no';
   const rest = words.slice(1);
-  const operands = startsWith(parts.operands, rest);
+  const operands = startsWith(parts.operands, rest, name);
   if (operands === 'no') return 'no';
   const options = parts.required.map((option) => hasOrEqual(option, name, rest));
   if (options.includes('no')) return 'no';
@@ -159,7 +159,7 @@ function hasOrEqual(option: string, program: string | undefined, words: readonly
 }
 
 /** The operands begin so; options between them, each with a value or without, do not count. */
-function startsWith(wanted: readonly Operand[], words: readonly Word[]): Match {
+function startsWith(wanted: readonly Operand[], words: readonly Word[], program: string | undefined): Match {
   let result: Match = 'no';
   // Each place that can be reached, as (words of the pattern that are met, words that are passed, known so far).
   const seen = new Set<string>();
@@ -181,7 +181,10 @@ function startsWith(wanted: readonly Operand[], words: readonly Word[]): Match {
     const { value } = word;
     if (value === undefined) open.push([met + 1, at + 1, false], [met, at + 1, false], [met + 1, at, false]);
     else if (value.startsWith('-')) open.push([met, at + 1, sure], [met, at + 2, sure]);
-    else if (needed === 'any' || needed.has(value)) open.push([met + 1, at + 1, sure]);
+    else {
+      const found = needed === 'any' ? 'yes' : isSubcommand(program, needed, value);
+      if (found !== 'no') open.push([found === 'yes' ? met + 1 : met, at + 1, sure]);
+    }
   }
   return result;
 }
@@ -202,5 +205,5 @@ function has(option: string, words: readonly Word[]): Match {
 function isShortFor(value: string, option: string): boolean {
   if (value === option) return true;
   const [given = ''] = value.split('=', 1);
-  return given.length > 3 && option.startsWith(given) && !option.includes('=');
+  return given.length > 2 && option.startsWith(given) && !option.includes('=');
 }

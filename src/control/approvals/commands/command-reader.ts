@@ -10,7 +10,7 @@ import { givenVariables } from '../../../base/child-environment.ts';
 import { onceSucceeded } from '../../../base/once-succeeded.ts';
 import { trimmedEnd } from '../../../base/trim-end.ts';
 import { madeBy, readsWritten } from './code-files.ts';
-import { commandOf, likelyValue, wordFor } from './options.ts';
+import { commandOf, FURTHER, likelyValue, wordFor } from './options.ts';
 import { CHANGES_THE_SHELL, TAKES_NAMES } from './programs.ts';
 import type { SecondOpinion } from './second-opinion.ts';
 import {
@@ -175,8 +175,15 @@ export class CommandReader {
 
 /** Programs that make files: one that is run in the same line may be theirs. */
 const MAKES_FILES: ReadonlySet<string | undefined> = new Set(
-  'cp ln mv install tee dd sed gsed curl wget rsync scp printf echo cat touch truncate link unlink rename'.split(' '),
+  'cp ln mv install tee sponge dd sed gsed awk gawk mawk nawk curl wget aria2c rsync scp printf echo cat touch truncate link unlink rename sort split csplit uniq shuf iconv xxd openssl gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd patch ed ex jq yq sd xmllint dos2unix unix2dos perl ruby script git m4'.split(
+    ' ',
+  ),
 );
+/** With text of the line as their input they make any files. */
+const MAKES_ANY_FILE: ReadonlySet<string> = new Set(['patch', 'git', 'tar', 'cpio', 'ed', 'ex']);
+
+/** The names of their files are not in the line. */
+const MAKES_PARTS: ReadonlySet<string> = new Set(['split', 'csplit']);
 
 /** Whether a command is started; `likely`: a shell among the words of a program; `perhaps`: a text that may be a script. */
 type Standing = 'started' | 'likely' | 'perhaps';
@@ -194,6 +201,7 @@ class Line {
   readonly #functions = new Set<string>();
   readonly #written: Word[] = [];
   readonly #literals: string[] = [];
+  readonly #makesAny: number[] = [];
   readonly #files: { readonly file: Word; readonly command: number }[] = [];
   #evaluates = false;
   readonly #looked = new Set<string>();
@@ -244,7 +252,7 @@ class Line {
     if (!this.#mayLook(work, standing)) return;
     const started = startedBy(command);
     const { words } = command;
-    const { transparent, unknown = false, mayStart = false, file } = started;
+    const { transparent, unknown = false, mayStart = false, file, files = [] } = started;
     const supposed = standing !== 'started';
     this.commands.push({
       words,
@@ -255,7 +263,12 @@ class Line {
     });
     const program = programOf(command) ?? '';
     if (TAKES_NAMES.has(program)) this.#evaluates = true;
-    if (file !== undefined && !supposed) this.#files.push({ file, command: this.commands.length - 1 });
+    if (!supposed) {
+      const all = file === undefined ? files : [file, ...files];
+      this.#files.push(...all.map((one) => ({ file: one, command: this.commands.length - 1 })));
+      const isAny = MAKES_PARTS.has(program) || (command.input !== undefined && MAKES_ANY_FILE.has(program));
+      if (isAny) this.#makesAny.push(this.commands.length - 1);
+    }
     this.#started(started, level, standing);
     if (file !== undefined && file === words[0]) this.#real(file, words, level);
   }
@@ -333,8 +346,10 @@ class Line {
       makers.set(name, [makers.get(name)?.[0] ?? command, command]);
     };
     for (const word of this.#written) note(word, -1);
+    for (const at of this.#makesAny) note(FURTHER, at);
     for (const [at, { words, supposed }] of this.commands.entries()) {
-      if (!supposed && MAKES_FILES.has(programOf({ words }))) for (const word of words.slice(1)) note(word, at);
+      if (supposed || !MAKES_FILES.has(programOf({ words }))) continue;
+      for (const word of words.slice(1).flatMap(withParts)) note(word, at);
     }
     const isMade = this.#files.some(({ file: { value }, command }) => {
       const names = value === undefined ? [...makers.keys()] : [undefined, nameOf(value)];
@@ -356,13 +371,26 @@ class Line {
   }
 }
 
+/** Most parts of one script that may name files. */
+const MAX_PARTS = 256;
+
 const TOO_MANY_VARIABLES = 'it sets too many variables';
 
 const workOf = (words: readonly Word[]): number =>
   words.reduce((all, { text, value = '' }) => all + WORK_OF_WORD + Math.max(text.length, value.length), 0);
 
-/** The last part of a path, also behind `of=`. */
-const nameOf = (path: string): string => trimmedEnd(path.replace(/^\w+=/, ''), '/').replace(/^.*\//s, '');
+/** The last part of a path, also behind `of=` and `--output=`. */
+const nameOf = (path: string): string => trimmedEnd(path.replace(/^[\w-]+=/, ''), '/').replace(/^.*\//s, '');
+
+/** A word, what stands behind the letter of an option, and the parts of a script: `-oFILE`, `w FILE`, `print > "FILE"`. */
+function withParts(word: Word): readonly Word[] {
+  if (word.value === undefined) return [word];
+  const unpacked = word.value.replace(/\.(?:gz|bz2|xz|lzma|zst|lz4|Z)$/, '');
+  if (unpacked !== word.value) return [word, wordFor(unpacked)];
+  if (!/^-\w.|\s/.test(word.value)) return [word];
+  const parts = word.value.split(/[\s"';}>]+/, MAX_PARTS);
+  return [word, ...[word.value.slice(2), ...parts].map(wordFor)];
+}
 
 /** Texts and lists of words in other members may be commands, or belong to one: `{command: "env", args: […]}`. */
 function otherTexts(

@@ -1,5 +1,5 @@
 /**
- * Options with one meaning: a rule that asks or denies names one of them. From the manuals of coreutils, findutils, git and of the
+ * Options and subcommands with one meaning: a rule that asks or denies names one of them. From the manuals of coreutils, findutils, git and of the
  * programs themselves. Data; read by `command-pattern.ts`.
  */
 
@@ -59,4 +59,58 @@ export function equalOptions(program: string | undefined, option: string): reado
 export function isPushOperand(option: string, operand: string): boolean {
   if (option === '--force' || option === '-f') return /^\+./.test(operand) || operand === '--mirror';
   return (option === '--delete' || option === '-d') && /^\+?:./.test(operand);
+}
+
+/** Of each program lists of subcommands that mean the same. */
+const EQUAL_SUBCOMMANDS: Readonly<Record<string, readonly string[]>> = {
+  npm: [
+    'install i in ins inst insta instal isnt isnta isntal isntall add',
+    'ci clean-install ic install-clean isntall-clean',
+    'uninstall un unlink remove rm r',
+    'run run-script rum urn',
+    'update up upgrade udpate',
+    'test t tst',
+    'exec x',
+    'link ln',
+    'init create innit',
+    'view v info show',
+    'config c',
+    'rebuild rb',
+    'version verison',
+  ],
+  pnpm: ['install i', 'remove rm uninstall un', 'run run-script', 'update up upgrade', 'test t'],
+  yarn: ['upgrade up', 'run run-script'],
+  cargo: ['build b', 'check c', 'run r', 'test t', 'doc d', 'remove rm'],
+  svn: ['commit ci', 'delete del remove rm', 'update up', 'checkout co', 'switch sw'],
+  hg: ['commit ci', 'update up checkout co', 'remove rm'],
+  brew: ['uninstall remove rm'],
+  helm: ['uninstall un del delete'],
+  conda: ['remove uninstall'],
+};
+const SAME_PROGRAM: Readonly<Record<string, string>> = {
+  yarnpkg: 'yarn',
+  podman: 'docker',
+  nerdctl: 'docker',
+  mamba: 'conda',
+};
+/** They accept the first letters of a subcommand. */
+const SHORTENS = /^(?:npm|hg|ip)$/;
+/** `docker container run` is `docker run`. */
+const KINDS = /^(?:container|image)$/;
+
+/** The word may be one of these subcommands, or stands before one and does not count. */
+export function isSubcommand(
+  program: string | undefined,
+  wanted: ReadonlySet<string>,
+  word: string,
+): 'yes' | 'passed' | 'no' {
+  if (wanted.has(word)) return 'yes';
+  if (program === undefined) return 'no';
+  const name = Object.hasOwn(SAME_PROGRAM, program) ? (SAME_PROGRAM[program] as string) : program;
+  if (name === 'docker' && KINDS.test(word)) return 'passed';
+  const groups = Object.hasOwn(EQUAL_SUBCOMMANDS, name) ? (EQUAL_SUBCOMMANDS[name] as readonly string[]) : [];
+  const equal = groups.map((group) => group.split(' ')).filter((group) => group.includes(word));
+  if (equal.flat().some((one) => wanted.has(one))) return 'yes';
+  const isShort = SHORTENS.test(name) && equal.length === 0 && [...wanted].some((one) => one.startsWith(word));
+  return isShort ? 'yes' : 'no';
 }

@@ -46,8 +46,22 @@ const HARMLESS =
   /^(?:user|author|committer|color|advice|safe|gc|pull|log|status|branch|index|feature|pack|column|format|grep|apply|blame|stash|worktree|rerere|checkout|clone|i18n|versionsort|rebase|commitgraph|maintenance|notes|tag|commit|push|fetch|diff|merge|lfs|showbranch|sparse|repack|add|am|bisect|cherrypick|revert|reset|reflog|switch|restore|describe|gpg|http|https|trace2|receive|transfer|init|ssh|submodule|core|protocol|credential)\.(?:.+\.)?[a-z\d]+$|^remote\..+\.(?:url|pushurl|fetch|push|prune|tagopt)$/;
 /** Exceptions: they name files of settings or hooks, programs of other kinds, or allow addresses that are commands. */
 const NOT_HARMLESS =
-  /^(?:core\.(?:hookspath|attributesfile|worktree)|init\.templatedir|protocol\.(?:allow|ext\.allow|.+\.allow)|include|extensions|url|trace2|submodule\..+\.url|lfs\.(?:.*customtransfer|extension)|http\.(?:.+\.)?(?:proxy|sslcert|sslkey)|gpg\.format|pull\.(?:octopus|twohead))/;
+  /^(?:core\.(?:hookspath|attributesfile|worktree)|init\.templatedir|protocol\.(?:allow|ext\.allow|.+\.allow)|include|extensions|url|trace2|submodule\..+\.url|lfs\.(?:.*customtransfer|extension)|rebase\.instructionformat|http\.(?:.+\.)?(?:proxy|sslcert|sslkey)|gpg\.format|pull\.(?:octopus|twohead))/;
 const PROTOCOLS = /^protocol\.(?:file|https?|ssh|git)\.allow$/;
+
+/** Options of `git config` that take the next word. */
+const CONFIG_VALUES = ['-f', '--file', '--blob', '-t', '--type', '--default', '--comment', '--value', '--url'];
+
+/** Editors that leave the file as it is, or change words of a list of commits: others may write a list that runs programs. */
+const PLAIN_EDITOR =
+  /^(?:|true|false|cat|:|sed -i(?: -e)? ["']?(?:\d+(?:,\d+|,\$)?)?s\/\^?pick\/(?:reword|edit|squash|fixup|drop|[resfd])\/g?["']?)$/;
+export const isPlainEditor = (editor: string): boolean => PLAIN_EDITOR.test(editor.trim());
+
+/** `core.editor=…` with an editor that may write such a list. */
+function writesList(text: string | undefined): boolean {
+  const editor = /^(?:core|sequence)\.editor=(.*)$/is.exec(text ?? '')?.[1];
+  return editor !== undefined && !isPlainEditor(editor);
+}
 
 /** Subcommands that are git's own; all others are aliases or programs called `git-…`. */
 const SUBCOMMANDS = new Set(
@@ -106,6 +120,7 @@ export function gitStarted(words: readonly Word[]): GitStarted {
     const script = setting(text);
     if (script === UNKNOWN) hidden = true;
     else if (script !== undefined) scripts.push(script);
+    if (writesList(text)) hidden = true;
   };
   let at = 0;
   for (; isOption(words[at]); at++) {
@@ -162,6 +177,10 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
     case 'config':
       configured(rest);
       break;
+    case 'subtree':
+      if (rest.some(({ value }) => value === undefined || value === 'push'))
+        commands = [commandOf(['git', 'push'].map(wordFor))];
+      break;
     case 'clone':
       for (const [index, { value = '' }] of rest.entries()) {
         const [option = '', inside] = value.split(/=(.*)/s, 2);
@@ -176,12 +195,18 @@ function ofSubcommand(name: string, rest: readonly Word[], set: (text: string | 
 
   /** `git config [set] NAME VALUE`: a setting that starts something counts when it is written. */
   function configured(given: readonly Word[]): void {
-    const names = given.filter(({ value }) => value === undefined || !value.startsWith('-'));
+    const names = given.filter(
+      (word, at) =>
+        !isOption(word) && !CONFIG_VALUES.includes(longOption(given[at - 1]?.value ?? '', CONFIG_VALUES) ?? ''),
+    );
+    // Sections get other names, and so do the settings in them.
+    if (given.some(({ value }) => /^(?:--)?ren/.test(value ?? ''))) hidden = true;
     if (given.some(({ value }) => /^(?:-e|--e(?:d(?:i(?:t)?)?)?|edit)$/.test(value ?? ''))) hidden = true;
     const [key, value] = ['set', 'get', 'unset', 'list'].includes(names[0]?.value ?? '') ? names.slice(1) : names;
     if (key === undefined || value === undefined) return;
     const script = key.value === undefined ? UNKNOWN : setting(`${key.value}=${value.value ?? 'x'}`);
-    if (script === UNKNOWN || (script !== undefined && value.value === undefined)) hidden = true;
-    else if (script !== undefined) scripts.push(script);
+    const isEditor = writesList(`${key.value}=${value.value}`);
+    if (isEditor || script === UNKNOWN || (script !== undefined && value.value === undefined)) hidden = true;
+    if (typeof script === 'string' && value.value !== undefined) scripts.push(script);
   }
 }

@@ -3,6 +3,7 @@
  * read. Of `sed` and `awk` it is read as far as it may start a program. Pure; used by `started-by.ts`.
  */
 
+import { posix } from 'node:path';
 import { list, mayBeOption, wordFor } from './options.ts';
 import { withoutVersion } from './program-version.ts';
 import type { Word } from './shell-syntax.ts';
@@ -12,7 +13,7 @@ export type Code =
   /** None: it prints its version, or does nothing else. */
   | { readonly kind: 'none' }
   /** It is in a file. */
-  | { readonly kind: 'file'; readonly file: Word }
+  | { readonly kind: 'file'; readonly file: Word; readonly loaded?: readonly Word[] }
   /** It is in a module that is a program too, which these words start: `python -m pytest`. */
   | { readonly kind: 'program'; readonly words: readonly Word[] }
   /** It is in the line or in its input, in a language that is not read. */
@@ -39,7 +40,7 @@ const MAX_SCRIPT = 4096;
 const VERSION = '--version --help -h';
 
 const INTERPRETERS: Readonly<Record<string, Interpreter>> = {
-  python: { code: '-c', values: '-W -X -Q --check-hash-based-pycs', shows: `-V -VV ${VERSION}`, stops: 'WXQm' },
+  python: { code: '-c -i', values: '-W -X -Q --check-hash-based-pycs', shows: `-V -VV ${VERSION}`, stops: 'WXQm' },
   node: {
     code: '-e --eval -p --print -i --interactive',
     values:
@@ -58,9 +59,9 @@ const INTERPRETERS: Readonly<Record<string, Interpreter>> = {
     shows: `-v -m -i ${VERSION}`,
     stops: 'cfFtSz',
   },
-  lua: { code: '-e', values: '-l', shows: '-v', stops: 'l' },
+  lua: { code: '-e -i', values: '-l', shows: '-v', stops: 'l' },
   rscript: { code: '-e', shows: VERSION },
-  julia: { code: '-e --eval -E --print', values: '-J -t -p --project', shows: `-v ${VERSION}`, stops: 'JtpCO' },
+  julia: { code: '-e --eval -E --print -i', values: '-J -t -p --project', shows: `-v ${VERSION}`, stops: 'JtpCO' },
   groovy: { code: '-e', values: '-cp -classpath', shows: `-v ${VERSION}` },
   scala: { code: '-e', values: '-cp', shows: VERSION },
   elixir: { code: '-e --eval --rpc-eval --erl', values: '-r -S', shows: `-v ${VERSION}` },
@@ -88,8 +89,9 @@ const PROGRAMS =
 const SAFE_SPLIT = /^-[a-zA-Z]*F(?:[^/"'].*|\/[\w\s:,;|.+*\\-]*\/)?$/s;
 
 /** Input of the command that is named like a file. */
-const INPUT = /^(?:-$|\/dev\/(?:stdin|fd\/)|\/proc\/(?:self|\d+)\/fd\/)/;
-export const isInput = ({ value }: Word): boolean => value !== undefined && INPUT.test(value);
+const INPUT = /^\/+(?:dev(?!\/null$)|proc)\/|(?:^|\/)(?:stdin|fd\/\d+)$/;
+export const isInput = ({ value }: Word): boolean =>
+  value !== undefined && (value === '-' || INPUT.test(posix.normalize(value)));
 
 /** The name by which an interpreter is known: `python3.12` is `python`. */
 export function interpreterOf(program: string): string | undefined {
@@ -105,6 +107,7 @@ export function codeOf(interpreter: string, words: readonly Word[]): Code {
   const isCode = ({ value = '' }: Word): boolean =>
     code.includes(value.split('=')[0] ?? '') ||
     (/^-[^-]./.test(value) && beforeStop(value, stops).some((one) => code.includes(one)));
+  const loaded: Word[] = [];
   let known = true;
   let shown = false;
   for (let at = 0; at < words.length; at++) {
@@ -120,16 +123,22 @@ export function codeOf(interpreter: string, words: readonly Word[]): Code {
     if (value.startsWith('-') && value !== '--') {
       if (shows.includes(value.split('=')[0] ?? '')) shown = true;
       else if (values.includes(value)) {
-        const { value: given } = words[++at] ?? {};
-        if (given === undefined || /^data:/.test(given)) return { kind: 'hidden' };
-      } else known &&= value.includes('=') || value.length === 2 || /^-\d/.test(value) || flags?.test(value) === true;
+        const given = words[++at];
+        if (given?.value === undefined || /^data:/.test(given.value)) return { kind: 'hidden' };
+        loaded.push(given);
+      } else {
+        if (value.includes('=')) loaded.push({ ...word, value: value.replace(/^[^=]*=/, '') });
+        known &&= value.includes('=') || value.length === 2 || /^-\d/.test(value) || flags?.test(value) === true;
+      }
       continue;
     }
     if (value === '--') continue;
     if (list(verbs).includes(value)) return { kind: 'hidden' };
     // After an option that is not known the word may be its value, and code follow.
     if (!known && words.slice(at + 1).some((later) => isCode(later) || mayBeOption(later))) return { kind: 'hidden' };
-    return shown ? { kind: 'none' } : { kind: 'file', file: word };
+    // `manage.py shell -c CODE`, `artisan tinker --execute=CODE`
+    if (/^(?:shell|shell_plus|tinker)$/.test(words[at + 1]?.value ?? '')) return { kind: 'hidden' };
+    return shown ? { kind: 'none' } : { kind: 'file', file: word, loaded };
   }
   return shown ? { kind: 'none' } : { kind: 'hidden' };
 }

@@ -47,8 +47,9 @@ export function runningOptions(words: readonly Word[], known: RunningOptions): F
   let opaque = false;
   let unsure = false;
   const takes = (option: string, value: string | undefined): void => {
+    if (value !== undefined && known.harmless?.test(value) === true) return;
     if (value === undefined || list(known.opaque).includes(option)) opaque = true;
-    else if (known.harmless?.test(value) !== true) {
+    else {
       const { prefix = '' } = known;
       scripts.push(value.startsWith(prefix) ? value.slice(prefix.length) : value);
     }

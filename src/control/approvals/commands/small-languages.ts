@@ -26,3 +26,12 @@ export function sounds(words: readonly Word[]): Started {
   const isKnown = words.every((word) => word.value !== undefined || word.head !== '');
   return { ...NOTHING, scripts, ...(!isKnown && { hidden: UNKNOWN }) };
 }
+
+/** Queries of a database in the line; its other commands start programs. */
+export function queries(words: readonly Word[], starts: RegExp): Started {
+  const operands = words.filter((word) => !isOption(word));
+  const isKnown = words.every(
+    ({ value }) => value !== undefined && !starts.test(value) && !/^-+(?:init|cmd|f|file)/.test(value),
+  );
+  return isKnown && operands.length > 1 ? NOTHING : { ...NOTHING, unreadable: OTHER_LANGUAGE };
+}

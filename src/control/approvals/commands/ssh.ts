@@ -39,6 +39,7 @@ export function copied(words: readonly Word[]): Started {
 /** `ssh [options] HOST COMMAND…`: the host may be this one. */
 export function remote(words: readonly Word[]): Started {
   const scripts: string[] = [];
+  const files: Word[] = [];
   let isOpaque = false;
   let at = 0;
   for (; at < words.length; at++) {
@@ -52,13 +53,43 @@ export function remote(words: readonly Word[]): Started {
     const given = inside === '' ? words[++at]?.value : inside;
     const option = value[letter + 1];
     if (option === 'I' || given === undefined) isOpaque = true;
+    if (option === 'F' && given !== undefined) files.push({ value: given, head: given, text: given });
     if (option !== 'o' || given === undefined) continue;
     if (settingOf(given, scripts) === 'opaque') isOpaque = true;
   }
   const command = words.slice(at + 1);
   if (isOpaque || command.some(({ value }) => value === undefined)) return { ...unknown, scripts };
-  if (command.length > 0) return { ...NOTHING, scripts: [...scripts, command.map(({ value }) => value).join(' ')] };
+  if (command.length > 0)
+    return { ...NOTHING, files, scripts: [...scripts, command.map(({ value }) => value).join(' ')] };
   // Without a command it reads them from its input.
   const isQuiet = words.some(({ value }) => /^-[a-zA-Z]*[NGVQO]/.test(value ?? ''));
-  return isQuiet ? { ...NOTHING, scripts } : { ...unknown, scripts };
+  return isQuiet ? { ...NOTHING, files, scripts } : { ...unknown, scripts };
+}
+
+/** Addresses of other machines, by the program that has them; `git@x:y` and `ssh://x` for all others. */
+const ARCHIVE = /^(?:[a-zA-Z]*f|--file=|-\w*[FIO])?[\w.@-]+:(?!:)/;
+const MACHINES: Readonly<Record<string, RegExp>> = {
+  rsync: /^(?!-)[^/]+:/,
+  tar: ARCHIVE,
+  gtar: ARCHIVE,
+  cpio: ARCHIVE,
+  mt: ARCHIVE,
+  mosh: /./,
+};
+const SSH_ADDRESS = /(?:^|[=@])(?:[\w.-]+\+)?ssh(?:\+\w+)?:\/\/|(?:^|=)git@[\w.-]+:/i;
+/** Subcommands of git whose first operand is a repository. */
+const REPOSITORY = /^(?:clone|ls-remote|fetch|pull|push)$/;
+const MACHINE_OF_GIT = /^[\w.-]+@[\w.-]+:|^(?!\w+:\/\/)[\w.-]+:(?!:)/;
+
+/** It reaches another machine by `ssh`. */
+export function isOverSsh(program: string, [, ...words]: readonly Word[]): boolean {
+  const known = Object.hasOwn(MACHINES, program) ? MACHINES[program] : undefined;
+  const isNamed = (pattern: RegExp) => words.some(({ value }) => value !== undefined && pattern.test(value));
+  if (known !== undefined)
+    return isNamed(known) || (program === 'rsync' && words.some(({ value }) => value === undefined));
+  if (isNamed(SSH_ADDRESS)) return true;
+  if (program !== 'git') return false;
+  const at = words.findIndex(({ value }) => REPOSITORY.test(value ?? ''));
+  const repository = words.slice(at + 1).find((word) => !isOption(word));
+  return isNamed(/^[\w.-]+@[\w.-]+:/) || (at !== -1 && MACHINE_OF_GIT.test(repository?.value ?? ''));
 }

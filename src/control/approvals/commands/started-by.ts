@@ -5,13 +5,14 @@
  * again for each result.
  */
 
-import { gitStarted } from './git.ts';
+import { gitStarted, isPlainEditor } from './git.ts';
 import { awkCode, type Code, codeOf, interpreterOf, isInput, sedCode } from './interpreters.ts';
 import {
   HIDES,
   MAY_START_OPTIONS,
   mayStart as mayStartAny,
   NAMES_PACKAGES,
+  readsCode,
   runningOptionsOf,
   STARTS_NOTHING,
 } from './known-programs.ts';
@@ -29,10 +30,11 @@ import {
 import { withoutVersion } from './program-version.ts';
 import { TAKES_NAMES } from './programs.ts';
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
-import { renamed, sounds } from './small-languages.ts';
-import { copied, remote, SSH } from './ssh.ts';
+import { queries, renamed, sounds } from './small-languages.ts';
+import { copied, isOverSsh, remote, SSH } from './ssh.ts';
 import { hidden, NOTHING, OTHER_LANGUAGE, type Started, UNKNOWN, unknown } from './started.ts';
 import { STARTERS, type Starter } from './starters.ts';
+import { subscripts } from './subscripts.ts';
 import { assignedTo } from './variables.ts';
 
 const SHELLS = new Set(['sh', 'bash', 'rbash', 'dash', 'ash', 'zsh', 'ksh', 'mksh', 'pdksh']);
@@ -59,8 +61,14 @@ export function startedBy(command: SimpleCommand): Started {
   const program = programOf(command);
   const [word] = command.words;
   if (program === undefined || word?.value === undefined) return unknown;
-  const started = startedByName(program, command);
+  const named = startedByName(program, command);
+  const started =
+    !STARTS_NOTHING.has(program) && isOverSsh(program, command.words)
+      ? { ...named, supposed: [...(named.supposed ?? []), SSH] }
+      : named;
   if (word.value === program) return started;
+  // Through such a path a program is named by what runs now.
+  if (isInput(word)) return { ...started, ...unknown };
   // In capitals, or by a path, it may be another file.
   const isPath = word.value.includes('/') && !SYSTEM.test(word.value);
   return { ...started, transparent: false, ...(isPath && { unknown: false, file: word }) };
@@ -120,13 +128,16 @@ const SPECIAL: ReadonlyMap<string, Reading> = new Map<string, Reading>([
   ['crontab', (rest) => (rest.some(({ value }) => value === '-l') ? NOTHING : hidden)],
   ['enable', (rest) => (rest.some(({ value }) => value === undefined || /^-[a-z]*f/.test(value)) ? hidden : NOTHING)],
   ...each('fd fdfind', foundByFd),
-  ['ip', (rest) => (rest.some(({ value }) => value === undefined || /^e(?:x|$)/.test(value)) ? hidden : NOTHING)],
+  [
+    'ip',
+    (rest) => (rest.some(({ value }) => value === undefined || /^(?:e(?:x|$)|-b)/.test(value)) ? hidden : NOTHING),
+  ],
   ['coreutils', multiCall],
+  ['java', (rest) => anyOf('java', rest)],
   ...each('sed gsed', (rest) => byCode(sedCode(rest))),
   ...each('awk gawk mawk nawk original-awk', (rest) => byCode(awkCode(rest))),
   ['sqlite3', (rest) => queries(rest, /^\s*\.|\n\s*\.|load_extension|edit\s*\(|writefile/i)],
   ['psql', (rest) => queries(rest, /\\|program|^(?:-\w*o|--o\w*=)?\s*\|/i)],
-  ['rsync', synced],
   ['hg', mercurial],
   ['coverage', measured],
   ...each('rename prename file-rename perl-rename', renamed),
@@ -137,7 +148,7 @@ const SPECIAL: ReadonlyMap<string, Reading> = new Map<string, Reading>([
 function byCode(code: Code): Started {
   if (code.kind === 'hidden') return { ...NOTHING, unreadable: OTHER_LANGUAGE };
   if (code.kind === 'program') return { ...NOTHING, supposed: [commandOf(code.words)] };
-  return code.kind === 'file' ? { ...NOTHING, file: code.file } : NOTHING;
+  return code.kind === 'file' ? { ...NOTHING, file: code.file, files: code.loaded ?? [] } : NOTHING;
 }
 
 /** A program of which some options start something. */
@@ -166,7 +177,11 @@ function anyOf(program: string, words: readonly Word[]): Started {
     const isAsked = words.some(({ value }) => /^(?:-[hV]|--help|--version)$/.test(value ?? ''));
     if (!isAsked) return { ...NOTHING, unreadable: OTHER_LANGUAGE };
   }
-  if (first?.value === 'eval' || first?.value === 'repl') return { ...NOTHING, unreadable: OTHER_LANGUAGE };
+  if (
+    /^(?:eval|repl)$/.test(first?.value ?? '') ||
+    TAKES_CODE.test(`${name} ${words.map(({ value }) => value).join(' ')}`)
+  )
+    return { ...NOTHING, unreadable: OTHER_LANGUAGE };
   const unsure = words.findIndex(mayBeOption);
   const isSubcommand = first?.value !== undefined && words.indexOf(first) < unsure && !runsWords(name, first.value);
   if (unsure !== -1 && !isSubcommand) {
@@ -177,7 +192,8 @@ function anyOf(program: string, words: readonly Word[]): Started {
     };
   }
   if (first?.value !== undefined && NAMES_PACKAGES.has(first.value)) return { ...started, hidden: undefined };
-  return { ...started, perhaps: texts(words), ...among(words), mayStart: true };
+  const files = readsCode(name) ? words.flatMap(filesIn) : [];
+  return { ...started, perhaps: texts(words), ...among(words), mayStart: true, files };
 }
 
 /** The words behind this one are a program, or options that are code. */
@@ -187,6 +203,8 @@ const runsWords = (program: string, subcommand: string): boolean =>
   (subcommand === 'run' && !/^(?:npm|pnpm|yarn|cargo|deno)$/.test(program));
 
 const FAMILY: Readonly<Record<string, string>> = {
+  'apt-get': 'apt',
+  aptitude: 'apt',
   gmake: 'make',
   bmake: 'make',
   bunx: 'npx',
@@ -198,12 +216,15 @@ const FAMILY: Readonly<Record<string, string>> = {
   'clang++': 'gcc',
 };
 
+/** Words of these are code. */
+const TAKES_CODE =
+  /^(?:rails|bundle exec rails) (?:runner|r|console|c)\b|^artisan tinker\b|^mix run (?:.* )?(?:-e|--eval)\b/;
 /** Programs whose files are code, also where the file is their input. */
 const READS_CODE =
   /^(?:deno|bun|just|task|rake|cmake|ctest|mvn|mvnw|gradle|gradlew|ant|ninja|scons|sbt|lein|mill|invoke|fab|ansible-playbook|java|jshell|kotlinc|swift|rails|artisan)$/;
 /** The input stands in place of a file, also joined to an option. */
 const readsInput = (word: Word): boolean =>
-  isInput(word) || /^(?:-[a-zA-Z]|--[\w-]+=)(?:-$|\/dev\/(?:stdin|fd\/)|\/proc\/)/.test(word.value ?? '');
+  isInput(word) || isInput(wordFor((word.value ?? '').replace(/^(?:-[a-zA-Z]|--[\w-]+=)/, '')));
 
 /** A word of `make` that is a program of its language, or its input. */
 const makes = ({ value = '' }: Word, at: number, all: readonly Word[]): boolean =>
@@ -245,28 +266,12 @@ function texts(words: readonly Word[]): string[] {
   });
 }
 
-/** Queries of a database in the line; its other commands start programs. */
-function queries(words: readonly Word[], starts: RegExp): Started {
-  const operands = words.filter((word) => !isOption(word));
-  const isKnown = words.every(
-    ({ value }) => value !== undefined && !starts.test(value) && !/^-+(?:init|cmd|f|file)/.test(value),
-  );
-  return isKnown && operands.length > 1 ? NOTHING : { ...NOTHING, unreadable: OTHER_LANGUAGE };
-}
-
 /** `coreutils --coreutils-prog=touch M` */
 function multiCall(words: readonly Word[]): Started {
   const [first, ...rest] = words;
   const name = /^--coreutils-prog=(.+)$/s.exec(first?.value ?? '')?.[1];
   if (name !== undefined) return { ...NOTHING, commands: [commandOf([wordFor(name), ...rest])] };
   return /^--(?:help|version)$/.test(first?.value ?? '') ? NOTHING : unknown;
-}
-
-/** `rsync` from or to another machine starts `ssh`. */
-function synced(words: readonly Word[]): Started {
-  const isRemote = words.some(({ value }) => value === undefined || /^(?!-)[^/]+:/.test(value));
-  const started = byOptions(words, runningOptionsOf('rsync') as RunningOptions);
-  return isRemote ? { ...started, supposed: [SSH] } : started;
 }
 
 /** `hg`, whose `bisect -c` is a command line. */
@@ -351,7 +356,6 @@ function byGit(words: readonly Word[]): Started {
   return {
     ...NOTHING,
     ...started,
-    ...(words.some(({ value }) => /^(?:ssh:\/\/|[\w.-]+@[\w.-]+:)/.test(value ?? '')) && { supposed: [SSH] }),
     ...(isHidden && { unreadable: 'git may run a program that the line does not show' }),
   };
 }
@@ -375,12 +379,23 @@ function assignment({ value, text }: Word): Started {
   return assigned(name, value?.slice(at + 1), (value ?? text).slice(at + 1));
 }
 
+/** Their programs write lists of commits, in which programs can stand. */
+const EDITORS = /^(?:GIT_EDITOR|GIT_SEQUENCE_EDITOR|EDITOR|VISUAL)$/;
+
 /** Reads an assignment; `value` is undefined where it is known only when the line runs. */
 export function assigned(name: string, value: string | undefined, text: string): Started {
   const kind = assignedTo(name, value, text);
+  const over = isOverSsh('', [wordFor(name), wordFor(text)]) ? { supposed: [SSH] } : {};
   if (kind === 'anything') return { ...NOTHING, hidden: `it sets ${name}, by which other code may run` };
-  if (kind === 'script') return { ...NOTHING, scripts: [value ?? ''] };
-  return { ...NOTHING, perhaps: value === undefined || value === '' ? [] : [value, ...texts([wordFor(value)])] };
+  if (kind === 'script') {
+    const writes = EDITORS.test(name) && !isPlainEditor(value ?? '');
+    return { ...NOTHING, scripts: [value ?? ''], ...(writes && { hidden: 'its editor may write what runs' }) };
+  }
+  return {
+    ...NOTHING,
+    perhaps: value === undefined || value === '' ? [] : [value, ...texts([wordFor(value)])],
+    ...over,
+  };
 }
 
 /** Several together. */
@@ -394,10 +409,15 @@ function joined(first: Started, ...others: readonly Started[]): Started {
     scripts: all.flatMap(({ scripts }) => scripts),
     notes: all.flatMap(({ notes }) => notes),
     perhaps: all.flatMap(({ perhaps = [] }) => perhaps),
+    supposed: all.flatMap(({ supposed = [] }) => supposed),
     ...(unreadable !== undefined && { unreadable }),
     ...(why !== undefined && { hidden: why }),
   };
 }
+
+/** A word, and the value in an option. */
+const filesIn = (word: Word): readonly Word[] =>
+  word.value?.startsWith('-') ? [wordFor(word.value.replace(/^(?:-\w|-+[\w-]+=)/, ''))] : [word];
 
 /** Words joined with spaces, as one script. */
 function scriptOf(words: readonly Word[], transparent: boolean): Started {
@@ -509,15 +529,18 @@ function starter(known: Starter, words: readonly Word[]): Started {
     const isText = known.joined === true || (at === words.length - 1 && /[\s;&|]/.test(value));
     const text = inner.every((one) => one.value !== undefined) ? inner.map((one) => one.value).join(' ') : undefined;
     if (known.joined === true && text === undefined) return done({ unreadable: UNKNOWN });
-    const isOnlyText = known.joined === true && inner.length === 1;
+    const isOnlyText = known.joined === true && inner.length === 1 && (known.more !== true || /\s/.test(value));
     return done({
       commands: isOnlyText ? [] : [started],
-      scripts: isText && text !== undefined ? [text] : [],
+      scripts: isText && text !== undefined ? [known.more === true ? withArguments(text) : text] : [],
       transparent: transparent && notes.length === 0,
     });
   }
   return done({ ...(known.shell === true && scripts.length === 0 && { unreadable: UNKNOWN }) });
 }
+
+/** A command line with arguments that are not in the line, in the places that are marked for them and behind it. */
+const withArguments = (text: string): string => `${text.replaceAll(/\{[^}\s]*\}/g, '"$x"')} "$@"`;
 
 /** The command line of an option among letters whose value begins with `|` or `!`: `-fo '|PROGRAM'`, `-o'|PROGRAM'`. */
 function pipeIn(value: string, next: string | undefined, known: Starter): string | undefined {
@@ -549,22 +572,6 @@ function aliases(words: readonly Word[]): Started {
   const scripts = words.flatMap(({ value }) => (value?.includes('=') ? [value.slice(value.indexOf('=') + 1)] : []));
   const isKnown = words.every(({ value }) => value !== undefined);
   return { ...NOTHING, scripts, notes: ['defines'], ...(!isKnown && { unreadable: UNKNOWN }) };
-}
-
-/** The text behind the first bracket. */
-const behindBracket = (text: string): string => text.slice(text.indexOf('[') + 1 || text.length);
-
-/** What the shell would run while it reads the names of variables. */
-function subscripts(words: readonly Word[]): Started {
-  const scripts = words.flatMap(({ value }) =>
-    value !== undefined && /[$`]/.test(behindBracket(value)) ? [value] : [],
-  );
-  // A bracket outside of quotes is a pattern too, and one that matches nothing stays as it is.
-  const quoted = ({ value, text }: Word): boolean => {
-    const behind = value === undefined ? behindBracket(text) : '';
-    return /\\[$`]/.test(behind) || /[$`]/.test(behind.slice(behind.indexOf("'") + 1 || behind.length));
-  };
-  return { ...NOTHING, scripts, ...(words.some(quoted) && { unreadable: UNKNOWN }) };
 }
 
 /** Most programs of one `find`: their work grows with the square of them. */

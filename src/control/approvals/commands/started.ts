@@ -22,6 +22,8 @@ export interface Started {
   readonly unknown?: boolean;
   /** The file whose code it runs. */
   readonly file?: Word;
+  /** Words that may name such files. */
+  readonly files?: readonly Word[];
   /** The command itself does nothing but start them: rules need not name it. */
   readonly transparent: boolean;
 }

@@ -81,6 +81,7 @@ export const STARTERS: Readonly<Record<string, Starter>> = {
     shows: `-h -V ${HELP}`,
     transparent: true,
   },
+  jobs: { flags: '-l -n -p -r -s -x' },
   ltrace: {
     values: '-a -A -D -e -F -l -n -o -p -s -u -w -x',
     flags: '-b -c -C -f -i -L -r -S -t -tt -T',
