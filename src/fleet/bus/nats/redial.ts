@@ -4,7 +4,7 @@
  *
  * Used by `connection.ts`.
  */
-import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
+import { Backoff, type BackoffOptions, STEADY_MS } from '../../../base/backoff.ts';
 import type { HandfastError } from '../../../wire/errors.ts';
 
 /** Delays between two attempts to connect, for the first connection and for a lost one. */
@@ -30,13 +30,16 @@ export class Redial {
   #delayMs: number | undefined;
   /** When the client dialled last. */
   #dialledAt: number;
+  #stoodFrom: number;
+  #losses = 0;
   /** Called when a further attempt of one outage is decided; the first one follows the loss itself. */
   onRetry: ((retry: Omit<Retry, 'reason'>) => void) | undefined;
 
   constructor(options: BackoffOptions = {}, now: () => number = () => performance.now()) {
-    this.#backoff = new Backoff({ ...DELAYS, ...options });
+    this.#backoff = new Backoff({ ...DELAYS, ...options, now });
     this.#now = now;
     this.#dialledAt = now();
+    this.#stoodFrom = this.#dialledAt;
   }
 
   /** The client asks how long it has to wait since it dialled last. */
@@ -65,6 +68,13 @@ export class Redial {
   /** The connection stands. */
   ended(): void {
     this.#delayMs = undefined;
-    this.#backoff.reset();
+    this.#backoff.opened();
+    this.#stoodFrom = this.#now();
+  }
+
+  /** The connection is lost. Returns how many in a row did not stand for long, with this one. */
+  lost(): number {
+    this.#losses = this.#now() - this.#stoodFrom >= STEADY_MS ? 1 : this.#losses + 1;
+    return this.#losses;
   }
 }
