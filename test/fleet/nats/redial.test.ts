@@ -21,6 +21,8 @@ function client() {
 
 test('a delay stays however often the client asks for it, and the next attempt has a longer one, up to the longest', () => {
   const { redial, pass } = client();
+  redial.delayMs();
+  redial.ended();
   const delays: number[] = [];
   for (let attempt = 0; attempt < 6; attempt++) {
     const delay = redial.delayMs();

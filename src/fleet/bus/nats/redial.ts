@@ -30,8 +30,11 @@ export class Redial {
   #delayMs: number | undefined;
   /** When the client dialled last. */
   #dialledAt: number;
-  #stoodFrom: number;
+  /** Undefined: it did not stand yet. */
+  #stoodFrom: number | undefined;
   #losses = 0;
+  /** In this outage. */
+  #attempt = 0;
   /** Called when a further attempt of one outage is decided; the first one follows the loss itself. */
   onRetry: ((retry: Omit<Retry, 'reason'>) => void) | undefined;
 
@@ -39,14 +42,14 @@ export class Redial {
     this.#backoff = new Backoff({ ...DELAYS, ...options, now });
     this.#now = now;
     this.#dialledAt = now();
-    this.#stoodFrom = this.#dialledAt;
   }
 
   /** The client asks how long it has to wait since it dialled last. */
   delayMs(): number {
     if (this.#delayMs === undefined) {
       this.#delayMs = this.#backoff.next();
-      const { failures: attempt } = this.#backoff;
+      this.#attempt += 1;
+      const attempt = this.#attempt;
       const { retryInMs } = this;
       // Not from within the loop of the client: what a listener throws must not end it.
       if (attempt > 1) queueMicrotask(() => this.onRetry?.({ attempt, retryInMs }));
@@ -68,13 +71,17 @@ export class Redial {
   /** The connection stands. */
   ended(): void {
     this.#delayMs = undefined;
+    this.#attempt = 0;
+    // Attempts at the first connection say nothing about how long one stands.
+    if (this.#stoodFrom === undefined) this.#backoff.reset();
     this.#backoff.opened();
     this.#stoodFrom = this.#now();
   }
 
   /** The connection is lost. Returns how many in a row did not stand for long, with this one. */
   lost(): number {
-    this.#losses = this.#now() - this.#stoodFrom >= STEADY_MS ? 1 : this.#losses + 1;
+    const isSteady = this.#now() - (this.#stoodFrom ?? Number.NEGATIVE_INFINITY) >= STEADY_MS;
+    this.#losses = isSteady ? 1 : this.#losses + 1;
     return this.#losses;
   }
 }
