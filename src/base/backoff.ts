@@ -21,8 +21,6 @@ export interface BackoffOptions {
   readonly jitter?: number;
   /** 0 ≤ x < 1. */
   readonly random?: () => number;
-  /** Monotonic milliseconds. */
-  readonly now?: () => number;
 }
 
 /** Failures after which a delay no longer grows, for any bound: 2 to this power is a number of days. */
@@ -42,9 +40,10 @@ export class Backoff {
   #failures = 0;
   #openedAt: number | undefined;
 
-  constructor(options: BackoffOptions = {}) {
+  /** @param now monotonic milliseconds */
+  constructor(options: BackoffOptions = {}, now: () => number = () => performance.now()) {
     this.#options = options;
-    this.#now = options.now ?? (() => performance.now());
+    this.#now = now;
   }
 
   /** Failures since the last success. */

@@ -34,7 +34,7 @@ test('a backoff counts failures, starts again after a success, and can jump to i
 
 test('to open is a success only for that which stays open', () => {
   let nowMs = 0;
-  const backoff = new Backoff({ firstDelayMs: 10, maxDelayMs: 80, jitter: 0, now: () => nowMs });
+  const backoff = new Backoff({ firstDelayMs: 10, maxDelayMs: 80, jitter: 0 }, () => nowMs);
   const delays = Array.from({ length: 5 }, () => {
     backoff.opened();
     nowMs += STEADY_MS - 1;

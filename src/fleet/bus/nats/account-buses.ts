@@ -180,7 +180,7 @@ export async function holdOpen<Opened>(
   opened: Opened | undefined,
   { open, ended, failed, again, signal, now, wait = sleep }: HoldOptions<Opened>,
 ): Promise<void> {
-  const retry = new Backoff({ firstDelayMs: FIRST_RETRY_MS, ...(now && { now }) });
+  const retry = new Backoff({ firstDelayMs: FIRST_RETRY_MS }, now);
   let isInLog = opened === undefined;
   let error: HandfastError | undefined;
   for (let current = opened; ; ) {

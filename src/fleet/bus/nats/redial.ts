@@ -39,7 +39,7 @@ export class Redial {
   onRetry: ((retry: Omit<Retry, 'reason'>) => void) | undefined;
 
   constructor(options: BackoffOptions = {}, now: () => number = () => performance.now()) {
-    this.#backoff = new Backoff({ ...DELAYS, ...options, now });
+    this.#backoff = new Backoff({ ...DELAYS, ...options }, now);
     this.#now = now;
     this.#dialledAt = now();
   }
