@@ -5,6 +5,9 @@
  * requests, and everything else that retries for its own work.
  */
 
+/** What stayed open for this long counts as a success, milliseconds. What opens and ends at once is a failure each time. */
+export const STEADY_MS = 5_000;
+
 /** All optional. */
 export interface BackoffOptions {
   /** Milliseconds before the first retry. Default 250. */
@@ -30,13 +33,17 @@ export function backoffMs(failures: number, options: BackoffOptions = {}): numbe
   return jitter === 0 ? fullMs : fullMs * (1 - jitter + jitter * random());
 }
 
-/** The delays of one thing that is tried again until it succeeds. */
+/** The delays of one thing that is tried again until it succeeds, or opened again whenever it has ended. */
 export class Backoff {
   readonly #options: BackoffOptions;
+  readonly #now: () => number;
   #failures = 0;
+  #openedAt: number | undefined;
 
-  constructor(options: BackoffOptions = {}) {
+  /** @param now monotonic milliseconds */
+  constructor(options: BackoffOptions = {}, now: () => number = () => performance.now()) {
     this.#options = options;
+    this.#now = now;
   }
 
   /** Failures since the last success. */
@@ -46,12 +53,19 @@ export class Backoff {
 
   /** Counts a failure and gives the milliseconds to wait now. */
   next(): number {
+    if (this.#openedAt !== undefined && this.#now() - this.#openedAt >= STEADY_MS) this.reset();
+    this.#openedAt = undefined;
     return backoffMs(this.#failures++, this.#options);
   }
 
   /** The longest delay from now on: retrying soon would not help. */
   longest(): void {
     this.#failures = Math.max(this.#failures, MAX_DOUBLINGS);
+  }
+
+  /** It is open now. The next failure is the first again if it stays open for {@link STEADY_MS}. */
+  opened(): void {
+    this.#openedAt = this.#now();
   }
 
   /** The next failure is the first again. */

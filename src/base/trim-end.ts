@@ -1,4 +1,7 @@
-/** Removes characters from the end of a text in linear time; an expression like `/-+$/` also tries every run of them elsewhere. */
+/**
+ * Removes characters from the end of a text. It reads each of them once. A regular expression such as `/-+$/` does not: at every `-` of
+ * the text it reads the whole run of `-` to find out whether that is the end, so that a long run takes quadratic time.
+ */
 
 /** The text without those of `characters` that are at its end. */
 export function trimmedEnd(text: string, characters: string): string {

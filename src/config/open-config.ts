@@ -6,7 +6,8 @@
  * `task-batch.ts`, and by `capabilities/chains` for chain files.
  */
 import { readFileSync, statSync } from 'node:fs';
-import { dirname, isAbsolute, relative, resolve } from 'node:path';
+import { dirname, relative, resolve } from 'node:path';
+import { leadsOut } from '../base/is-inside.ts';
 import { fileProblem } from '../base/workspace/file-error.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { type ConfigNode, type Position, type Reading, readSetting } from './reader.ts';
@@ -178,7 +179,7 @@ function placeOf(path: string, nodes: ReadonlyMap<string, Position>): Position {
 /** A path inside the working directory is shown relative to it. */
 function shownPath(file: string, cwd: string): string {
   const near = relative(cwd, file) || '.';
-  return near.startsWith('..') || isAbsolute(near) ? file : near;
+  return leadsOut(near) ? file : near;
 }
 
 /** The one error of a file that cannot be used. Problems come in the order of the file. */

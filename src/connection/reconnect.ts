@@ -6,7 +6,7 @@
  * `handshake` and `open`, and calls {@link Reconnect.lost} when its link has ended.
  * @see docs/architecture.md#reconnecting
  */
-import { Backoff, type BackoffOptions } from '../base/backoff.ts';
+import { Backoff, type BackoffOptions, STEADY_MS } from '../base/backoff.ts';
 import { orAborted } from '../base/race.ts';
 import { sleep } from '../base/sleep.ts';
 import type { Link } from '../transport/link.ts';
@@ -30,7 +30,7 @@ export type StateChange =
   | {
       readonly state: 'lost';
       readonly reason: HandfastError;
-      /** Dials in a row since a link last held; the first is 1. */
+      /** Dials in a row since the link was lost; the first is 1. */
       readonly attempt: number;
       /** Milliseconds until that attempt. */
       readonly retryInMs: number;
@@ -89,8 +89,8 @@ export interface ReconnectOwner<Terms> {
 export interface ReconnectOptions extends Omit<ReconnectSettings, 'maxMs'> {
   /** {@link ReconnectSettings.maxMs}, as it is when the link is lost. */
   readonly boundMs: () => number;
-  /** A link that held for so long counts as a success, milliseconds; before, the backoff continues. Default 0. */
-  readonly steadyMs?: number;
+  /** Attempts are counted from the last link that was steady, not from each loss. Default false. */
+  readonly countsThrough?: boolean;
   /** Monotonic milliseconds. */
   readonly now?: () => number;
   /** Resolves after the time, or when the signal aborts. */
@@ -113,8 +113,10 @@ export class Reconnect<Terms> {
   /** Resolved when the state is another one than `lost`. */
   #settled: PromiseWithResolvers<void> | undefined;
   #openedAt = 0;
-  /** Dials in a row since a link was steady. */
+  /** Dials in a row since a link was steady: one that ends at once was no success, or a peer could have it dialled without a delay. */
   #attempts = 0;
+  /** Those of them that are not reported: they had opened a link. */
+  #unreported = 0;
   #unwatch: (() => void) | undefined;
   /** Set while the owner puts a link in use; a loss in that moment is reported behind the success. */
   #opening = false;
@@ -150,7 +152,6 @@ export class Reconnect<Terms> {
 
   /** The first link, in one attempt. Rejects with what dialling or the handshake failed with. */
   async connect(signal?: AbortSignal): Promise<void> {
-    this.#attempts = 1;
     const stop = this.#stopSignal();
     await this.#attempt(signal === undefined ? stop : AbortSignal.any([signal, stop]));
   }
@@ -173,10 +174,11 @@ export class Reconnect<Terms> {
     this.#unwatch?.();
     if (verdict === 'stop' || this.#options.boundMs() <= 0) return void this.close(reason);
     this.#state = 'lost';
-    if (this.#now() - this.#openedAt >= (this.#options.steadyMs ?? 0)) {
+    if (this.#now() - this.#openedAt >= STEADY_MS) {
       this.#backoff.reset();
       this.#attempts = 0;
     }
+    this.#unreported = this.#options.countsThrough ? 0 : this.#attempts;
     if (verdict === 'later') this.#backoff.longest();
     this.#dialling = this.#dial(reason, verdict);
   }
@@ -206,7 +208,8 @@ export class Reconnect<Terms> {
     let delayMs = this.#attempts === 0 && verdict === 'retry' ? 0 : this.#backoff.next();
     for (;;) {
       this.#attempts += 1;
-      if (reason !== undefined) this.#emit({ state: 'lost', reason, attempt: this.#attempts, retryInMs: delayMs });
+      const attempt = this.#attempts - this.#unreported;
+      if (reason !== undefined) this.#emit({ state: 'lost', reason, attempt, retryInMs: delayMs });
       if (delayMs > 0) await wait(delayMs, signal);
       if (this.#state !== 'lost') return;
       try {

@@ -4,7 +4,7 @@
  *
  * Used by `connection.ts`, which opens the streams.
  */
-import { backoffMs } from '../base/backoff.ts';
+import { Backoff } from '../base/backoff.ts';
 import { processTimer } from '../base/timer-queue.ts';
 import { fail } from '../wire/errors.ts';
 
@@ -25,7 +25,7 @@ export class Listening {
   #stream: Stream | undefined;
   /** One change at a time. */
   #changing: Promise<void> = Promise.resolve();
-  #failures = 0;
+  readonly #backoff = new Backoff(DELAYS);
   #isEnded = false;
 
   /** @param listen opens a stream for lists that change, and for these resources */
@@ -75,7 +75,7 @@ export class Listening {
     const stream = await this.#listen([...this.#resources]);
     const before = this.#stream;
     this.#stream = stream;
-    this.#failures = 0;
+    this.#backoff.opened();
     void stream.closed.then(() => this.#lost(stream));
     await before?.close();
   }
@@ -88,15 +88,9 @@ export class Listening {
 
   #again(): void {
     if (this.#isEnded) return;
-    processTimer(
-      () => {
-        if (this.#isEnded || this.#stream !== undefined) return;
-        this.#change(async () => this.#open()).catch(() => {
-          this.#failures += 1;
-          this.#again();
-        });
-      },
-      backoffMs(this.#failures, DELAYS),
-    );
+    processTimer(() => {
+      if (this.#isEnded || this.#stream !== undefined) return;
+      this.#change(async () => this.#open()).catch(() => this.#again());
+    }, this.#backoff.next());
   }
 }

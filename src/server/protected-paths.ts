@@ -4,7 +4,8 @@
  *
  * Called by `serve.ts`, `assemble.ts`, `control/control-assembly.ts` and `exposures.ts`.
  */
-import { dirname, isAbsolute, relative, resolve, sep } from 'node:path';
+import { dirname, resolve } from 'node:path';
+import { isInside } from '../base/is-inside.ts';
 import { PathGuard, type ProtectedPath, realPathOf } from '../base/workspace/protected-paths.ts';
 import { builtinCapability } from '../capabilities/index.ts';
 import type { HostConfig, PluginConfig } from '../config/config.ts';
@@ -48,18 +49,13 @@ export function guardAround(workspace: string, config: HostConfig, more: readonl
 /** The same protection without the workspace. */
 function beside(workspace: string, each: ProtectedPath): ProtectedPath[] {
   const path = realPathOf(each.path);
-  if (each.kind !== 'folder' || !isBelow(workspace, path)) return [each];
+  if (each.kind !== 'folder' || !isInside(path, workspace)) return [each];
   return path === workspace ? [] : [{ ...each, path, except: workspace }];
 }
 
-const isBelow = (path: string, folder: string): boolean => {
-  const way = relative(folder, path);
-  return way !== '..' && !way.startsWith(`..${sep}`) && !isAbsolute(way);
-};
-
 /** The protected paths that lie in the workspace, where the tools of every principal work. Real paths. */
 export function protectedInWorkspace(config: HostConfig): ProtectedPath[] {
-  return protectedPaths(config).filter(({ path }) => isBelow(realPathOf(path), config.workspace));
+  return protectedPaths(config).filter(({ path }) => isInside(config.workspace, realPathOf(path)));
 }
 
 /** A plugin: its file, or the folder of its package. It may be read. */

@@ -8,8 +8,9 @@
  * @see docs/security/trust.md#identity
  */
 import { lstatSync, realpathSync } from 'node:fs';
-import { basename, dirname, isAbsolute, join, relative, resolve, sep } from 'node:path';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { readBounded } from '../base/bounded-file.ts';
+import { leadsOut } from '../base/is-inside.ts';
 
 /** A folder as trust knows it. */
 export interface Place {
@@ -55,7 +56,7 @@ function looksBare(folder: string): boolean {
 /** The path of a file as entries of the store name it: from the top of the working tree, absolute outside of it. */
 export function nameIn({ top }: Pick<Place, 'top'>, file: string): string {
   const way = relative(top, file);
-  return way === '..' || way.startsWith(`..${sep}`) || isAbsolute(way) ? file : way.split(sep).join('/');
+  return leadsOut(way) ? file : way.split(sep).join('/');
 }
 
 /** The repository of a worktree whose top is `top`, when that repository knows of it. */

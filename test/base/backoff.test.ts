@@ -1,7 +1,7 @@
 /** The delays of everything that retries: doubling, a bound, jitter. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Backoff, backoffMs } from '../../src/base/backoff.ts';
+import { Backoff, backoffMs, STEADY_MS } from '../../src/base/backoff.ts';
 
 test('each delay is twice the one before, up to the bound', () => {
   const options = { firstDelayMs: 100, maxDelayMs: 1_000, jitter: 0 };
@@ -30,4 +30,20 @@ test('a backoff counts failures, starts again after a success, and can jump to i
   assert.deepEqual([backoff.failures, backoff.next()], [0, 10]);
   backoff.longest();
   assert.equal(backoff.next(), 80);
+});
+
+test('to open is a success only for that which stays open', () => {
+  let nowMs = 0;
+  const backoff = new Backoff({ firstDelayMs: 10, maxDelayMs: 80, jitter: 0 }, () => nowMs);
+  const delays = Array.from({ length: 5 }, () => {
+    backoff.opened();
+    nowMs += STEADY_MS - 1;
+    return backoff.next();
+  });
+  assert.deepEqual(delays, [10, 20, 40, 80, 80]);
+  backoff.opened();
+  nowMs += STEADY_MS;
+  assert.equal(backoff.next(), 10);
+  nowMs += 10 * STEADY_MS;
+  assert.equal(backoff.next(), 20, 'it was not open since');
 });

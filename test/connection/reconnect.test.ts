@@ -170,18 +170,21 @@ test('a refusal that stands is tried again after the longest delay only', async 
 });
 
 test('a link that does not hold continues the delays, one that held starts them again', async () => {
-  const { reconnect, script, waits, pass } = world({ steadyMs: 5_000 });
+  const { reconnect, script, waits, pass, changes } = world();
   await reconnect.connect();
   script.outcomes = ['ok'];
-  for (let loss = 0; loss < 3; loss++) {
+  for (let loss = 0; loss < 4; loss++) {
     reconnect.lost(lost());
     await reconnect.settled;
   }
-  assert.deepEqual(waits, [100, 200, 400], 'each loss came too soon');
+  assert.deepEqual(waits, [100, 200, 400], 'each loss came too soon, and the first was dialled at once');
   pass(5_000);
   reconnect.lost(lost());
   await reconnect.settled;
   assert.equal(waits.length, 3, 'dialled at once');
+  await settle();
+  const attempts = changes.flatMap((change) => (change.state === 'lost' ? [change.attempt] : []));
+  assert.deepEqual(attempts, [1, 1, 1, 1, 1], 'each loss is reported as one');
 });
 
 test('the first link is one attempt, or dialled like a lost one', async () => {

@@ -4,6 +4,7 @@ import fs, { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'no
 import { syncBuiltinESMExports } from 'node:module';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { replaceFile } from '../../src/base/replace-file.ts';
 import { canCover, startCovered } from '../../src/base/workspace/path-cover.ts';
 import { PathGuard } from '../../src/base/workspace/protected-paths.ts';
 import { loadConfig } from '../../src/config/config.ts';
@@ -152,7 +153,7 @@ test('a program runs on while the host replaces files in its own folders', needs
   put('home/hosts/handfast/journal.db', 'an earlier journal');
   put('data/.handfast/state', SECRET);
   const kept = agent.tools.call<{ stdout: string }>('shell', {
-    command: `touch began; until [ -e end ]; do sleep 0.05; done; cat note.txt home/hosts/handfast/* data/.handfast/*`,
+    command: `touch began; until [ -e end ]; do sleep 0.05; done; cat note.txt home/hosts/handfast/* data/.handfast/* data/*`,
   });
   await eventually(() => existsSync(join(folder, 'began')), 'the program');
   renameSync(audit, `${audit}.1`);
@@ -160,6 +161,9 @@ test('a program runs on while the host replaces files in its own folders', needs
   put('home/hosts/handfast/audit-2.jsonl', SECRET);
   renameSync(join(folder, 'home/hosts/handfast/journal.db'), join(folder, 'home/hosts/handfast/journal.db.old'));
   put('home/hosts/handfast/journal.db', SECRET);
+  put('home/hosts/handfast/journal.db.lost', SECRET);
+  for (const text of ['[]', `["${SECRET}"]`]) await replaceFile(join(folder, 'data/approvals.json'), text);
+  put('data/session-images/image', SECRET);
   put('data/deep/.handfast/state', SECRET);
   rmSync(join(folder, 'data/.handfast'), { recursive: true });
   put('data/.handfast/state', SECRET);

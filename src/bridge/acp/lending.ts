@@ -5,10 +5,11 @@
  * Requests name files from the folder of the session. Which of them may be read and written is decided at the server;
  * nothing outside the folder is passed on, and no method that was not offered.
  */
-import { isAbsolute, relative, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { LOAN_METHODS, type LoanMethod, type LoanOffer, offerOf } from '../../acp/loan.ts';
 import type { AgentContext, ClientCapabilities } from '../../acp/sdk.ts';
+import { isInside } from '../../base/is-inside.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import { asError, fail } from '../../wire/errors.ts';
 
@@ -103,8 +104,7 @@ function placed(params: Readonly<Record<string, unknown>>, cwd: string): Readonl
   return Object.fromEntries(
     members.map((member) => {
       const path = resolve(cwd, params[member] as string);
-      const inside = relative(cwd, path);
-      if (inside === '..' || inside.startsWith('../') || isAbsolute(inside)) {
+      if (!isInside(cwd, path)) {
         throw fail('tool_denied', `${path} is outside the folder of the session`);
       }
       return [member, path];

@@ -5,9 +5,10 @@
  * file's content comes behind the prompt, so that the prompt reads as it was written.
  */
 import { isUtf8 } from 'node:buffer';
-import { isAbsolute, relative } from 'node:path';
+import { relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ContentBlock } from '../../acp/sdk.ts';
+import { leadsOut } from '../../base/is-inside.ts';
 import type { ImageReference } from '../../protocol/session-types.ts';
 import { isAudio } from '../../protocol/session-words.ts';
 import { fail } from '../../wire/errors.ts';
@@ -95,8 +96,7 @@ function placeOf(uri: string, cwd: string): string {
     const url = new URL(uri);
     const path = fileURLToPath(url);
     const inside = relative(cwd, path);
-    const isInside = inside !== '' && inside !== '..' && !inside.startsWith('../') && !isAbsolute(inside);
-    return (isInside ? inside : path) + url.hash;
+    return (inside === '' || leadsOut(inside) ? path : inside) + url.hash;
   } catch {
     return uri;
   }

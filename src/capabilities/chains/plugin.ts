@@ -130,7 +130,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
   /** A method about runs: those of the principal are known when it is called. */
   const aboutRuns: typeof handle = (method, run) =>
     handle(method, async (request, context) => {
-      await runs.opened(context);
+      await orAborted(runs.opened(context), context.signal);
       return run(request, context);
     });
 
@@ -261,7 +261,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
           throw failure('state', 'the run is not durable: paused, it could not be resumed', { chain_id: chainId });
         }
         active.run.stop('paused');
-        await active.ended;
+        await orAborted(active.ended, context.signal);
         return { run: await view(chainId, context) };
       }),
       aboutRuns(messages.chainResume, async ({ chain_id: chainId, ...decisions }, context) => {

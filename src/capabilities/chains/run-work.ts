@@ -11,9 +11,9 @@ export class RunWork {
     return this.#underWayOf(context).get(chainId);
   }
 
-  /** Runs of the principal that have work under way. */
-  count(context: CallContext): number {
-    return this.#underWayOf(context).size;
+  /** Runs of the principal that have work under way. Those in `others` are counted there: work ends a moment after its effect. */
+  count(context: CallContext, others: { has(chainId: string): boolean }): number {
+    return [...this.#underWayOf(context).keys()].filter((chainId) => !others.has(chainId)).length;
   }
 
   /** Does work on a run, beside other work on it. */

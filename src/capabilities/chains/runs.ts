@@ -9,6 +9,7 @@
  * Made by `plugin.ts`.
  */
 
+import { orAborted } from '../../base/race.ts';
 import { parseTimestamp } from '../../base/timestamp.ts';
 import { inTurns, type Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
@@ -163,7 +164,7 @@ export class Runs {
 
   /** The run in memory, once nothing starts it and nothing is written to it: a request may arrive while its run starts. */
   async settled(chainId: string, context: CallContext): Promise<ActiveRun | undefined> {
-    while (this.#underWay(chainId, context)) await this.#underWay(chainId, context);
+    while (this.#underWay(chainId, context)) await orAborted(this.#underWay(chainId, context), context.signal);
     return this.active(chainId, context);
   }
 
@@ -215,7 +216,7 @@ export class Runs {
   async start(start: Start, context: CallContext): Promise<ActiveRun> {
     const { chainId } = start;
     mustBeRunId(chainId);
-    while (this.#changing.of(chainId, context)) await this.#changing.of(chainId, context);
+    while (this.#changing.of(chainId, context)) await orAborted(this.#changing.of(chainId, context), context.signal);
     this.#mayRun(context);
     const known = this.#storedOf(context).get(chainId);
     const runs = this.#activeOf(context).has(chainId) || this.#starting.of(chainId, context) !== undefined;
@@ -275,7 +276,7 @@ export class Runs {
    * `chains.unknown_run`, `chains.uncertain`.
    */
   async resume(chainId: string, decisions: Decisions, context: CallContext): Promise<ActiveRun> {
-    while (this.#underWay(chainId, context)) await this.#underWay(chainId, context);
+    while (this.#underWay(chainId, context)) await orAborted(this.#underWay(chainId, context), context.signal);
     this.#mayContinue(chainId, context);
     return this.#starting.do(chainId, context, async () => {
       const idle = await this.idle(chainId, context);
@@ -294,7 +295,7 @@ export class Runs {
 
   /** Runs a node, those that were undone, and all behind them again. Fails as {@link resume} does, and with `chains.unknown_node`. */
   async retry(chainId: string, nodeId: string, decisions: Decisions, context: CallContext): Promise<ActiveRun> {
-    while (this.#underWay(chainId, context)) await this.#underWay(chainId, context);
+    while (this.#underWay(chainId, context)) await orAborted(this.#underWay(chainId, context), context.signal);
     this.#mayContinue(chainId, context);
     return this.#starting.do(chainId, context, async () => {
       const idle = await this.idle(chainId, context);
@@ -313,12 +314,12 @@ export class Runs {
   /** Ends a run; where its chain says so, undoes its nodes before that. Fails with `chains.unknown_run`, `chains.state`. */
   async cancel(chainId: string, reason: string, context: CallContext): Promise<StoredRun> {
     const error = { code: 'cancelled', message: reason || 'the run was cancelled' };
-    while (this.#underWay(chainId, context)) await this.#underWay(chainId, context);
+    while (this.#underWay(chainId, context)) await orAborted(this.#underWay(chainId, context), context.signal);
     const active = this.active(chainId, context);
     active?.run.stop('cancelled', error);
     const cancelled =
       active ?? (await this.#changing.do(chainId, context, () => this.#cancelIdle(chainId, error, context)));
-    await cancelled.ended;
+    await orAborted(cancelled.ended, context.signal);
     return cancelled.stored;
   }
 
@@ -351,7 +352,7 @@ export class Runs {
 
   /** Delivers an event. Resolves with the number of nodes that waited for it, when that is on disk. */
   async deliver(chainId: string, name: string, data: unknown, context: CallContext): Promise<number> {
-    while (this.#underWay(chainId, context)) await this.#underWay(chainId, context);
+    while (this.#underWay(chainId, context)) await orAborted(this.#underWay(chainId, context), context.signal);
     const active = this.active(chainId, context);
     if (active !== undefined) {
       const ended = active.run.deliver(name, data);
@@ -373,7 +374,7 @@ export class Runs {
 
   /**
    * Resolves when the work on a run has ended; undefined: none is under way. A caller that awaits it until it is undefined comes
-   * before all others, up to its next await.
+   * before all others, up to its next await. A request that was cancelled awaits it no longer, and then changes nothing.
    */
   #underWay(chainId: string, context: CallContext): Promise<void> | undefined {
     const writing = this.#changing.of(chainId, context);
@@ -424,7 +425,8 @@ export class Runs {
   /** Fails with `chains.full` when the principal runs as many as it may. */
   #mayRun(context: CallContext): void {
     const { max_running: max = this.#deps.maxRunning } = (context.grant ?? {}) as ChainsGrant;
-    const size = this.#activeOf(context).size + this.#starting.count(context);
+    const active = this.#activeOf(context);
+    const size = active.size + this.#starting.count(context, active);
     if (size < max) return;
     throw failure('full', `${size} runs of this principal are running, as many as may be`, {
       limit: 'max_running',

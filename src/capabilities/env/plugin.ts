@@ -4,7 +4,7 @@
  * `envPlugin({ environments })` is what host builders write; `capability.ts` makes it from the configuration.
  * @see docs/env.md and docs/protocol/a2e.md#env-messages
  */
-import { SerialWork } from '../../base/serial-work.ts';
+import { SharedSlots } from '../../base/shared-slots.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
 import type { Body } from '../../protocol/method.ts';
@@ -109,6 +109,9 @@ export interface EnvPlugin extends Plugin {
  * @example
  * export const plugin = envPlugin({ environments: [guess] });
  */
+/** Checks of one principal that may wait for the one that runs. */
+const MAX_WAITING_CHECKS = 64;
+
 export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
   const { environments: given = environmentKinds, now = Date.now, newId = () => crypto.randomUUID() } = options;
   const limits = { ...defaultLimits, ...withoutUndefined(options) };
@@ -118,12 +121,12 @@ export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
   const episodes = new Episodes({ kinds, limits, durability, maxStoredEpisodes, newId, now });
   const sessions = new Set<SessionView>();
   const spaces = new SpaceCache();
-  const checks = new Map<string, SerialWork>();
-  const checksOf = (principal: string): SerialWork => {
-    const own = checks.get(principal) ?? new SerialWork();
-    checks.set(principal, own);
-    return own;
-  };
+  // Those of one principal run one after the other: together they would hold up the host.
+  const checks = new SharedSlots('checks', {
+    total: Number.POSITIVE_INFINITY,
+    perOwner: 1,
+    queuePerOwner: MAX_WAITING_CHECKS,
+  });
 
   const kindOf = (name: string, { session, grant }: CallContext): EnvironmentKind =>
     episodes.kind(name, session.principal, grant as EnvGrant | undefined);
@@ -266,11 +269,12 @@ export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
         if (!isObject(make)) throw failure('invalid_options', 'options.make must be an object');
         const { checkEnvironment } = await import('./check/check.ts');
         const { signal, session } = context;
-        // Those of one principal run one after the other: together they would hold up the host.
-        return checksOf(session.principal.name).run(async () => {
-          signal.throwIfAborted();
-          return checkEnvironment(kind, make, { signal, seed: seed ?? 0, ...(steps !== undefined && { steps }) });
-        });
+        const release = await checks.acquire(session.principal.name, signal);
+        try {
+          return await checkEnvironment(kind, make, { signal, seed: seed ?? 0, ...(steps !== undefined && { steps }) });
+        } finally {
+          release();
+        }
       }),
     ],
     join: joined,

@@ -3,11 +3,12 @@
  * which folder it works in and which secrets are sent is decided here.
  */
 import { realpath } from 'node:fs/promises';
-import { join, resolve, sep } from 'node:path';
+import { join, resolve } from 'node:path';
 import { digestOfJson } from '../../base/canonical-json.ts';
 import { childEnvironment } from '../../base/child-environment.ts';
 import { MAX_DELAY_MS } from '../../base/deadlines.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
+import { isInside } from '../../base/is-inside.ts';
 import { headerProblem } from '../../base/secret-text.ts';
 import { outsideWorkspace, shown as shortened } from '../../base/workspace/file-error.ts';
 import type { PathGuard } from '../../base/workspace/protected-paths.ts';
@@ -242,6 +243,6 @@ async function folderOf(workspace: string, cwd: string): Promise<string> {
   if (cwd === '') return workspace;
   const real = await realpath(resolve(workspace, cwd)).catch(() => undefined);
   if (real === undefined) throw failure('invalid', 'cwd is not a folder', { field: 'cwd' });
-  if (real !== workspace && !real.startsWith(`${workspace}${sep}`)) throw outsideWorkspace(cwd);
+  if (!isInside(workspace, real)) throw outsideWorkspace(cwd);
   return real;
 }

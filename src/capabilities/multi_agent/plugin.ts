@@ -202,7 +202,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     const wasOpen = subagent.isOpen;
     await subagent.end('TERMINATED', failure('terminated', 'the agent above ended the subagent'));
     // Rejects where the end of its last task could not be stored: the result is then this host's alone.
-    await subagent.ended();
+    await orAborted(subagent.ended(), context.signal);
     return wasOpen;
   };
 

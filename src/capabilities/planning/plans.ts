@@ -8,6 +8,7 @@
  *
  * Made by `plugin.ts`. One host has the store to itself, so what is in memory is the truth until a write fails.
  */
+import { orAborted } from '../../base/race.ts';
 import type { TimerQueue } from '../../base/timer-queue.ts';
 import { inTurns, type Turns } from '../../base/turns.ts';
 import type { PluginStore, Store } from '../../host/store/store.ts';
@@ -24,6 +25,8 @@ export interface Caller extends Actor {
   readonly identity: Principal;
   readonly mayWrite: boolean;
   readonly mayShare: boolean;
+  /** Of its request. */
+  readonly signal: AbortSignal;
 }
 
 export type Need = 'read' | 'write' | 'own';
@@ -99,7 +102,7 @@ export class Plans {
       const loaded = this.#used(plan.plan_id);
       if (loaded !== undefined) return work(loaded);
       // The rights may have changed when the plan is loaded.
-      await this.#load(plan, caller);
+      await orAborted(this.#load(plan, caller), caller.signal);
     }
   }
 

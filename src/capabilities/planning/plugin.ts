@@ -389,7 +389,7 @@ async function refusable<Empty extends object, Reply extends object>(
   }
 }
 
-function callerOf({ session, grant }: CallContext): Caller {
+function callerOf({ session, grant, signal }: CallContext): Caller {
   const { principal, agentId } = session;
   const { access = 'write', share = true } = (grant ?? {}) as Partial<PlanningGrant>;
   return {
@@ -398,6 +398,7 @@ function callerOf({ session, grant }: CallContext): Caller {
     identity: principal,
     mayWrite: access === 'write',
     mayShare: access === 'write' && share,
+    signal,
   };
 }
 

@@ -8,6 +8,7 @@
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
+import { leadsOut } from '../../base/is-inside.ts';
 import { isShortage } from '../../base/not-started.ts';
 import { runProgram } from '../../base/program.ts';
 import { sleep } from '../../base/sleep.ts';
@@ -254,6 +255,6 @@ function foldersOf(mount: string, controllers: readonly string[], path: string):
       : type === 'cgroup' && controllers.every((name) => options.split(',').includes(name));
   if (!isIt) return [];
   const below = relative(root, path);
-  const own = below.startsWith('..') ? at : join(at, below);
+  const own = leadsOut(below) ? at : join(at, below);
   return [...new Set([own, own === at ? at : dirname(own)])].filter((folder) => existsSync(folder));
 }

@@ -6,7 +6,7 @@
  * @see docs/skill.md
  */
 import { homedir } from 'node:os';
-import { isAbsolute, relative, sep } from 'node:path';
+import { isInside } from '../../base/is-inside.ts';
 import { suggest } from '../../base/suggest.ts';
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
@@ -190,11 +190,7 @@ function factsOf({ state: { tier, inForce, reason, probe } }: Runs): Record<stri
 }
 
 function rootOf(path: string, workspace: string): TrustedRoot {
-  const isBelow = (folder: string): boolean => {
-    const way = relative(folder, path);
-    return way === '' || (!isAbsolute(way) && way !== '..' && !way.startsWith(`..${sep}`));
-  };
-  return { path, source: isBelow(workspace) ? 'project' : isBelow(homedir()) ? 'user' : 'system' };
+  return { path, source: isInside(workspace, path) ? 'project' : isInside(homedir(), path) ? 'user' : 'system' };
 }
 
 function definitionOf(skill: Skill, isPinned: boolean): SkillDefinition {

@@ -5,6 +5,7 @@
  * Made by `plugin.ts`. One sandbox serves all runs; it is tried before the first.
  */
 import { foreignSchemas } from '../../base/foreign-schemas.ts';
+import { orAborted } from '../../base/race.ts';
 import { viewOf } from '../../base/workspace/path-cover.ts';
 import { protectedPath } from '../../base/workspace/protected-paths.ts';
 import type { CallContext } from '../../host/context.ts';
@@ -132,7 +133,7 @@ export class Runs {
     context.limit(Math.min(skill.timeoutSeconds ?? Number.POSITIVE_INFINITY, this.#limits.maxSeconds) * 1000);
     const release = this.#count(context);
     try {
-      await this.ready();
+      await orAborted(this.ready(), context.signal);
       const data = await this.#inside(loaded, args, context);
       return {
         ...common,

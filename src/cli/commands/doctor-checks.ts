@@ -4,12 +4,13 @@
  */
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import { AgentSession } from '../../agent/agent.ts';
 import { seesProcesses } from '../../base/children/process-table.ts';
 import { WATCHER_SHELL } from '../../base/children/watcher.ts';
 import type { FailingStore } from '../../base/failing-stores.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
+import { isInside } from '../../base/is-inside.ts';
 import { lossError, lossesBelow } from '../../base/sqlite/losses.ts';
 import { builtinCapabilities } from '../../capabilities/index.ts';
 import { formatProblem, type HostConfig } from '../../config/config.ts';
@@ -248,7 +249,7 @@ function sqliteCheck(): Promise<Check> {
 /** Databases that lost writes, until their loss is acknowledged. */
 function* lossChecks(home: string, config: HostConfig | undefined): Generator<Check> {
   const dataDir = config?.control.dataDir;
-  const folders = dataDir === undefined || !relative(home, dataDir).startsWith('..') ? [home] : [home, dataDir];
+  const folders = dataDir === undefined || isInside(home, dataDir) ? [home] : [home, dataDir];
   for (const { loss, record } of folders.flatMap((folder) => lossesBelow(folder))) {
     const { file, found_at, moved_to } = loss;
     const where = moved_to === undefined ? file : `the damaged file is ${moved_to}`;

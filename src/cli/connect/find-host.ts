@@ -4,9 +4,9 @@
  *
  * Called by `open-agent.ts` and by the commands that speak HTTP to a host.
  */
-import { isAbsolute, relative } from 'node:path';
 import { ADDRESS_FORMS, addressOf, type DialOptions, type Route } from '../../agent/addresses.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
+import { isInside } from '../../base/is-inside.ts';
 import { listenersAt } from '../../base/tcp-listeners.ts';
 import { foreignSocket } from '../../base/this-user.ts';
 import { isLoopback } from '../../config/listen-address.ts';
@@ -185,7 +185,7 @@ function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | str
   }
   if (others.length === 0) return first;
   const around = hosts
-    .filter(({ workspace }) => isInside(cwd, workspace))
+    .filter(({ workspace }) => isInside(workspace, cwd))
     .sort((a, b) => b.workspace.length - a.workspace.length);
   const [nearest, next] = around;
   if (nearest !== undefined && nearest.workspace !== next?.workspace) return nearest;
@@ -195,11 +195,6 @@ function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | str
   }
   const lines = hosts.map((host) => `  ${described(host)}`);
   throw fail('usage', `several hosts are running; name one with --connect:\n${lines.join('\n')}`);
-}
-
-function isInside(folder: string, parent: string): boolean {
-  const path = relative(parent, folder);
-  return path !== '..' && !path.startsWith('../') && !isAbsolute(path);
 }
 
 /** The address of a running host that is cheapest to reach. */

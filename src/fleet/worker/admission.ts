@@ -12,6 +12,7 @@ import type { Dispatched } from '../messages/decoded.ts';
 import { type JournalFact, type PreflightFacts, preflight, type Refusal, refusalResult } from '../phases/preflight.ts';
 import type { DeclinedAttempt, DeclineReason, JournaledTask } from './journal.ts';
 import { MAX_CRASHES } from './recovery.ts';
+import type { Unreadable } from './repository/git.ts';
 
 /** An attempt that is accepted or runs. */
 export type RunningAttempt = Pick<JournaledTask, 'digest' | 'attempt'> & Pick<AlreadyTaken, 'state' | 'lease'>;
@@ -40,7 +41,7 @@ export interface AdmissionInput {
   /** The reason against a worktree for it; undefined: git can make one. */
   readonly noWorktree: string | undefined;
   /** Why git cannot read the repository: whether it has changes is unknown. */
-  readonly unreadable: string | undefined;
+  readonly unreadable: Unreadable | undefined;
   /** Why nothing new can be accepted, though the worker has capacity. */
   readonly full: string | undefined;
   /** When to ask again, seconds. */
@@ -208,13 +209,14 @@ const refuse = (code: string, detail: string, retryable: boolean, missing: reado
 function furtherReason(input: AdmissionInput, tokenBudget: number | null): Refusal | undefined {
   const { dispatch, full, noWorktree, unreadable, schemaProblem, delayMs } = input;
   if (schemaProblem !== null) return refuse('invalid_dispatch', schemaProblem, false);
-  if (dispatch.worktree && noWorktree !== undefined) {
+  // A git that was too slow may be faster next time.
+  const passes = unreadable?.timedOut === true;
+  if (dispatch.worktree && noWorktree !== undefined && !passes) {
     return refuse('missing_capability', `worktree: ${noWorktree}`, false, ['worktree']);
   }
-  if (dispatch.access === 'write' && unreadable !== undefined) {
-    // A git that was too slow may be faster next time; for all else a person is needed.
-    if (unreadable.includes('no answer within')) return refuse('busy', unreadable, true);
-    return refuse('missing_capability', `repository: ${unreadable}`, false, ['repository']);
+  const needed = dispatch.worktree || dispatch.access === 'write' ? unreadable : undefined;
+  if (needed !== undefined && !passes) {
+    return refuse('missing_capability', `repository: ${needed.reason}`, false, ['repository']);
   }
   if (tokenBudget !== null && tokenBudget <= 0) {
     return refuse('budget_too_small', `the task ${dispatch.parent_task_id} has no tokens left`, false);
@@ -224,7 +226,8 @@ function furtherReason(input: AdmissionInput, tokenBudget: number | null): Refus
     const late = `it came ${Math.floor(delayMs / 1000)} s after it was sent, and its lease holds ${lease.ttl_s} s`;
     return refuse('busy', late, true);
   }
-  return full === undefined ? undefined : refuse('busy', full, true);
+  const busy = needed?.reason ?? full;
+  return busy === undefined ? undefined : refuse('busy', busy, true);
 }
 
 /** The reply to a dispatch that is declined. */

@@ -12,7 +12,7 @@ import type { Dispatched, RepoState } from '../messages/decoded.ts';
 import { canonicalName, isName, MAX_NAMES } from '../messages/names.ts';
 import { Cached } from './cached.ts';
 import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-servers.ts';
-import type { RepositoryReader, TreeState } from './repository/git.ts';
+import type { RepositoryReader, TreeState, Unreadable } from './repository/git.ts';
 
 /** How old a finding may be for a decision. The tree is read for each that rests on it: its user may have just written. */
 const MCP_AGE_MS = 30_000;
@@ -57,7 +57,7 @@ export interface FactsNow {
   /** The reason against worktrees for tasks; undefined: git can make them. */
   readonly no_worktree: string | undefined;
   /** Why git cannot read the repository. */
-  readonly unreadable: string | undefined;
+  readonly unreadable: Unreadable | undefined;
 }
 
 interface Server {
@@ -265,12 +265,18 @@ export class Facts {
     try {
       return await this.#options.repository.treeState(this.#options.cwd);
     } catch (thrown) {
-      const unreadable = asError(thrown).message;
-      if (this.#tree.value?.unreadable !== unreadable) {
-        this.#options.log.warn('state of the repository could not be read', { error: unreadable });
+      const { message: reason, detail } = asError(thrown);
+      if (this.#tree.value?.unreadable?.reason !== reason) {
+        this.#options.log.warn('state of the repository could not be read', { error: reason });
       }
       // The tree may be dirty, so no task that writes is accepted.
-      return { branch: null, head: null, clean: false, dirty: [], unreadable };
+      return {
+        branch: null,
+        head: null,
+        clean: false,
+        dirty: [],
+        unreadable: { reason, timedOut: detail.timed_out === true },
+      };
     }
   }
 }
@@ -280,6 +286,6 @@ const renewed = <T>(cached: Cached<T>, maxAgeMs: number): Promise<T> | undefined
 
 function noWorktree(tree: TreeState | null): string | undefined {
   if (tree === null) return 'the folder of the worker is not a git repository';
-  if (tree.unreadable !== undefined) return tree.unreadable;
+  if (tree.unreadable !== undefined) return tree.unreadable.reason;
   return tree.head === null ? 'the repository has no commit yet: make the first one' : undefined;
 }

@@ -12,7 +12,7 @@ import { asError } from '../../wire/errors.ts';
 import { type Body, resultMessage } from '../messages/encode.ts';
 import type { JournaledTask, WorkerJournal } from './journal.ts';
 import { endGroup } from './process-identity.ts';
-import type { RepositoryReader } from './repository/git.ts';
+import { placeIn, type RepositoryReader } from './repository/git.ts';
 
 /** A brief during which the worker died this often is not tried again. */
 export const MAX_CRASHES = 2;
@@ -21,7 +21,7 @@ const MAX_PATHS = 200;
 
 export interface RecoveryOptions {
   readonly journal: WorkerJournal;
-  readonly repository: Pick<RepositoryReader, 'markTree'>;
+  readonly repository: Pick<RepositoryReader, 'treeState'>;
   readonly agentId: string;
   readonly log: Log;
   /** Epoch milliseconds. */
@@ -87,9 +87,10 @@ async function leftBehind(
   const { cwd, base_commit, worktree } = about;
   if (cwd === undefined) return {};
   try {
-    const tree = await repository.markTree(cwd);
-    if (tree === null) return {};
-    const { branch, head, clean, dirty, top, prefix } = tree;
+    const tree = await repository.treeState(cwd);
+    if (tree === null || tree.bare) return {};
+    const { branch, head, clean, dirty } = tree;
+    const { top, prefix } = await placeIn(cwd);
     return {
       ...(base_commit !== undefined && { base_commit }),
       head_commit: head,

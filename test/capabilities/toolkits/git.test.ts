@@ -58,6 +58,9 @@ test('status, diff, log, show, blame, branch, commit and worktrees', async (t) =
   await output('worktree_add', { path: 'wt', branch: 'other', from: 'main' });
   assert.match(await output('worktree_list'), /branch refs\/heads\/other/);
   assert.match(await output('log', { repository: 'wt' }), /first/);
+  await output('worktree_add', { path: '..wt', branch: 'third', from: 'main' });
+  assert.match(await output('worktree_list'), /^worktree \.\.wt$/m, 'the name of a folder in the workspace');
+  assert.match(await output('log', { repository: '..wt' }), /first/);
   await output('worktree_remove', { path: 'wt' });
   assert.equal(existsSync(join(workspace, 'wt')), false);
 });

@@ -38,7 +38,8 @@ describe('a link that is lost', () => {
       // Too little for a whole turn, enough for a handshake.
       const { relay: between, address } = await relay(() => 4_000 + Math.floor(chance() * 30_000));
       const changes: StateChange[] = [];
-      const control = await connect(address, { token: TOKEN, onState: (change) => changes.push(change) });
+      const reconnect = { backoff: { firstDelayMs: 1, maxDelayMs: 20 } };
+      const control = await connect(address, { token: TOKEN, reconnect, onState: (change) => changes.push(change) });
       const steady = await connect(tcp, { token: TOKEN });
       const session = await insist(() => control.create());
       const watcher = await steady.open(session.id);

@@ -20,7 +20,9 @@ function client() {
 }
 
 test('a delay stays however often the client asks for it, and the next attempt has a longer one, up to the longest', () => {
-  const { redial } = client();
+  const { redial, pass } = client();
+  redial.delayMs();
+  redial.ended();
   const delays: number[] = [];
   for (let attempt = 0; attempt < 6; attempt++) {
     const delay = redial.delayMs();
@@ -30,7 +32,16 @@ test('a delay stays however often the client asks for it, and the next attempt h
   }
   assert.deepEqual(delays, [100, 200, 400, 800, 1_000, 1_000]);
   redial.ended();
-  assert.equal(redial.delayMs(), 100, 'the next outage begins with the first delay');
+  assert.deepEqual(
+    [redial.lost(), redial.delayMs()],
+    [1, 1_000],
+    'a connection that breaks at once is a failed attempt',
+  );
+  redial.ended();
+  assert.equal(redial.lost(), 2);
+  redial.ended();
+  pass(5_000);
+  assert.deepEqual([redial.lost(), redial.delayMs()], [1, 100], 'one that stood begins again with the first delay');
 });
 
 test('every attempt but the first is reported once, with its number and the time that is left until it', async () => {

@@ -10,6 +10,7 @@ import { test } from 'node:test';
 import { setTimeout, setImmediate as turn } from 'node:timers/promises';
 import { SqliteWorkerJournal } from '../../../src/fleet/worker/journal-sqlite.ts';
 import { endGroup, identityOf } from '../../../src/fleet/worker/process-identity.ts';
+import { gitRepository } from '../../../src/fleet/worker/repository/git.ts';
 import { createWorker } from '../../../src/fleet/worker/worker.ts';
 import { repository } from '../support/git-repository.ts';
 import { aborted, block, scriptedExecutor } from '../support/scripted-executor.ts';
@@ -178,7 +179,12 @@ test('after a crash: what was begun is an error with what it left, what was not 
   journal.close();
 
   const executor = scriptedExecutor();
-  const { desk, ...made } = await bench(t, { executor, home, cwd });
+  const stamped: string[] = [];
+  const markTree: typeof gitRepository.markTree = (folder, known) => {
+    stamped.push(folder);
+    return gitRepository.markTree(folder, known);
+  };
+  const { desk, ...made } = await bench(t, { executor, home, cwd }, { repository: { ...gitRepository, markTree } });
   const [begun, free] = await Promise.all([desk.result('begun'), desk.result('not-begun')]);
   assert.deepEqual([begun.status, begun.error_summary], ['error', 'worker restarted during the task']);
   assert.equal(begun.tokens_spent, null, 'unknown is not zero');
@@ -189,6 +195,7 @@ test('after a crash: what was begun is an error with what it left, what was not 
   );
   assert.deepEqual([free.status, free.blocked?.retryable, free.tokens_spent], ['blocked', true, 0]);
   assert.equal(executor.turns.length, 0);
+  assert.deepEqual(stamped, [], 'the report has no use for stamps of the files');
   const replay = await made.give(dispatch('begun'));
   assert.equal(replay.kind === 'replay' && replay.result.error_summary, 'worker restarted during the task');
   assert.equal((await made.give(dispatch('not-begun'))).kind, 'accepted', 'nothing had been begun');

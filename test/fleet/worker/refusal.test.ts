@@ -11,6 +11,7 @@ import { type TestContext, test } from 'node:test';
 import type { Readiness } from '../../../src/fleet/executors/executor.ts';
 import { decodeValue } from '../../../src/fleet/messages/decode.ts';
 import type { McpServerOptions } from '../../../src/fleet/worker/mcp-servers.ts';
+import { git, gitRepository } from '../../../src/fleet/worker/repository/git.ts';
 import type { WorkerOptions } from '../../../src/fleet/worker/worker-options.ts';
 import { repository } from '../support/git-repository.ts';
 import { aborted, block, type ScriptedExecutor, scriptedExecutor } from '../support/scripted-executor.ts';
@@ -145,6 +146,27 @@ test('a replay, a conflict, a task in flight and a busy context start no second 
   assert.equal((await give(dispatch('t-3', { envelope: { context_id: 'c' } }))).kind, 'busy');
   assert.equal(executor.turns.length, 2);
   await worker.close();
+});
+
+test('a git that takes too long is asked again, one that fails is not', async (t) => {
+  const cwd = await folder(t);
+  const slow = () => git(cwd, ['-c', 'alias.wait=!sleep 10', 'wait'], 50);
+  // Its words are those of a slow one.
+  const failing = () => git(cwd, ['-c', 'alias.fail=!echo fatal: no answer within 9 ms >&2; exit 1; :', 'fail']);
+  const rows = [
+    [slow, 'busy', true],
+    [failing, 'missing_capability', false],
+  ] as const;
+  for (const [run, code, retryable] of rows) {
+    const repository = { ...gitRepository, treeState: () => run().then(() => null) };
+    const { give } = await bench(t, { cwd, home: await folder(t) }, { repository });
+    for (const [id, needs] of Object.entries({ tree: { worktree: true }, folder: {} })) {
+      const reception = await give(dispatch(id, { access: 'write', ...needs }));
+      const blocked = reception.kind === 'refused' ? reception.result.blocked : undefined;
+      assert.deepEqual([blocked?.code, blocked?.retryable], [code, retryable], id);
+    }
+    assert.equal((await give(dispatch('reads'))).kind, 'accepted');
+  }
 });
 
 test('permanent reasons are reported before passing ones', async (t) => {

@@ -9,6 +9,7 @@
 import { constants, cp, mkdtemp, open, readdir, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { basename, join, posix } from 'node:path';
+import { leadsOut } from '../../../base/is-inside.ts';
 import { runProgram } from '../../../base/program.ts';
 import { errnoOf } from '../../../base/workspace/file-error.ts';
 import { locate, openFile } from '../../../base/workspace/workspace-path.ts';
@@ -170,7 +171,7 @@ class Workspace implements Environment<JsonObject, JsonObject> {
     if (!['read', 'write', 'delete'].includes(operation))
       return said(`unknown operation; use one of ${operations.join(', ')}`);
     const normal = posix.normalize(path);
-    if (path === '' || normal.startsWith('..') || normal.startsWith('/') || path.includes('\0') || normal === '.')
+    if (path === '' || leadsOut(normal) || path.includes('\0') || normal === '.')
       return said('path must name a file in the workspace, relative to it');
     if (operation === 'read') return said((await this.#read(normal)) ?? `there is no file ${normal} that can be read`);
     if (this.#isProtected(normal)) return said(`${normal} is part of the task and cannot be changed`);

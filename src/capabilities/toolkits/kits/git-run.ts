@@ -6,7 +6,7 @@
  * values of a caller are never options. Repositories whose metadata is outside the workspace are refused.
  */
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
-import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
+import { basename, dirname, isAbsolute, join, normalize, relative } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
 import {
   LIST_IGNORED,
@@ -17,6 +17,7 @@ import {
   readWorktrees,
   statusLines,
 } from '../../../base/git-output.ts';
+import { isInside, leadsOut } from '../../../base/is-inside.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { type ProgramEnd, runProgram } from '../../../base/program.ts';
 import { fileFailure, outsideWorkspace, shown } from '../../../base/workspace/file-error.ts';
@@ -371,9 +372,7 @@ const fromFolder = (prefix: string, path: string): string =>
 /** The list of worktrees, their folders as the other tools name them: from the workspace. */
 function worktreeLines(output: string, root: string): string {
   const named = ({ path }: { readonly path: string }): string => {
-    const from = relative(root, path);
-    if (from.startsWith('..') || isAbsolute(from)) return '(outside the workspace)';
-    return nameInLine(from || '.');
+    return isInside(root, path) ? nameInLine(relative(root, path) || '.') : '(outside the workspace)';
   };
   return readWorktrees(output)
     .map((entry) => {
@@ -415,8 +414,7 @@ async function mustBeWithin(run: Run, context: CallContext, allowOthers: () => P
   const [tree = '', own = '', common = '', prefix = ''] = found.stdout.split('\n');
   const root = realpathSync(workspace);
   for (const place of [tree, own, common, join(common, 'objects')]) {
-    const from = relative(root, realpathSync(place));
-    if (from.startsWith('..') || isAbsolute(from)) throw outsideWorkspace('.git');
+    if (!isInside(root, realpathSync(place))) throw outsideWorkspace('.git');
   }
   // Objects of another repository, wherever that is.
   if (existsSync(join(common, 'objects', 'info', 'alternates'))) throw outsideWorkspace('.git/objects/info/alternates');
@@ -579,7 +577,7 @@ async function withPaths(
 function pathOf(value: unknown, prefix: string): string {
   const path = plain(value, 'a path', NAMED_BEHIND);
   const place = normalize(join(prefix, path));
-  if (isAbsolute(path) || place === '..' || place.startsWith(`..${sep}`)) throw outsideWorkspace(path);
+  if (isAbsolute(path) || leadsOut(place)) throw outsideWorkspace(path);
   return path === '' ? '.' : path;
 }
 

@@ -5,8 +5,9 @@
  * Rules and answers are about these words, never about the text. What cannot be read is said, and then asks.
  */
 
-import { join, relative, resolve, sep } from 'node:path';
+import { join, resolve } from 'node:path';
 import { givenVariables } from '../../../base/child-environment.ts';
+import { isInside } from '../../../base/is-inside.ts';
 import { onceSucceeded } from '../../../base/once-succeeded.ts';
 import { trimmedEnd } from '../../../base/trim-end.ts';
 import { madeBy, readsWritten } from './code-files.ts';
@@ -433,17 +434,16 @@ function notesOf(input: Readonly<Record<string, unknown>>, cwd: string): Note[] 
   const notes: Note[] = [];
   if (!isEmpty(input.env)) notes.push('environment');
   if (!isEmpty(input.stdin)) notes.push('reads');
-  if (!isEmpty(input.cwd) && !isInside(input.cwd, cwd)) notes.push('folder');
+  if (!isEmpty(input.cwd) && !staysInside(input.cwd, cwd)) notes.push('folder');
   const others = Object.keys(input).filter((name) => !COMMAND_MEMBERS.includes(name) && !BESIDE_THE_POINT.has(name));
   if (others.some((name) => !isEmpty(input[name]))) notes.push('members');
   return notes;
 }
 
-function isInside(folder: unknown, cwd: string): boolean {
+function staysInside(folder: unknown, cwd: string): boolean {
   // Some agents expand the home folder, or take an address.
   if (typeof folder !== 'string' || /^~|^[a-z][a-z\d+.-]*:/i.test(folder)) return false;
-  const way = relative(cwd, resolve(cwd, folder));
-  return way !== '..' && !way.startsWith(`..${sep}`) && !way.startsWith(sep);
+  return isInside(cwd, resolve(cwd, folder));
 }
 
 /** The first reason why no rule covers a reading, in words; undefined where rules may. */

@@ -105,27 +105,20 @@ class AccountBuses implements NatsBus {
   }
 
   /** Opens an account again whenever it has ended. Resolves when the bus stops. */
-  async #hold(account: WorkerAccount, events: PeerEvents, opened: OpenAccount | undefined): Promise<void> {
-    const { signal } = this.#stopping;
-    const retry = new Backoff({ firstDelayMs: FIRST_RETRY_MS });
-    for (let open = opened; !signal.aborted; ) {
-      if (open !== undefined) {
-        const ended = await open.bus.closed;
+  #hold(account: WorkerAccount, events: PeerEvents, opened: OpenAccount | undefined): Promise<void> {
+    const { log, monotonic } = this.#options;
+    return holdOpen(opened, {
+      open: () => this.#open(account, events),
+      ended: async (open) => {
+        const error = await open.bus.closed;
         await this.#close(open);
-        if (ended !== undefined && !signal.aborted) this.#failed(account, ended);
-      }
-      await sleep(retry.next(), signal);
-      if (signal.aborted) return;
-      open = await this.#open(account, events).catch((thrown: unknown) => {
-        // Failures that double in number are logged.
-        if (!signal.aborted && isLogged(retry.failures)) this.#failed(account, asError(thrown));
-        return undefined;
-      });
-      if (open !== undefined) {
-        retry.reset();
-        this.#options.log?.info('the NATS account of a worker is open again', { workers: account.workers });
-      }
-    }
+        return error;
+      },
+      failed: (error) => this.#failed(account, error),
+      again: () => log?.info('the NATS account of a worker is open again', { workers: account.workers }),
+      signal: this.#stopping.signal,
+      ...(monotonic && { now: monotonic }),
+    });
   }
 
   #failed({ workers }: WorkerAccount, error: HandfastError): void {
@@ -164,6 +157,53 @@ class AccountBuses implements NatsBus {
     this.#stopping.abort();
     await Promise.all([...this.#opened].map((opened) => this.#close(opened)));
     await Promise.all(this.#held);
+  }
+}
+
+export interface HoldOptions<Opened> {
+  readonly open: () => Promise<Opened>;
+  /** Resolves when it has ended, with the reason. */
+  readonly ended: (opened: Opened) => Promise<HandfastError | undefined>;
+  /** Called for those failures in a row that {@link isLogged} picks. The failure before the first attempt is the caller's. */
+  readonly failed: (error: HandfastError) => void;
+  /** Called when it is open again after a failure of which the log knows. */
+  readonly again: () => void;
+  readonly signal: AbortSignal;
+  /** Monotonic milliseconds. */
+  readonly now?: () => number;
+  /** Resolves after the time, or when the signal aborts. */
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
+}
+
+/** Opens something again whenever it has ended, until the signal aborts; less and less often while it does not stay open. */
+export async function holdOpen<Opened>(
+  opened: Opened | undefined,
+  { open, ended, failed, again, signal, now, wait = sleep }: HoldOptions<Opened>,
+): Promise<void> {
+  const retry = new Backoff({ firstDelayMs: FIRST_RETRY_MS }, now);
+  let isInLog = opened === undefined;
+  let error: HandfastError | undefined;
+  for (let current = opened; ; ) {
+    if (current !== undefined) {
+      retry.opened();
+      error = await ended(current);
+    }
+    if (signal.aborted) return;
+    const delayMs = retry.next();
+    if (error !== undefined && isLogged(retry.failures)) {
+      failed(error);
+      isInLog = true;
+    }
+    await wait(delayMs, signal);
+    if (signal.aborted) return;
+    try {
+      current = await open();
+      if (isInLog) again();
+      isInLog = false;
+    } catch (thrown) {
+      current = undefined;
+      error = asError(thrown);
+    }
   }
 }
 

@@ -4,6 +4,8 @@
  *
  * Used for leases, claims, profiles and task records.
  */
+import { Backoff } from '../../../base/backoff.ts';
+import { isLogged } from '../../../base/log.ts';
 import { sleep } from '../../../base/sleep.ts';
 import type { KV } from './client.ts';
 import type { NatsLink } from './connection.ts';
@@ -12,7 +14,7 @@ import { openBucket } from './streams.ts';
 const WRITE_MS = 10_000;
 /** How long a watch may pause between the entries that exist, before it counts as started. */
 const FIRST_ENTRIES_MS = 2_000;
-const WATCH_AGAIN_MS = 1_000;
+const WATCH_AGAIN = { firstDelayMs: 1_000, maxDelayMs: 15_000 };
 
 export interface Entry {
   readonly key: string;
@@ -129,6 +131,12 @@ export class Bucket {
     let ended = false;
     let current: { stop(): void } | undefined;
     let round = 0;
+    const retry = new Backoff(WATCH_AGAIN);
+    const failed = (message: string, { message: error }: Error): Promise<void> => {
+      const delayMs = retry.next();
+      if (isLogged(retry.failures)) this.#link.log?.warn(message, { bucket: this.name, error });
+      return sleep(delayMs, this.#link.closing);
+    };
     const begin = async (): Promise<void> => {
       const mine = ++round;
       const manager = await this.#link.manager();
@@ -138,6 +146,7 @@ export class Bucket {
       if (ended || mine !== round) return watch.stop();
       current?.stop();
       current = watch;
+      retry.opened();
       const { promise, resolve } = Promise.withResolvers<void>();
       // Keys to report, unless they are removed in this moment.
       const existing = Object.keys(state.subjects ?? {}).length;
@@ -159,25 +168,24 @@ export class Bucket {
         }
         resolve();
       })().catch((error: Error) => {
-        this.#link.log?.warn('the watch of a bucket has ended', { bucket: this.name, error: error.message });
         resolve();
-        if (mine === round) void sleep(WATCH_AGAIN_MS, this.#link.closing).then(again);
+        const again = failed('the watch of a bucket has ended', error);
+        if (mine === round) void again.then(watchAgain);
       });
       await promise;
       clearTimeout(quiet);
     };
-    const again = async (): Promise<void> => {
+    const watchAgain = async (): Promise<void> => {
       while (!ended && this.#link.up) {
         try {
           return await begin();
         } catch (error) {
-          this.#link.log?.warn('bucket cannot be watched', { bucket: this.name, error: (error as Error).message });
-          await sleep(WATCH_AGAIN_MS, this.#link.closing);
+          await failed('bucket cannot be watched', error as Error);
         }
       }
     };
     await begin();
-    const stopListening = this.#link.onChange((up) => up && void again());
+    const stopListening = this.#link.onChange((up) => up && void watchAgain());
     return () => {
       ended = true;
       stopListening();

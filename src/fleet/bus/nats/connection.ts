@@ -167,6 +167,8 @@ export class NatsLink {
   readonly #now: () => number;
   /** Epoch milliseconds. */
   #downSince: number | undefined;
+  /** Of connections that break soon after they were made, few are logged. */
+  #logsOutage = true;
 
   constructor(
     packages: NatsPackages,
@@ -403,7 +405,8 @@ export class NatsLink {
   #set(up: boolean): void {
     if (this.up === up) return;
     this.#downSince = up ? undefined : this.#now();
-    if (!this.#closing.signal.aborted) {
+    if (!up) this.#logsOutage = isLogged(this.#redial.lost());
+    if (this.#logsOutage && !this.#closing.signal.aborted) {
       this.log?.info(up ? 'connected to NATS again' : 'the connection to NATS is down');
     }
     if (!up) {

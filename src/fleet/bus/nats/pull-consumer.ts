@@ -5,6 +5,8 @@
  * Used by `join.ts` for dispatches and controls, by `event-consumer.ts` for events.
  */
 
+import { Backoff } from '../../../base/backoff.ts';
+import { isLogged } from '../../../base/log.ts';
 import { withTimeout } from '../../../base/race.ts';
 import { sleep } from '../../../base/sleep.ts';
 import type { Msg, MsgHdrs, Subscription } from './client.ts';
@@ -100,7 +102,7 @@ const EXPIRES_MS = 30_000;
 const IDLE_HEARTBEAT_MS = 2_000;
 /** After this silence a request counts as dropped by the server, or lost on the way. */
 const SILENCE_MS = 2 * IDLE_HEARTBEAT_MS + 1_000;
-const RESTORE_AGAIN_MS = 1_000;
+const RESTORE_AGAIN = { firstDelayMs: 1_000, maxDelayMs: 15_000 };
 
 /** Requests messages as capacity appears. */
 export class PullConsumer {
@@ -116,6 +118,7 @@ export class PullConsumer {
   #receivedAt = performance.now();
   #scheduled: NodeJS.Immediate | undefined;
   #restoring = false;
+  readonly #retry = new Backoff(RESTORE_AGAIN);
 
   constructor(link: NatsLink, options: PullOptions) {
     this.#link = link;
@@ -201,14 +204,16 @@ export class PullConsumer {
     const { signal } = this.#stopped;
     try {
       this.#link.log?.debug('consumer is restored', { consumer: this.#options.consumer, reason });
-      await sleep(RESTORE_AGAIN_MS, signal);
+      await sleep(this.#retry.next(), signal);
       if (!signal.aborted) await this.#options.restore();
+      this.#retry.opened();
     } catch (error) {
-      this.#link.log?.warn('a consumer could not be restored', {
-        consumer: this.#options.consumer,
-        error: (error as Error).message,
-      });
-      await sleep(RESTORE_AGAIN_MS, signal);
+      if (isLogged(this.#retry.failures)) {
+        this.#link.log?.warn('a consumer could not be restored', {
+          consumer: this.#options.consumer,
+          error: (error as Error).message,
+        });
+      }
     } finally {
       this.#restoring = false;
       this.#restart();

@@ -4,7 +4,7 @@
  *
  * Used by `connection.ts`.
  */
-import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
+import { Backoff, type BackoffOptions, STEADY_MS } from '../../../base/backoff.ts';
 import type { HandfastError } from '../../../wire/errors.ts';
 
 /** Delays between two attempts to connect, for the first connection and for a lost one. */
@@ -30,11 +30,16 @@ export class Redial {
   #delayMs: number | undefined;
   /** When the client dialled last. */
   #dialledAt: number;
+  /** Undefined: it did not stand yet. */
+  #stoodFrom: number | undefined;
+  #losses = 0;
+  /** In this outage. */
+  #attempt = 0;
   /** Called when a further attempt of one outage is decided; the first one follows the loss itself. */
   onRetry: ((retry: Omit<Retry, 'reason'>) => void) | undefined;
 
   constructor(options: BackoffOptions = {}, now: () => number = () => performance.now()) {
-    this.#backoff = new Backoff({ ...DELAYS, ...options });
+    this.#backoff = new Backoff({ ...DELAYS, ...options }, now);
     this.#now = now;
     this.#dialledAt = now();
   }
@@ -43,7 +48,8 @@ export class Redial {
   delayMs(): number {
     if (this.#delayMs === undefined) {
       this.#delayMs = this.#backoff.next();
-      const { failures: attempt } = this.#backoff;
+      this.#attempt += 1;
+      const attempt = this.#attempt;
       const { retryInMs } = this;
       // Not from within the loop of the client: what a listener throws must not end it.
       if (attempt > 1) queueMicrotask(() => this.onRetry?.({ attempt, retryInMs }));
@@ -65,6 +71,17 @@ export class Redial {
   /** The connection stands. */
   ended(): void {
     this.#delayMs = undefined;
-    this.#backoff.reset();
+    this.#attempt = 0;
+    // Attempts at the first connection say nothing about how long one stands.
+    if (this.#stoodFrom === undefined) this.#backoff.reset();
+    this.#backoff.opened();
+    this.#stoodFrom = this.#now();
+  }
+
+  /** The connection is lost. Returns how many in a row did not stand for long, with this one. */
+  lost(): number {
+    const isSteady = this.#now() - (this.#stoodFrom ?? Number.NEGATIVE_INFINITY) >= STEADY_MS;
+    this.#losses = isSteady ? 1 : this.#losses + 1;
+    return this.#losses;
   }
 }

@@ -6,16 +6,14 @@
 import { isLogged, type Log } from '../../../base/log.ts';
 import type { ReconnectOptions, ReconnectSettings, StateChange } from '../../../connection/reconnect.ts';
 
-/** A link that held so long counts as a success, however it ended, milliseconds. */
-const STEADY_MS = 5_000;
-
 /** The settings of a link that is dialled for as long as it takes. */
 export function supervision({ maxMs, backoff, ...settings }: ReconnectSettings = {}): ReconnectOptions {
   return {
     ...settings,
     backoff: { firstDelayMs: 250, maxDelayMs: 30_000, ...backoff },
     boundMs: () => maxMs ?? Number.POSITIVE_INFINITY,
-    steadyMs: STEADY_MS,
+    // A peer whose links end at once must not fill the log.
+    countsThrough: true,
   };
 }
 

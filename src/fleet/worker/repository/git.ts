@@ -20,6 +20,13 @@ const MAX_OUTPUT = 8 * 1024 * 1024;
 /** Delays before git is run again that met the lock of another git. */
 const LOCK_MS = [50, 100, 200, 400, 800, 1600];
 
+/** Why git cannot read a repository. */
+export interface Unreadable {
+  readonly reason: string;
+  /** Git took too long: the next attempt may succeed. For all else a person is needed. */
+  readonly timedOut: boolean;
+}
+
 /** A working tree as it is. */
 export interface TreeState {
   /** null: no branch, a commit is checked out. */
@@ -31,8 +38,8 @@ export interface TreeState {
   readonly dirty: readonly string[];
   /** A bare repository: it has no working tree, but git can make worktrees. */
   readonly bare?: true;
-  /** Why git cannot read it; the rest of the state is unknown then. */
-  readonly unreadable?: string;
+  /** Set: the rest of the state is unknown. */
+  readonly unreadable?: Unreadable;
 }
 
 /** The same, with what shows later which of these paths were changed again. */
@@ -66,8 +73,9 @@ export interface RepositoryReader {
 }
 
 /**
- * Runs git in `cwd`. Rejects with `unreachable` when git is missing, `runtime_error` with git's reason when it fails, or when it
- * prints more than `wholeBytes`, where these are given: half of a list would look like the whole.
+ * Runs git in `cwd`. Rejects with `unreachable` when git is missing, `runtime_error` with git's reason when it fails (with
+ * `detail.timed_out` where it took too long), or when it prints more than `wholeBytes`, where these are given: half of a list would
+ * look like the whole.
  */
 export async function git(
   cwd: string,
@@ -89,7 +97,10 @@ export async function git(
 
 function gitFailure(command: string, { code, stderr, timedOut }: ProgramEnd, timeoutMs: number) {
   const reason = timedOut ? `no answer within ${timeoutMs} ms` : reasonOf(stderr) || `exit code ${code}`;
-  return fail('runtime_error', `git ${command} failed: ${reason}`, { exit_code: code });
+  return fail('runtime_error', `git ${command} failed: ${reason}`, {
+    exit_code: code,
+    ...(timedOut && { timed_out: true }),
+  });
 }
 
 /** Runs git in `cwd` to its end, also a failure. Rejects with `unreachable` when git is missing. */

@@ -117,6 +117,7 @@ test('paths that leave the workspace are neither read nor written', async (conte
   await act('write', 'link/secret', 'stolen');
   assert.match(output(await act('check')), /link\/secret cannot be changed/);
   assert.equal(readFileSync(join(outside, 'secret'), 'utf8'), 'secret');
+  assert.equal(output(await act('write', '..notes/a', 'a')), 'wrote ..notes/a', 'the name of a folder in it');
 });
 
 test('a command that does not end is stopped, its output is bounded, and it sees a small environment', async (context) => {
