@@ -6,6 +6,7 @@
  *
  * Used by `provider-rounds.ts`. Pure; the same tools get the same names in every round.
  */
+import { FreeNames } from '../../../base/free-names.ts';
 import type { ToolOffer } from '../../rounds/toolbox.ts';
 import type { FunctionTool } from './provider-model.ts';
 import { type AdaptedSchema, adaptedSchema } from './tool-schemas.ts';
@@ -46,16 +47,13 @@ const ANY_PROVIDER: ToolNamesOptions = { provider: '', model: '' };
 export function toolNames(offers: readonly ToolOffer[], options: ToolNamesOptions = ANY_PROVIDER): ToolNames {
   const outward = new Map<string, string>();
   const inward = new Map<string, string>();
+  const free = new FreeNames({ longest: MAX_LENGTH });
   // Names that need no change come first: no other tool may take them.
   const inOrder = [...offers].sort(
     (one, other) => Number(plain(one.name) !== one.name) - Number(plain(other.name) !== other.name),
   );
   for (const { name } of inOrder) {
-    let given = plain(name);
-    for (let count = 2; inward.has(given); count += 1) {
-      const suffix = `_${count}`;
-      given = plain(name).slice(0, MAX_LENGTH - suffix.length) + suffix;
-    }
+    const given = free.take(plain(name));
     outward.set(name, given);
     inward.set(given, name);
   }

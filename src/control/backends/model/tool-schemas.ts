@@ -7,8 +7,8 @@
  * counted, because strangers write them.
  * @see docs/decisions/0062-requests-that-providers-take.md
  */
+import { FreeNames, lettersOf } from '../../../base/free-names.ts';
 import { isObject, membersOf } from '../../../wire/json.ts';
-import { FreeNames, lettersOf } from './free-names.ts';
 import { jsonPointer } from './json-pointer.ts';
 import { PropertyNames } from './property-names.ts';
 import {
