@@ -348,7 +348,10 @@ class Line {
     const started = this.commands.filter(({ supposed }) => !supposed);
     const programs = started.map((command) => programOf(command) ?? '');
     // Of a word that is not known, as `~/.profile`, the last part may be.
-    const files = [...this.#written.map(likelyValue), ...started.flatMap(({ words }, at) => madeBy(programs[at] ?? '', words.slice(1)))];
+    const files = [
+      ...this.#written.map(likelyValue),
+      ...started.flatMap(({ words }, at) => madeBy(programs[at] ?? '', words.slice(1))),
+    ];
     if (readsWritten(files, programs)) this.hidden ??= 'a program in it may read a file that it writes';
   }
 }
