@@ -78,6 +78,19 @@ test('a property with two forms in two branches has both', () => {
   assert.deepEqual((schema.properties as Any).a, { anyOf: [{ type: 'string' }, { type: 'number' }] });
 });
 
+test('a property of a branch may have any name', () => {
+  for (const list of ['allOf', 'anyOf', 'oneOf']) {
+    for (const name of ['__proto__', 'constructor', 'toString']) {
+      const branch = { properties: { [name]: { type: 'string' } }, required: [name] };
+      for (const provider of PROVIDERS) {
+        const { schema } = adapted({ type: 'object', [list]: [branch, branch] }, provider);
+        assert.deepEqual(Object.entries(schema.properties as object), [[name, { type: 'string' }]], provider);
+        assert.deepEqual(schema.required, [name], provider);
+      }
+    }
+  }
+});
+
 test('the root may be a reference, a list of types, or have none', () => {
   const target = { type: 'object', properties: { deep: { type: 'string' } }, required: ['deep'] };
   for (const schema of [
@@ -286,6 +299,7 @@ const words = fc.constantFrom(
   '\ud83d',
   'x'.repeat(70),
   'constructor',
+  '__proto__',
 );
 const { schema: anySchema } = fc.letrec<{ schema: unknown }>((tie) => ({
   schema: fc.oneof(

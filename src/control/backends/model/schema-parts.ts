@@ -125,22 +125,22 @@ export function oneOrAny(schemas: readonly unknown[]): unknown {
  * `missing`: only properties that it does not have.
  */
 export function merge(into: Built, branches: readonly Built[], how: 'all' | 'some' | 'missing'): void {
-  const properties: Built = { ...membersOf(into.properties) };
+  const properties = new Map(Object.entries(membersOf(into.properties)));
   const declared = branches.flatMap((branch) => Object.entries(membersOf(branch.properties)));
   for (const [name, entries] of Map.groupBy(declared, ([name]) => name)) {
-    const isOwn = Object.hasOwn(properties, name);
+    const isOwn = properties.has(name);
     if (isOwn && how === 'missing') continue;
-    const own = isOwn ? properties[name] : undefined;
+    const own = properties.get(name);
     const values = entries.map(([, value]) => value);
-    if (own === undefined || isBlank(own)) properties[name] = oneOrAny(values);
+    if (own === undefined || isBlank(own)) properties.set(name, oneOrAny(values));
     else if (how === 'all') {
       // The object's own schema of a property holds in every branch; a branch that says more of it narrows it.
       const known = JSON.stringify(own);
       const narrower = values.filter((value) => JSON.stringify(value) !== known && !isBlank(value));
-      if (narrower.length > 0) properties[name] = narrowed(own, narrower);
+      if (narrower.length > 0) properties.set(name, narrowed(own, narrower));
     }
   }
-  if (Object.keys(properties).length > 0) into.properties = properties;
+  if (properties.size > 0) into.properties = Object.fromEntries(properties);
   const required = new Set((into.required as string[] | undefined) ?? []);
   for (const name of how === 'missing' ? [] : requiredIn(branches, how)) required.add(name);
   if (required.size > 0) into.required = [...required];
