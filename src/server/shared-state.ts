@@ -97,7 +97,8 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
   #withLosses(reply: object, { depth, session }: CallContext, agent: AgentSession): object {
     const [granted] = agent.capabilities.values();
     const losses = granted?.metadata.losses;
-    if (losses === undefined || depth > 0 || hearsChanges(session as Session) || this.#informed.has(agent)) return reply;
+    if (losses === undefined || depth > 0 || hearsChanges(session as Session) || this.#informed.has(agent))
+      return reply;
     this.#informed.add(agent);
     return { ...reply, losses };
   }

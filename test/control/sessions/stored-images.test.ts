@@ -189,7 +189,13 @@ test('an import stores an image once that a message has twice', async (t) => {
   const lines = [{ format: 'handfast.session/1' }, { seq: 1, kind: 'record.restored', timestamp: '', payload }];
   const { session_id } = await harness.call(sessionImport, { lines: lines.map((line) => JSON.stringify(line)) });
   const { messages, history } = await harness.call(sessionGet, { session_id });
-  assert.deepEqual([imagesOf(messages), imagesOf(history)], [[url, url], [url, url]]);
+  assert.deepEqual(
+    [imagesOf(messages), imagesOf(history)],
+    [
+      [url, url],
+      [url, url],
+    ],
+  );
   assert.equal(data.files()[`session-${session_id}`]?.length, 1);
   await harness.stop();
 });
