@@ -3,10 +3,11 @@
  *
  * Used for images of prompts and of MCP servers. Pure.
  */
+import { trimmedEnd } from './trim-end.ts';
 
 /** The content; undefined for a text that is not base64. The letters of base64url and white space make a text invalid. */
 export function base64Bytes(text: string): Buffer | undefined {
-  const unpadded = text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);
+  const unpadded = unpaddedLength(text);
   // The decoder accepts the letters of base64url, and skips characters outside base64.
   if (unpadded % 4 === 1 || text.includes('-') || text.includes('_')) return undefined;
   const bytes = Buffer.from(text, 'base64');
@@ -19,7 +20,7 @@ const KINDS = Uint8Array.from({ length: 256 }, (_, code) => {
   return /[A-Za-z0-9+/=]/.test(String.fromCharCode(code)) ? 1 : 0;
 });
 
-/** The text without white space; undefined for a text that is not base64. */
+/** The text without white space; undefined for a text that is not base64 then. Decodes nothing. */
 export function withoutSpace(text: string): string | undefined {
   const bytes = Buffer.from(text);
   let length = 0;
@@ -29,5 +30,18 @@ export function withoutSpace(text: string): string | undefined {
     if (kind === 0) return undefined;
     if (kind === 1) bytes[length++] = byte;
   }
-  return bytes.toString('latin1', 0, length);
+  const bare = bytes.toString('latin1', 0, length);
+  const unpadded = unpaddedLength(bare);
+  const first = bare.indexOf('=');
+  return unpadded % 4 === 1 || (first !== -1 && first < unpadded) ? undefined : bare;
 }
+
+/** Base64 as servers send it, in its plain form: of either alphabet, in lines, with any padding, as a `data:` address. */
+export function plainBase64(given: string): string | undefined {
+  const text = given.startsWith('data:') ? given.slice(given.indexOf(',') + 1) : given;
+  const letters = trimmedEnd(text.replaceAll('-', '+').replaceAll('_', '/'), '= \t\r\n');
+  const plain = base64Bytes(letters) === undefined ? withoutSpace(letters) : letters;
+  return plain?.padEnd(4 * Math.ceil(plain.length / 4), '=');
+}
+
+const unpaddedLength = (text: string): number => text.length - (text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0);

@@ -93,9 +93,9 @@ export function childEnvironment(
   host: Readonly<Record<string, string | undefined>>,
   rights: VariableRights = {},
 ): Record<string, string> {
-  const environment: Record<string, string> = { PATH: DEFAULT_PATH };
+  const environment = new Map([['PATH', DEFAULT_PATH]]);
   for (const [name, value] of Object.entries(host)) {
-    if (value !== undefined && (passedOn.includes(name) || name.startsWith('LC_'))) environment[name] = value;
+    if (value !== undefined && (passedOn.includes(name) || name.startsWith('LC_'))) environment.set(name, value);
   }
   for (const [name, value] of Object.entries(added)) {
     if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) || value.includes('\0')) {
@@ -105,9 +105,9 @@ export function childEnvironment(
       });
     }
     if (!maySet(name, value, rights)) throw refusedVariable(name, rights.remedy?.(name));
-    environment[name] = value;
+    environment.set(name, value);
   }
-  return environment;
+  return Object.fromEntries(environment);
 }
 
 /** Variables as a client gives them: an object, or the pairs of an editor. Nothing in them is checked. */

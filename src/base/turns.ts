@@ -3,7 +3,7 @@
  * some milliseconds until the others of the process have had their turn. All work of a plugin shares one, so that many requests
  * take no more of a turn than one.
  *
- * Used by chains, by planning, by the import of sessions and by the search for secrets.
+ * Used by chains, by planning, by the import of sessions, by the search for secrets and for the tools of requests to providers.
  */
 
 /** Milliseconds of a turn; the evaluation that is running then still ends. */

@@ -3,8 +3,7 @@
  *
  * Used by `read-message.ts` and `stateless-tasks.ts`.
  */
-import { base64Bytes, withoutSpace } from '../base/base64.ts';
-import { trimmedEnd } from '../base/trim-end.ts';
+import { plainBase64 } from '../base/base64.ts';
 import { isObject, type JsonObject, withoutNulls } from '../wire/json.ts';
 import {
   capability,
@@ -84,17 +83,7 @@ const statelessTool = objectOf({ ...toolMembers, outputSchema: objectSchema }, {
 // Contents.
 
 /** Base64 of either alphabet, also broken into lines, and as a `data:` address. */
-const base64: Reader = (value) => {
-  if (typeof value !== 'string') return undefined;
-  const bare = value.startsWith('data:') ? value.slice(value.indexOf(',') + 1) : value;
-  let plain: string | undefined = bare;
-  if (base64Bytes(bare) === undefined) {
-    plain = withoutSpace(bare.replaceAll('-', '+').replaceAll('_', '/'));
-    if (plain === undefined || base64Bytes(plain) === undefined) return undefined;
-  }
-  const digits = trimmedEnd(plain, '=');
-  return digits.padEnd(4 * Math.ceil(digits.length / 4), '=');
-};
+const base64: Reader = (value) => (typeof value === 'string' ? plainBase64(value) : undefined);
 const blobContents = objectOf({ mimeType: text, _meta: object }, { uri: otherwise(text, ''), blob: base64 });
 const textContents = objectOf({ mimeType: text, _meta: object }, { uri: otherwise(text, ''), text });
 const contents: Reader = (value) => {

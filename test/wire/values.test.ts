@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { A2ECodec } from '../../src/wire/a2e.ts';
-import { moreValues, parseBounded, ValueCounter } from '../../src/wire/depth.ts';
+import { moreValues, parseBounded, stringEnd, tooDeep, ValueCounter } from '../../src/wire/depth.ts';
 import { fail } from '../../src/wire/errors.ts';
 import { JsonRpcCodec } from '../../src/wire/jsonrpc.ts';
 import { readStrictJson } from '../../src/wire/strict-json.ts';
@@ -50,6 +50,36 @@ describe('values are counted on the text', () => {
       assert.deepEqual(parseBounded(long, 64, values + 4), { text: padding, rest: JSON.parse(text) });
       assert.equal(moreValues(long, values + 3), true, text);
       assert.equal(moreValues(long, values + 4), false, text);
+    }
+  });
+
+  test('wherever a piece of a long text ends', () => {
+    const strings = ['x', '\\"', '\\\\', '\\\\\\"', 'x\\"', 'é', '中\\"', '😀', `${'x'.repeat(30)}\\"`, '\\u0022'];
+    for (const letters of strings) {
+      for (const length of [0, 1, 30, 500, 1_000, 4_094, 4_095, 4_096, 4_097, 9_000]) {
+        const string = `"${letters.repeat(Math.ceil(length / letters.length))}"`;
+        const text = `[${string},${' '.repeat(length % 7)}{${string}:[${string},1]},"a,b",[]]`;
+        const own = `${letters} ${length}`;
+        assert.equal(stringEnd(text, 2), string.length, own);
+        const values = new ValueCounter().add(Buffer.from(text));
+        assert.deepEqual([moreValues(text, values - 1), moreValues(text, values)], [true, false], own);
+        const deep = `${string.slice(0, -1)}[[[["${'[{'.repeat(4)}`;
+        assert.deepEqual([tooDeep(`[${deep}`, 9), tooDeep(`[${deep}`, 8)], [false, true], own);
+        assert.equal(stringEnd(text.slice(0, string.length), 2), -1, own);
+      }
+    }
+  });
+
+  test('without a look at each character of a long string', (t) => {
+    const ask = t.mock.method(String.prototype, 'charCodeAt');
+    const search = t.mock.method(String.prototype, 'indexOf');
+    for (const letters of ['\\"', 'xx\\"', '\\\\', '\\\\\\"', 'xxxxxxx\\"', 'xxxxxxxxxx\\"', 'x']) {
+      const text = `["${letters.repeat(100_000 / letters.length)}",${' '.repeat(100_000)}0]`;
+      ask.mock.resetCalls();
+      search.mock.resetCalls();
+      assert.equal(moreValues(text, 2), false);
+      const calls = ask.mock.callCount() + search.mock.callCount();
+      assert.ok(calls < 3_000, `${letters}: ${calls} calls`);
     }
   });
 

@@ -136,7 +136,8 @@ export class Refinements {
   /** Applies what can be applied; part of the caller's `atomically`. */
   apply(proposal: Proposal): Body<LearnRefinementApplyResp> {
     const edits = editsOf(proposal);
-    const before: Changing = { weights: {}, choices: {} };
+    // Without prototypes: components and choices may have any name.
+    const before: Changing = { weights: Object.create(null), choices: Object.create(null) };
     const errors: string[] = [];
     for (const one of edits) {
       // Only what is wrong with the edit counts as its failure: a store that cannot write fails the whole request.

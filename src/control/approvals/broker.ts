@@ -9,6 +9,7 @@
 import { randomUUID } from 'node:crypto';
 import { Deadlines } from '../../base/deadlines.ts';
 import { setNewest } from '../../base/evict-oldest.ts';
+import { nextTurn } from '../../base/next-turn.ts';
 import { SerialWork } from '../../base/serial-work.ts';
 import type { Approval, ApprovalAnswer, SessionSettings } from '../../protocol/session-types.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
@@ -107,7 +108,7 @@ export class ApprovalBroker implements Approver {
     const loading = request.risks.includes('exec') ? this.#reader.ready() : undefined;
     if (loading !== undefined) await loading;
     // Many slow decisions in a row would make all other clients wait.
-    if (this.#policy.slow) await this.#slow.run(nextTurn);
+    if (this.#policy.slow) await this.#slow.run(() => new Promise<void>(nextTurn));
     const known = this.#earlier(log, turnId, request);
     if (known !== undefined && known.state !== 'pending') return known;
     const draft = known ?? this.#draft(log, turnId, request);
@@ -420,6 +421,3 @@ function notify(waiters: Set<Waiter>, approval: Approval): void {
   for (const waiter of waiters) waiter.settled(approval);
   waiters.clear();
 }
-
-/** Resolves in the next turn of the event loop. */
-const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

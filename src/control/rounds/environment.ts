@@ -14,7 +14,7 @@ import { DeferredTools, searchOffer } from './deferred-tools.ts';
 import { type FailedStatus, failedCall } from './failed-call.ts';
 import { liveOutput, type Output } from './live-output.ts';
 import { ArtifactMedia } from './result-media.ts';
-import type { Foreseen, Toolbox, ToolOffer } from './toolbox.ts';
+import { type Foreseen, objectSchema, type Toolbox, type ToolOffer } from './toolbox.ts';
 import type { WorkEnd } from './work.ts';
 
 /** A tool as a host describes it, as far as a toolbox needs it. */
@@ -292,7 +292,7 @@ function offerOf({ name, description, kind, risks = [], tags, defer_loading, ...
 function schemaOf({ input_schema, input_parameters = [] }: Omit<DescribedTool, 'name' | 'description'>): object & {
   readonly [member: string]: unknown;
 } {
-  if (input_schema !== undefined) return { type: 'object', properties: {}, ...input_schema };
+  if (input_schema !== undefined) return objectSchema(input_schema);
   const required = input_parameters.filter((parameter) => parameter.required).map(({ name }) => name);
   const properties = input_parameters.map(({ name, type, description, enum: words }) => [
     name,

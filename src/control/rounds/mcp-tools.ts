@@ -20,7 +20,7 @@ import { liveOutput } from './live-output.ts';
 import { questionsTo } from './mcp-questions.ts';
 import { notedOnce } from './noted-once.ts';
 import { contentMedia } from './result-media.ts';
-import type { Toolbox, ToolOffer, ToolOutcome } from './toolbox.ts';
+import { objectSchema, type Toolbox, type ToolOffer, type ToolOutcome } from './toolbox.ts';
 
 /** A server as a client named it. */
 export type GivenServer = Readonly<Record<string, unknown>>;
@@ -148,8 +148,7 @@ function named(given: readonly GivenServer[]): SessionServer[] {
 
 /** A tool of a server. What its annotations promise is not relied on: it does not say what it can do. */
 function offerOf(server: string, { name, description = '', inputSchema }: McpTool): ToolOffer {
-  const schema = { type: 'object', properties: {}, ...inputSchema };
-  return { name: `${server}.${name}`, description, inputSchema: schema, kind: 'mcp', risks: [] };
+  return { name: `${server}.${name}`, description, inputSchema: objectSchema(inputSchema), kind: 'mcp', risks: [] };
 }
 
 async function called(

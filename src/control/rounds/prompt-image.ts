@@ -61,7 +61,7 @@ async function fromDataUrl({ path, mime_type }: ImageReference, url: string, max
 async function spacedBytes(payload: string): Promise<Buffer | undefined> {
   await new Promise<void>(nextTurn);
   const bare = withoutSpace(payload);
-  return bare === undefined ? undefined : base64Bytes(bare);
+  return bare === undefined ? undefined : Buffer.from(bare, 'base64');
 }
 
 async function fromFile(given: string, options: ImageOptions, maxBytes: number): Promise<Image> {

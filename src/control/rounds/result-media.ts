@@ -2,10 +2,9 @@
  * Images and audio in the result of a tool, as the Model Context Protocol has them: blocks of content with base64. The model gets them as
  * attachments, and a note in the result stands for each. As texts they would be cut, and cost far more. Pure.
  */
-import { base64Bytes, withoutSpace } from '../../base/base64.ts';
+import { plainBase64 } from '../../base/base64.ts';
 import { evictOldest } from '../../base/evict-oldest.ts';
 import { sniffedMedia } from '../../base/media-type.ts';
-import { trimmedEnd } from '../../base/trim-end.ts';
 import type { CallEvent } from '../../connection/call.ts';
 import type { Image } from '../../protocol/session-types.ts';
 import { AUDIO_TYPES, isAudio, markOf } from '../../protocol/session-words.ts';
@@ -110,13 +109,5 @@ function mediaOf(block: unknown): Media | undefined {
   return data === undefined ? undefined : { type, mimeType, data };
 }
 
-/** Base64 in its plain form; servers also send data URLs, line breaks and the alphabet of URLs. */
-function base64Of(given: unknown): string | undefined {
-  if (typeof given !== 'string') return undefined;
-  const text = given.startsWith('data:') ? given.slice(given.indexOf(',') + 1) : given;
-  const letters = text.replaceAll('-', '+').replaceAll('_', '/');
-  const bare = base64Bytes(letters) === undefined ? withoutSpace(letters) : letters;
-  const plain = trimmedEnd(bare ?? '', '=');
-  if (plain === '' || base64Bytes(plain) === undefined) return undefined;
-  return plain.padEnd(Math.ceil(plain.length / 4) * 4, '=');
-}
+/** Base64 in its plain form; undefined for another value, and for an empty one. */
+const base64Of = (given: unknown): string | undefined => (typeof given === 'string' && plainBase64(given)) || undefined;

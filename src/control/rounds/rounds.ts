@@ -5,6 +5,7 @@
  * it goes, so that a killed server knows what was done, and leaves the turn's message and terminal event to `sessions/`.
  * @see docs/protocol/session-rpc.md#turns
  */
+import { FreeNames } from '../../base/free-names.ts';
 import { orAborted } from '../../base/race.ts';
 import type { Image, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { boundedValue } from '../../wire/bounded-value.ts';
@@ -75,7 +76,7 @@ class Rounds {
   readonly #parallel: boolean;
   readonly #maxRounds: number;
   /** Call ids of this turn: approvals and results are matched by them. */
-  readonly #callIds = new Set<string>();
+  readonly #callIds = new FreeNames();
   #round = 0;
 
   constructor(turn: Turn, model: RoundModel, toolbox: Toolbox, options: RoundsOptions) {
@@ -103,7 +104,7 @@ class Rounds {
     // Also for a turn that starts again after a compression: rounds and call ids continue.
     const progress = turnProgress(this.#turn);
     this.#round = progress.round;
-    for (const callId of progress.callIds) this.#callIds.add(callId);
+    for (const callId of progress.callIds) this.#callIds.take(callId);
     if (this.#turn.continued && progress.finished) return { stopReason: 'end_turn' };
     if (this.#turn.continued && progress.calls.length > 0) {
       // The tools were not listed in this process yet, and calls are looked up in that list.
@@ -238,10 +239,7 @@ class Rounds {
   /** The provider's id, or one made from it when it is missing or was used in this turn before. */
   #freshId(wanted: string): string {
     const stem = wanted === '' ? `call_${this.#round}` : wanted;
-    let id = wanted === '' ? `${stem}_1` : stem;
-    for (let count = 2; this.#callIds.has(id); count += 1) id = `${stem}_${count}`;
-    this.#callIds.add(id);
-    return id;
+    return this.#callIds.take(stem, wanted === '' ? `${stem}_1` : stem);
   }
 
   #retrying({ attempt, maxAttempts, delayMs, reason, cause }: Extract<ModelPart, { type: 'retry' }>): void {

@@ -17,6 +17,18 @@ export interface ToolOffer {
   readonly deferred?: boolean;
 }
 
+/** What was made of the schemas of tools, by these. */
+const completed = new WeakMap<object, ToolOffer['inputSchema']>();
+
+/** The schema of a tool as that of an object. One schema gives the same object in each round: what is made of it is kept with it. */
+export function objectSchema(given: object): ToolOffer['inputSchema'] {
+  const known = completed.get(given);
+  if (known !== undefined) return known;
+  const schema = { type: 'object', properties: {}, ...given };
+  completed.set(given, schema);
+  return schema;
+}
+
 /** What is found out about a call before it is asked for. */
 export interface Foreseen {
   /** The call as it is to be made and shown. */

@@ -479,13 +479,21 @@ test('limits are held, and named where they are reached', async () => {
 
 test('names with blanks, quotes, slashes and dots are names like others', async () => {
   await using agent = await agentOf(await startHost());
-  const names = ['a b', '"', '\\', 'x/y', 'a.b.policy', 'é東', '["a"]'];
+  const names = ['a b', '"', '\\', 'x/y', 'a.b.policy', 'é東', '["a"]', '__proto__'];
   for (const name of names) {
     const { experienceId, option } = await agent.learning.decide(name, [name]);
     assert.equal(option, name);
     assert.equal(await agent.learning.reward(experienceId, 1), true);
     const path = `choices.${name}.policy`;
-    assert.equal((await agent.learning.apply({ path, new_value: { name: 'ucb1' } })).applied_edits, 1, path);
+    const before = await agent.learning.stats(name);
+    const edits = [
+      { path, new_value: { name: 'ucb1' } },
+      { path: `router.weights.${name}`, new_value: 0.7 },
+    ];
+    const { applied_edits, refinement_id = '' } = await agent.learning.apply({ edits });
+    assert.equal(applied_edits, 2, path);
+    assert.equal((await agent.learning.rollback(refinement_id)).rolled_back, true, path);
+    assert.deepEqual(await agent.learning.stats(name), before, path);
   }
   const { choices } = await agent.learning.stats();
   assert.deepEqual(choices.map(({ choice }) => choice).toSorted(), names.toSorted());

@@ -184,6 +184,21 @@ test('weakness 11: calls and results of a prompt are paired by id even when a pr
   ]);
 });
 
+test('many calls of one id, and many tools of one name, are each looked up a few times', (t) => {
+  const looks = [t.mock.method(Set.prototype, 'has'), t.mock.method(Map.prototype, 'has')];
+  const ids = Array.from({ length: 1_000 }, () => 'x'.repeat(64));
+  const messages = messagesOf([user('x'), assistant('', ids)], options);
+  const [{ content }] = messages.filter(({ role }) => role === 'assistant') as [PromptMessage];
+  const given = (content as readonly { toolCallId: string }[]).map(({ toolCallId }) => toolCallId);
+  const names = toolNames(Array.from({ length: 1_000 }, (_, at) => offer('.'.repeat(at + 1))));
+  const count = looks.reduce((sum, { mock }) => sum + mock.callCount(), 0);
+  t.mock.restoreAll();
+  assert.equal(new Set(given).size, 1_000);
+  assert.equal(new Set(names.tools.map(({ name }) => name)).size, 1_000);
+  for (const id of given) assert.ok(id.length <= 64, id);
+  assert.ok(count < 50_000, `${count} looks`);
+});
+
 const ids = fc.constantFrom('a', 'b', 'c.1', 'a_2', '');
 const texts = fc.constantFrom('', 'hello', '## Conversation Summary\n\nx');
 const items: fc.Arbitrary<HistoryItem> = fc.oneof(

@@ -287,3 +287,29 @@ test('images that a tool returned stand in its result, or behind it where the AP
   const { body } = await sent('anthropic', history);
   assert.equal(body.messages.at(-1).content[0].content[1].type, 'image');
 });
+
+test('a failed result stays marked as failed, and its images stand behind it', async () => {
+  const failed = (images: readonly Image[]): HistoryItem[] => [
+    { role: 'user', turn: 'turn-1', text: 'shot' },
+    { role: 'assistant', turn: 'turn-1', text: '', calls: [{ callId: 'c1', name: 'bash', input: {} }] },
+    { role: 'tool', turn: 'turn-1', callId: 'c1', name: 'bash', ok: false, error: 'no', result: 'half', images },
+  ];
+  const data = imageOf('png').dataUrl.slice(imageOf('png').dataUrl.indexOf(',') + 1);
+  for (const provider of PROVIDERS) {
+    const plain = JSON.stringify((await sent(provider, failed([]))).body);
+    const { body, refusal } = await sent(provider, failed([imageOf('png')]));
+    assert.equal(refusal, undefined, provider);
+    const text = JSON.stringify(body);
+    assert.equal(text.split(data).length, 2, `${provider}: once`);
+    // The result itself is as it is without images.
+    const at = plain.lastIndexOf('half');
+    assert.ok(text.includes(plain.slice(at - 30, at + 5)), `${provider}: ${text.slice(-600)}`);
+  }
+  const { body } = await sent('anthropic', failed([imageOf('png')]));
+  const [result, ...behind] = body.messages.at(-1).content;
+  assert.deepEqual([result.is_error, result.content], [true, 'no\nhalf']);
+  assert.deepEqual(
+    behind.map(({ type }: { type: string }) => type),
+    ['text', 'image'],
+  );
+});

@@ -1,9 +1,11 @@
 /** Schemas of tools in the forms of the providers: none is refused by a reader of the provider's rules, and arguments come back as the tool has them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { toolNames } from '../../../src/control/backends/model/tool-names.ts';
+import type { Turns } from '../../../src/base/turns.ts';
+import { toolNames, toolNamesInTurns } from '../../../src/control/backends/model/tool-names.ts';
 import { type AdaptedSchema, adaptedSchema } from '../../../src/control/backends/model/tool-schemas.ts';
 import type { ToolOffer } from '../../../src/control/rounds/toolbox.ts';
+import { objectSchema } from '../../../src/control/rounds/toolbox.ts';
 import fc from '../../support/properties.ts';
 import { schemaRefusal } from '../../support/provider-rules.ts';
 
@@ -76,6 +78,19 @@ test('a property with two forms in two branches has both', () => {
     oneOf: [{ properties: { a: { type: 'string' } } }, { properties: { a: { type: 'number' } } }],
   });
   assert.deepEqual((schema.properties as Any).a, { anyOf: [{ type: 'string' }, { type: 'number' }] });
+});
+
+test('a property of a branch may have any name', () => {
+  for (const list of ['allOf', 'anyOf', 'oneOf']) {
+    for (const name of ['__proto__', 'constructor', 'toString']) {
+      const branch = { properties: { [name]: { type: 'string' } }, required: [name] };
+      for (const provider of PROVIDERS) {
+        const { schema } = adapted({ type: 'object', [list]: [branch, branch] }, provider);
+        assert.deepEqual(Object.entries(schema.properties as object), [[name, { type: 'string' }]], provider);
+        assert.deepEqual(schema.required, [name], provider);
+      }
+    }
+  }
 });
 
 test('the root may be a reference, a list of types, or have none', () => {
@@ -153,7 +168,7 @@ test('the length of a target counts each time that it is written out', () => {
 });
 
 test('names that all of many alternatives require are found in one pass', () => {
-  const names = Array.from({ length: 100_000 }, (_, at) => `name ${at}`);
+  const names = Array.from({ length: 15_000 }, (_, at) => `name ${at}`);
   const schema = { type: 'object', anyOf: [{ required: names }, { required: names.slice(1).toReversed() }] };
   assert.deepEqual(adapted(schema, 'openai').schema.required, names.slice(1));
 });
@@ -250,8 +265,8 @@ test('names are translated behind references and alternatives, too', () => {
   assert.deepEqual(names!.fromProvider(sent), own);
 });
 
-test('a definition behind a name is found in a schema of any length, and words of objects are not types', () => {
-  const long = Array.from({ length: 200_000 }, (_, at) => `word ${at}`);
+test('a definition behind a name is found in a long schema, and words of objects are not types', () => {
+  const long = Array.from({ length: 35_000 }, (_, at) => `word ${at}`);
   const schema = {
     type: 'object',
     properties: {
@@ -276,14 +291,15 @@ test('names that look alike get numbers, however long they are', () => {
   assert.deepEqual(given, ['p_', 'p__2', 'p__3', 'p__4']);
 });
 
+const offer = (name: string, inputSchema: unknown, kind?: string): ToolOffer => ({
+  name,
+  description: name,
+  inputSchema: inputSchema as ToolOffer['inputSchema'],
+  risks: [],
+  ...(kind && { kind }),
+});
+
 test('a tool that cannot be adapted is left out with its reason, and so are those beyond the most that a provider takes', () => {
-  const offer = (name: string, inputSchema: unknown, kind?: string): ToolOffer => ({
-    name,
-    description: name,
-    inputSchema: inputSchema as ToolOffer['inputSchema'],
-    risks: [],
-    ...(kind && { kind }),
-  });
   const object = { type: 'object', properties: {} };
   const huge = {
     type: 'object',
@@ -314,6 +330,7 @@ const words = fc.constantFrom(
   '\ud83d',
   'x'.repeat(70),
   'constructor',
+  '__proto__',
 );
 const { schema: anySchema } = fc.letrec<{ schema: unknown }>((tie) => ({
   schema: fc.oneof(
@@ -381,6 +398,66 @@ const { schema: anySchema } = fc.letrec<{ schema: unknown }>((tie) => ({
     ),
   ),
 }));
+
+test('a schema is adapted once for each provider, in each round the same', () => {
+  let reads = 0;
+  const given = {
+    get properties() {
+      reads += 1;
+      return { a: { type: 'string' } };
+    },
+  };
+  const offers = () => [{ ...offer('a', {}), inputSchema: objectSchema(given) }];
+  const first = toolNames(offers(), { provider: 'openai', model: 'm' });
+  const second = toolNames(offers(), { provider: 'openai', model: 'm' });
+  assert.equal(reads, 1);
+  assert.equal(second.tools[0]?.inputSchema, first.tools[0]?.inputSchema);
+  const other = toolNames(offers(), { provider: 'google', model: 'm' });
+  assert.notEqual(other.tools[0]?.inputSchema, first.tools[0]?.inputSchema);
+});
+
+test('the tools of a request are adapted in several turns', async () => {
+  let waits = 0;
+  let isOver = false;
+  const turns = {
+    get over() {
+      isOver = !isOver;
+      return isOver;
+    },
+    next: async () => {
+      waits += 1;
+    },
+  } as unknown as Turns;
+  const offers = Array.from({ length: 20 }, (_, at) => offer(`t${at}`, { type: 'object' }));
+  const names = await toolNamesInTurns(offers, { provider: 'openai', model: 'm' }, turns);
+  assert.deepEqual([names.tools.length, waits], [20, 20]);
+});
+
+test('the length of a schema counts, and its parts are not written out again and again', (t) => {
+  const texts = t.mock.method(JSON, 'stringify');
+  const deep = (text: string, ...beside: object[]): object => {
+    let schema: object = { type: 'string', description: text };
+    for (let depth = 0; depth < 50; depth += 1) schema = { prefixItems: [schema, ...beside] };
+    return { type: 'object', properties: { a: schema } };
+  };
+  const text = 'x'.repeat(500_000);
+  assert.equal(typeof adaptedSchema(deep(text), 'openai', 'm'), 'object');
+  assert.equal(typeof adaptedSchema(deep(text, { type: 'null' }), 'openai', 'm'), 'object');
+  const many = ['null', 'string', 'number', 'boolean', 'object', 'array', 'integer'].flatMap((type) => [
+    { type },
+    { type, description: type },
+  ]);
+  assert.equal(adaptedSchema(deep(text, ...many), 'openai', 'm'), 'its schema has more than 4000 parts');
+  const written = texts.mock.calls.reduce((sum, { result }) => sum + (result?.length ?? 0), 0);
+  t.mock.restoreAll();
+  assert.ok(written < 8_000_000, `${written} characters`);
+  const long = 'its schema is longer than 1048576 characters';
+  assert.equal(adaptedSchema(deep(text + text + text), 'openai', 'm'), long);
+  const numbers = Array.from({ length: 70_000 }, (_, at) => at);
+  assert.equal(adaptedSchema({ properties: { a: { enum: numbers } } }, 'openai', 'm'), long);
+  const pattern = { type: 'object', properties: { a: { type: 'string', pattern: 'a'.repeat(5_000) } } };
+  assert.deepEqual((adapted(pattern, 'openai').schema.properties as Any).a, { type: 'string' });
+});
 
 test('any schema at all becomes one that each provider takes', () => {
   fc.assert(

@@ -64,7 +64,7 @@ test('artifacts are attachments within the limits of a result, and none of those
 test('a failed call of an MCP server keeps its images', async () => {
   const server = {
     start: async () => {},
-    tools: [{ name: 'shot', pin: 'accepted' }],
+    tools: [{ name: 'shot', inputSchema: {}, pin: 'accepted' }],
     call: async () => ({ isError: true, content: [{ type: 'image', data, mimeType: 'image/png' }] }),
   };
   const turn = new FakeTurn({ settings: { mcpServers: [{ name: 'eyes' }] } as never });

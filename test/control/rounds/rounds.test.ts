@@ -145,7 +145,18 @@ test('call ids that are missing or used twice are made unique, so that results c
   await runRounds(turn, model, toolboxOf({ look: () => 1 }));
   const ids = turn.deedsOf('done').map(({ done }) => done.callId);
   assert.equal(new Set(ids).size, 5);
-  assert.deepEqual(ids.slice(1, 3), ['x', 'x_2']);
+  assert.deepEqual(ids, ['call_1_1', 'x', 'x_2', 'x_3', 'call_2_1']);
+});
+
+test('many calls of one id are each looked up a few times', async (t) => {
+  const looks = t.mock.method(Set.prototype, 'has');
+  const calls = Array.from({ length: 1_000 }, () => call('x', 'look'));
+  const turn = new FakeTurn();
+  await runRounds(turn, scriptedModel(calls, [say('ok')]), toolboxOf({ look: () => 1 }));
+  const count = looks.mock.callCount();
+  t.mock.restoreAll();
+  assert.equal(new Set(turn.deedsOf('done').map(({ done }) => done.callId)).size, 1_000);
+  assert.ok(count < 50_000, `${count} looks`);
 });
 
 test('weakness 14: a model that never stops calling is stopped after the rounds of the settings', async () => {

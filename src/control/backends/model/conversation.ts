@@ -6,6 +6,7 @@
  * Used by `context.ts` and `model-backend.ts` for every round, and by `summary.ts`. Pure.
  * @see docs/decisions/0062-requests-that-providers-take.md
  */
+import { FreeNames } from '../../../base/free-names.ts';
 import type { Image } from '../../../protocol/session-types.ts';
 import { markOf } from '../../../protocol/session-words.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
@@ -53,7 +54,10 @@ const MISTRAL_ID = /^[A-Za-z0-9]{9}$/;
 const NO_RESULT = 'no result: the call was interrupted, it may or may not have taken effect';
 /** Providers that sign texts, also empty ones. */
 const SIGNS_TEXTS: ReadonlySet<string> = new Set(['google', 'antigravity']);
-/** Providers whose results of tools may have images in them; others get these as a message of the user. */
+/**
+ * Providers whose results of tools may have images in them; others get these as a message of the user, and so do all for a call that
+ * failed: beside images a result has no mark of an error.
+ */
 const IMAGES_IN_RESULTS: ReadonlySet<string> = new Set(['anthropic', 'openai', 'google', 'antigravity']);
 
 /** The messages of a history, without the system prompt. */
@@ -65,7 +69,8 @@ class Conversation {
   readonly #items: readonly HistoryItem[];
   readonly #options: ConversationOptions;
   readonly #admissions: ReadonlyMap<Image, Admission>;
-  readonly #usedIds = new Set<string>();
+  readonly #ids = new FreeNames({ longest: 64 });
+  readonly #mistralIds = new Set<string>();
   readonly #messages: PromptMessage[] = [];
   readonly #isMistral: boolean;
 
@@ -115,8 +120,9 @@ class Conversation {
 
   #assistant(item: AssistantItem, at: number): void {
     const { provider, model } = this.#options;
-    const newId = this.#isMistral ? freshMistralId : freshId;
-    const ids = (item.calls ?? []).map(({ callId }) => newId(callId, this.#usedIds));
+    const ids = (item.calls ?? []).map(({ callId }) =>
+      this.#isMistral ? freshMistralId(callId, this.#mistralIds) : this.#ids.take(plainId(callId)),
+    );
     const data = providerDataOf(item, provider, model);
     const content = this.#parts(item, ids, data);
     const last = this.#messages.at(-1);
@@ -180,7 +186,7 @@ class Conversation {
       const value = sentText(resultText(result));
       const images = (result.images ?? []).map((image, number) => this.#attachment(image, number));
       if (images.length === 0) return { ...part, output: { type: result.ok ? 'text' : 'error-text', value } };
-      if (IMAGES_IN_RESULTS.has(provider)) {
+      if (result.ok && IMAGES_IN_RESULTS.has(provider)) {
         return { ...part, output: { type: 'content', value: joined([{ type: 'text', text: value }, ...images]) } };
       }
       beside.push({ type: 'text', text: `[Attachments of the result of ${name} (${ids[index]})]` }, ...images);
@@ -225,14 +231,9 @@ function joined<Part extends TextPart | ImagePart | ReasoningPart | CallPart>(pa
   return all;
 }
 
-/** An id that no other call of the prompt has, in letters every provider takes. */
-function freshId(callId: string, used: Set<string>): string {
-  const stem = CALL_ID.test(callId) ? callId : callId.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, 60) || 'call';
-  let id = stem;
-  for (let count = 2; used.has(id); count += 1) id = `${stem.slice(0, 60)}_${count}`;
-  used.add(id);
-  return id;
-}
+/** The id of a call in letters that every provider takes. */
+const plainId = (callId: string): string =>
+  CALL_ID.test(callId) ? callId : callId.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, 60) || 'call';
 
 function freshMistralId(callId: string, used: Set<string>): string {
   let id = callId;

@@ -5,6 +5,7 @@
  * Made by `control-server.ts`. Model and credentials are read from the settings for each turn.
  * @see docs/protocol/session-rpc.md#turns
  */
+import { Turns } from '../../../base/turns.ts';
 import type { SessionSettings, Thinking } from '../../../protocol/session-types.ts';
 import { THINKING_LEVELS } from '../../../protocol/session-types.ts';
 import { AUDIO_OF_PROVIDERS, isAudio } from '../../../protocol/session-words.ts';
@@ -29,7 +30,7 @@ import { DEFAULT_LIMITS, type RequestLimits } from './request-limits.ts';
 import { openModel } from './sdk.ts';
 import type { SummaryQuestion } from './summary.ts';
 import { systemPrompt } from './system-prompt.ts';
-import { toolNames } from './tool-names.ts';
+import { toolNames, toolNamesInTurns } from './tool-names.ts';
 
 export interface ModelBackendOptions {
   readonly providers: Providers;
@@ -77,6 +78,7 @@ class ModelBackend implements Backend {
   /** Sessions whose last request exceeded the context window, despite our estimate. */
   readonly #overflowed = new Set<string>();
   readonly #refusals = new Refusals();
+  readonly #turns = new Turns();
 
   constructor(options: ModelBackendOptions) {
     this.#options = options;
@@ -192,7 +194,8 @@ class ModelBackend implements Backend {
     const { log, cwd } = turn;
     const { id } = log.record;
     const { provider, model } = choice;
-    const names = toolNames(tools, { provider, model, refused: this.#refusals.toolsOf(id, choice) });
+    const refused = this.#refusals.toolsOf(id, choice);
+    const names = await toolNamesInTurns(tools, { provider, model, refused }, this.#turns);
     if (names.leftOut.length > 0) notedOnce(turn, toolsNotice(provider, names.leftOut));
     const now = this.#options.now ?? Date.now;
     const prompt = systemPrompt({ cwd, now: now(), hasTools: names.tools.length > 0, added: system });

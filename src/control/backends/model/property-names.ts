@@ -5,8 +5,8 @@
  *
  * Used by `tool-schemas.ts`. Pure.
  */
+import { FreeNames, lettersOf } from '../../../base/free-names.ts';
 import { isObject, membersOf } from '../../../wire/json.ts';
-import { FreeNames, lettersOf } from './free-names.ts';
 import { jsonPointer } from './json-pointer.ts';
 import { tupleOf } from './schema-parts.ts';
 
@@ -26,9 +26,11 @@ export class PropertyNames {
   readonly #given = new Map<string, string>();
   readonly #own = new Map<string, string>();
   #declared: ReadonlySet<string> | undefined;
-  readonly #free = new FreeNames((name) => {
-    this.#declared ??= namesIn(this.#root);
-    return this.#declared.has(name);
+  readonly #free = new FreeNames({
+    isReserved: (name) => {
+      this.#declared ??= namesIn(this.#root);
+      return this.#declared.has(name);
+    },
   });
 
   /** @param taken the names that the provider takes */

@@ -3,6 +3,7 @@
  *
  * Used by `tool-schemas.ts`. Pure.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { isObject, membersOf } from '../../../wire/json.ts';
 
 type Built = Record<string, unknown>;
@@ -10,6 +11,8 @@ type Built = Record<string, unknown>;
 const TYPES = ['string', 'number', 'integer', 'boolean', 'object', 'array', 'null'] as const;
 /** Words that are read in a list of types. */
 const MAX_TYPES = 64;
+/** Longest pattern that is read. */
+const MAX_PATTERN = 4_096;
 /** Words that servers write in the place of types. */
 const TYPE_WORDS: ReadonlyMap<string, string> = new Map(
   Object.entries({
@@ -59,7 +62,8 @@ export function wordsOf(given: unknown, types: readonly string[]): unknown[] {
   const seen = new Set<string>();
   return given
     .filter((value) => {
-      const key = JSON.stringify(value);
+      // JSON of a text costs more than the text.
+      const key = typeof value === 'string' ? `'${value}` : JSON.stringify(value);
       if (key === undefined || seen.has(key) || (types.length > 0 && !types.some((type) => isOf(value, type))))
         return false;
       seen.add(key);
@@ -85,7 +89,13 @@ function isOf(value: unknown, type: string): boolean {
 
 /** True for a pattern that engines of several languages read: no property classes, named groups or flags. */
 export function isPattern(pattern: unknown): pattern is string {
-  if (typeof pattern !== 'string' || !pattern.isWellFormed() || /\\[pPkcu]|\(\?(?![:=!])/.test(pattern)) return false;
+  if (
+    typeof pattern !== 'string' ||
+    pattern.length > MAX_PATTERN ||
+    !pattern.isWellFormed() ||
+    /\\[pPkcu]|\(\?(?![:=!])/.test(pattern)
+  )
+    return false;
   try {
     new RegExp(pattern, 'u');
     return true;
@@ -114,9 +124,15 @@ export function wellFormed<Value>(value: Value): Value {
   ) as Value;
 }
 
+/** So many schemas are compared with each other. Of more, each has its text written, which of nested ones has those below. */
+export const FEW = 8;
+
 /** One schema for all of these. */
 export function oneOrAny(schemas: readonly unknown[]): unknown {
-  const unique = [...new Map(schemas.map((each) => [JSON.stringify(each), each])).values()];
+  const unique =
+    schemas.length <= FEW
+      ? schemas.filter((each, at) => !schemas.slice(0, at).some((earlier) => isDeepStrictEqual(earlier, each)))
+      : [...new Map(schemas.map((each) => [JSON.stringify(each), each])).values()];
   return unique.length === 1 ? unique[0] : { anyOf: unique };
 }
 
@@ -125,22 +141,21 @@ export function oneOrAny(schemas: readonly unknown[]): unknown {
  * `missing`: only properties that it does not have.
  */
 export function merge(into: Built, branches: readonly Built[], how: 'all' | 'some' | 'missing'): void {
-  const properties: Built = { ...membersOf(into.properties) };
+  const properties = new Map(Object.entries(membersOf(into.properties)));
   const declared = branches.flatMap((branch) => Object.entries(membersOf(branch.properties)));
   for (const [name, entries] of Map.groupBy(declared, ([name]) => name)) {
-    const isOwn = Object.hasOwn(properties, name);
+    const isOwn = properties.has(name);
     if (isOwn && how === 'missing') continue;
-    const own = isOwn ? properties[name] : undefined;
+    const own = properties.get(name);
     const values = entries.map(([, value]) => value);
-    if (own === undefined || isBlank(own)) properties[name] = oneOrAny(values);
+    if (own === undefined || isBlank(own)) properties.set(name, oneOrAny(values));
     else if (how === 'all') {
       // The object's own schema of a property holds in every branch; a branch that says more of it narrows it.
-      const known = JSON.stringify(own);
-      const narrower = values.filter((value) => JSON.stringify(value) !== known && !isBlank(value));
-      if (narrower.length > 0) properties[name] = narrowed(own, narrower);
+      const narrower = values.filter((value) => !isBlank(value) && !isDeepStrictEqual(value, own));
+      if (narrower.length > 0) properties.set(name, narrowed(own, narrower));
     }
   }
-  if (Object.keys(properties).length > 0) into.properties = properties;
+  if (properties.size > 0) into.properties = Object.fromEntries(properties);
   const required = new Set((into.required as string[] | undefined) ?? []);
   for (const name of how === 'missing' ? [] : requiredIn(branches, how)) required.add(name);
   if (required.size > 0) into.required = [...required];

@@ -6,6 +6,8 @@
  *
  * Used by `provider-rounds.ts`. Pure; the same tools get the same names in every round.
  */
+import { FreeNames } from '../../../base/free-names.ts';
+import { atOnce, inTurns, type Turns } from '../../../base/turns.ts';
 import type { ToolOffer } from '../../rounds/toolbox.ts';
 import type { FunctionTool } from './provider-model.ts';
 import { type AdaptedSchema, adaptedSchema } from './tool-schemas.ts';
@@ -43,23 +45,30 @@ export interface ToolNamesOptions {
 const ANY_PROVIDER: ToolNamesOptions = { provider: '', model: '' };
 
 /** Names and definitions for a list of offers. */
-export function toolNames(offers: readonly ToolOffer[], options: ToolNamesOptions = ANY_PROVIDER): ToolNames {
+export const toolNames = (offers: readonly ToolOffer[], options: ToolNamesOptions = ANY_PROVIDER): ToolNames =>
+  atOnce(namesOf(offers, options));
+
+/** As {@link toolNames}, in as many turns as that takes. */
+export const toolNamesInTurns = (
+  offers: readonly ToolOffer[],
+  options: ToolNamesOptions,
+  turns: Turns,
+): Promise<ToolNames> => inTurns(namesOf(offers, options), turns);
+
+function* namesOf(offers: readonly ToolOffer[], options: ToolNamesOptions): Generator<void, ToolNames> {
   const outward = new Map<string, string>();
   const inward = new Map<string, string>();
+  const free = new FreeNames({ longest: MAX_LENGTH });
   // Names that need no change come first: no other tool may take them.
   const inOrder = [...offers].sort(
     (one, other) => Number(plain(one.name) !== one.name) - Number(plain(other.name) !== other.name),
   );
   for (const { name } of inOrder) {
-    let given = plain(name);
-    for (let count = 2; inward.has(given); count += 1) {
-      const suffix = `_${count}`;
-      given = plain(name).slice(0, MAX_LENGTH - suffix.length) + suffix;
-    }
+    const given = free.take(plain(name));
     outward.set(name, given);
     inward.set(given, name);
   }
-  const { adapted, leftOut } = adaptedOffers(offers, options);
+  const { adapted, leftOut } = yield* adaptedOffers(offers, options);
   return {
     tools: offers.flatMap(({ name, description }) => {
       const made = adapted.get(name);
@@ -88,7 +97,7 @@ export const strangersLast = (offers: readonly ToolOffer[]): readonly ToolOffer[
   offers.toSorted((one, other) => Number(one.kind === 'mcp') - Number(other.kind === 'mcp'));
 
 /** The schemas of the offers that the provider takes. */
-function adaptedOffers(offers: readonly ToolOffer[], { provider, model, refused }: ToolNamesOptions) {
+function* adaptedOffers(offers: readonly ToolOffer[], { provider, model, refused }: ToolNamesOptions) {
   const adapted = new Map<string, AdaptedSchema>();
   const leftOut: { readonly name: string; readonly reason: string }[] = [];
   const most = MAX_TOOLS[provider] ?? Number.POSITIVE_INFINITY;
@@ -104,6 +113,7 @@ function adaptedOffers(offers: readonly ToolOffer[], { provider, model, refused 
       work += made.work;
       adapted.set(name, made);
     }
+    yield;
   }
   return { adapted, leftOut };
 }

@@ -7,13 +7,14 @@
  * counted, because strangers write them.
  * @see docs/decisions/0062-requests-that-providers-take.md
  */
+import { FreeNames, lettersOf } from '../../../base/free-names.ts';
 import { isObject, membersOf } from '../../../wire/json.ts';
-import { FreeNames, lettersOf } from './free-names.ts';
 import { jsonPointer } from './json-pointer.ts';
 import { PropertyNames } from './property-names.ts';
 import {
   alternatives,
   consistent,
+  FEW,
   isPattern,
   isSchema,
   merge,
@@ -83,7 +84,7 @@ export interface AdaptedSchema {
   readonly note: string;
   /** Names of properties that the provider does not take; undefined where it takes all. */
   readonly names: PropertyNames | undefined;
-  /** Subschemas that were built: the cost. */
+  /** Subschemas that were built, and what its length counts as: the cost. */
   readonly work: number;
 }
 
@@ -91,18 +92,49 @@ export interface AdaptedSchema {
 const MAX_WORK = 4_000;
 /** Characters of a target that count as one subschema each time that it is written out: enumerations and texts are long. */
 const CHARS_PER_PART = 256;
+/** Longest schema of one tool. */
+const MAX_LENGTH = 1_048_576;
+/** What a value takes at least: enumerations and examples of numbers are long, too. */
+const CHARS_PER_VALUE = 16;
 const MAX_DEPTH = 64;
 /** Longest note about a root that was changed, and longest description of a target that is not written out. */
 const MAX_NOTE = 400;
+
+/** The forms of schemas that were adapted, by their rules: the same tools are offered in each round. */
+const known = new WeakMap<Schema, Map<SchemaRules, AdaptedSchema | string>>();
 
 /** The schema of a tool for a model; a text: the reason why the schema has no form for its provider. */
 export function adaptedSchema(schema: unknown, provider: string, model: string): AdaptedSchema | string {
   if (!isObject(schema)) return 'its schema is not an object';
   const rules = rulesOf(provider, model);
+  const forms = known.get(schema) ?? new Map<SchemaRules, AdaptedSchema | string>();
+  known.set(schema, forms);
+  const made = forms.get(rules) ?? built(schema, rules);
+  forms.set(rules, made);
+  return made;
+}
+
+function built(schema: Schema, rules: SchemaRules): AdaptedSchema | string {
+  const length = MAX_LENGTH - lengthLeft(schema, MAX_LENGTH);
+  if (length > MAX_LENGTH) return `its schema is longer than ${MAX_LENGTH} characters`;
   const builder = new Builder(schema, rules);
   const { root, note } = builder.root();
   if (builder.work > MAX_WORK) return `its schema has more than ${MAX_WORK} parts`;
-  return { schema: root, note, names: builder.names.anyReplaced ? builder.names : undefined, work: builder.work };
+  const work = builder.work + Math.floor(length / CHARS_PER_PART);
+  return { schema: root, note, names: builder.names.anyReplaced ? builder.names : undefined, work };
+}
+
+/** Subtracts the length of a schema from `room`: its characters, and some for each value. Ends soon below zero. */
+function lengthLeft(value: unknown, room: number): number {
+  let left = room - CHARS_PER_VALUE;
+  if (typeof value === 'string') return left - value.length;
+  if (typeof value !== 'object' || value === null) return left;
+  if (!Array.isArray(value)) for (const name of Object.keys(value)) left -= name.length;
+  for (const member of Object.values(value)) {
+    if (left < 0) break;
+    left = lengthLeft(member, left);
+  }
+  return left;
 }
 
 const TEXTS = ['title', 'description', 'format', 'contentEncoding', 'contentMediaType'];
@@ -367,7 +399,11 @@ class Builder {
     }
     if (tuple.length > 0) {
       const more = isObject(rest) ? [this.#sub(rest, depth + 1)] : [];
-      built.items = oneOrAny([...tuple, ...more]);
+      const all = [...tuple, ...more];
+      if (all.length > FEW && this.work <= MAX_WORK) {
+        this.work += Math.floor(JSON.stringify(all).length / CHARS_PER_PART);
+      }
+      built.items = this.work > MAX_WORK ? this.#any(undefined) : oneOrAny(all);
       if (more.length === 0) built.maxItems ??= tuple.length;
       return;
     }

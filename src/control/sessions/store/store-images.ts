@@ -219,7 +219,7 @@ async function plainDataUrl(text: string): Promise<string | undefined> {
   if (base64Bytes(payload) !== undefined) return text;
   await new Promise<void>(nextTurn);
   const bare = withoutSpace(payload);
-  return bare === undefined || base64Bytes(bare) === undefined ? undefined : `${head}${bare}`;
+  return bare === undefined ? undefined : `${head}${bare}`;
 }
 
 /** Removes a deleted folder. If that fails, the next start does. */

@@ -151,6 +151,8 @@ test('variables that change what programs load are refused', () => {
     assert.throws(() => childEnvironment({ [name]: 'x' }, {}), failsWith('tool_error', 'bad_env'), name);
   }
   assert.throws(() => childEnvironment({ A: 'x\0' }, {}), failsWith('tool_error', 'bad_env'));
+  const any = childEnvironment(JSON.parse('{"__proto__":"x"}'), {}, { covered: () => true });
+  assert.deepEqual(Object.entries(any).at(-1), ['__proto__', 'x']);
   assert.deepEqual(childEnvironment({}, { SECRET: 'x' }), { PATH: '/usr/local/bin:/usr/bin:/bin' });
 });
 
