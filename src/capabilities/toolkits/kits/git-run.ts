@@ -8,7 +8,15 @@
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative, sep } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
-import { nameInLine, readStatus, readWorktrees, statusLines } from '../../../base/git-output.ts';
+import {
+  decodeNames,
+  fileNamed,
+  nameInLine,
+  readableName,
+  readStatus,
+  readWorktrees,
+  statusLines,
+} from '../../../base/git-output.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { type ProgramEnd, runProgram } from '../../../base/program.ts';
 import { fileFailure, outsideWorkspace, shown } from '../../../base/workspace/file-error.ts';
@@ -319,17 +327,19 @@ function start(
     timeoutMs: TIMEOUT_MS,
     terminateMs: TERMINATE_MS,
     maxStdoutBytes: maxOutput,
+    decode: decodeNames,
   });
 }
 
 /** The result of a command: what git printed, with names as they are. */
 function printedBy(
   command: GitCommand,
-  { stdout, stderr, truncated }: ProgramEnd,
+  { stdout: printed, stderr, truncated }: ProgramEnd,
   prefix: string,
   { workspace }: CallContext,
   ignored: readonly string[],
 ): GitOutput {
+  const stdout = readableName(printed);
   const rest = { truncated, exit_code: 0 };
   if (command === 'status') {
     const read = readStatus(stdout);
@@ -346,7 +356,10 @@ function printedBy(
   }
   if (command === 'worktree_list') return { output: worktreeLines(stdout, realpathSync(workspace)), ...rest };
   if (ignored.length > 0) {
-    const names = ignored.slice(0, MAX_NAMED).map(nameInLine).join('\n');
+    const names = ignored
+      .slice(0, MAX_NAMED)
+      .map((name) => nameInLine(readableName(name)))
+      .join('\n');
     const more = ignored.length > MAX_NAMED ? `\nand ${ignored.length - MAX_NAMED} more` : '';
     return { output: `Removed with it, because git ignores them:\n${names}${more}\n`, ...rest };
   }
@@ -388,7 +401,7 @@ async function ignoredIn(run: Run, target: string): Promise<readonly string[]> {
   return code === 0 ? stdout.split('\0').filter((name) => name !== '') : [];
 }
 
-const isPresent = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+const isPresent = (path: string | Buffer): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 
 /**
  * The working tree and the metadata of the repository are in the workspace, and no protected path is in it. Gives the way from the
@@ -467,7 +480,7 @@ async function mustHoldNoOtherName(run: Run, top: string, guard: PathGuard): Pro
   if (truncated) throw fail('tool_denied', 'this repository has too many files to be checked', { reason: 'too_large' });
   for (const [at, name] of stdout.split('\0').entries()) {
     if (at % FILES_PER_TURN === FILES_PER_TURN - 1) await new Promise<void>(nextTurn);
-    const stats = lstatSync(join(top, name), { throwIfNoEntry: false });
+    const stats = lstatSync(fileNamed(join(top, name)), { throwIfNoEntry: false });
     if (stats?.isFile() && stats.nlink > 1 && guard.opened(stats) === 'all') throw holdsProtected();
   }
 }
@@ -503,7 +516,7 @@ async function protocolOf(run: Run, { remote }: Args): Promise<string> {
 
 function gitFailed({ code, stderr, stdout }: ProgramEnd, { workspace }: CallContext) {
   // Paths of the host are not for callers.
-  const text = (stderr || stdout).trim().replaceAll(`${workspace}/`, '').replaceAll(workspace, '.');
+  const text = (stderr || readableName(stdout)).trim().replaceAll(`${workspace}/`, '').replaceAll(workspace, '.');
   return fail('tool_error', `git failed: ${text.slice(0, 1_000) || `exit code ${code}`}`, {
     reason: 'git_failed',
     exit_code: code,
@@ -522,12 +535,11 @@ function plain(value: unknown, what: string, remedy = ''): string {
   throw fail('tool_denied', `${what} must not begin with "-"${remedy}`, { reason: 'option' });
 }
 
-/** Names that are no UTF-8 text are shown with a sign in place of what no text can have, and fit no file: git would find nothing. */
+/** A name that is no UTF-8 text is shown with `\\xe9` for a byte, and no argument of git can be it: git would find nothing. */
 function mustBeNamed(path: unknown, cwd: string): void {
-  if (!String(path).includes('\uFFFD') || isPresent(join(cwd, String(path)))) return;
-  throw fail('tool_error', 'the name of this file is no UTF-8 text: rename it, or commit without paths', {
-    reason: 'not_utf8',
-  });
+  const name = String(path);
+  if (!/\uFFFD|\\x[89a-f][\da-f]/.test(name) || isPresent(join(cwd, name))) return;
+  throw fileFailure('not_utf8', name, 'has a name that is no UTF-8 text: rename it, or leave paths out');
 }
 
 const revisionOf = (value: unknown): string => plain(value, 'a revision');

@@ -6,7 +6,7 @@
  */
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isLockHeld, readStatus, reasonOf } from '../../../base/git-output.ts';
+import { decodeNames, fileNamed, isLockHeld, readableName, readStatus, reasonOf } from '../../../base/git-output.ts';
 import { type ProgramEnd, programEnvironment, runProgram } from '../../../base/program.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -27,7 +27,7 @@ export interface TreeState {
   /** null: there is no commit yet. */
   readonly head: string | null;
   readonly clean: boolean;
-  /** Paths from the top of the repository that differ from the commit, untracked files included. */
+  /** Paths from the top of the repository that differ from the commit, untracked files included, as `decodeNames` has them. */
   readonly dirty: readonly string[];
   /** It is a bare repository: there is no working tree, but worktrees can be made. */
   readonly bare?: true;
@@ -124,6 +124,7 @@ export function tryGit(
     timeoutMs,
     terminateMs: 1000,
     maxStdoutBytes,
+    decode: decodeNames,
   });
 }
 
@@ -138,7 +139,12 @@ export async function treeState(cwd: string): Promise<TreeState | null> {
   }
   if (end.code === 0) {
     const { branch, head, entries } = readStatus(end.stdout);
-    return { branch, head, clean: entries.length === 0, dirty: entries.map(({ path }) => path) };
+    return {
+      branch: branch && readableName(branch),
+      head,
+      clean: entries.length === 0,
+      dirty: entries.map(({ path }) => path),
+    };
   }
   if (/must be run in a work tree/.test(end.stderr)) return bareState(cwd);
   // Of a `.git` file that leads nowhere git says which folder is not one: that is damage, and no folder without a repository.
@@ -153,7 +159,7 @@ async function bareState(cwd: string): Promise<TreeState | null> {
     tryGit(cwd, ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}']),
     tryGit(cwd, ['symbolic-ref', '--quiet', '--short', 'HEAD']),
   ]);
-  const said = ({ code, stdout }: ProgramEnd): string | null => (code === 0 ? stdout.trim() : null);
+  const said = ({ code, stdout }: ProgramEnd): string | null => (code === 0 ? readableName(stdout.trim()) : null);
   return { branch: said(branch), head: said(head), clean: true, dirty: [], bare: true };
 }
 
@@ -189,7 +195,7 @@ export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   const stillDirty = new Set(now.dirty);
   for (const path of mark.dirty) if (!stillDirty.has(path)) changed.add(path);
   const { prefix } = mark;
-  const all = [...changed].sort();
+  const all = [...changed].sort().map(readableName);
   const files = all.filter((path) => path.startsWith(prefix)).map((path) => path.slice(prefix.length));
   const outside = all.filter((path) => !path.startsWith(prefix));
   return {
@@ -221,7 +227,7 @@ export async function stampsOf(top: string, paths: readonly string[]): Promise<R
 
 async function stampOf(file: string): Promise<string> {
   try {
-    const { mtimeNs, ctimeNs, size, mode } = await lstat(file, { bigint: true });
+    const { mtimeNs, ctimeNs, size, mode } = await lstat(fileNamed(file), { bigint: true });
     return `${mtimeNs} ${ctimeNs} ${size} ${mode}`;
   } catch {
     return 'gone';
