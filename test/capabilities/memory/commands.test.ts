@@ -64,7 +64,7 @@ test('add, get, search, history, forget, export and import', { timeout: 300_000 
   assert.match(mortal.stderr, /2 entries stored/);
   const entry = JSON.parse((await run(['get', 'half', '--namespace', 'mortal', '--json'])).stdout);
   assert.equal(Math.round(entry.updated_at + entry.ttl), Math.round(lived + 3600), 'it ends when it would have ended');
-  assert.equal((await run(['get', 'over', '--namespace', 'mortal'])).code, 1);
+  assert.equal((await run(['get', 'over', '--namespace', 'mortal'])).code, 5, 'it is not there');
   assert.equal((await run(['get', 'always', '--namespace', 'mortal'])).code, 0);
   assert.match((await run(['forget', 'city'])).stderr, /1 entry deleted/);
   const missing = await run(['get', 'city']);

@@ -81,6 +81,10 @@ export function* reportCalled(
     if (!scheduled.has(at) && node.next_node && node.next_node !== caller.node_id) {
       wrong('next_node', `put it on ${quoted(caller.node_id)}`);
     }
+    // It would run by itself as well, an undo also where nothing failed.
+    if (isGiven(node.after)) {
+      wrong('after', field === 'map_node' ? `put it on ${quoted(caller.node_id)}` : 'it runs when that node is undone');
+    }
     if (!isPolicy(onError) || onError === 'compensate')
       wrong('on_error', `expected abort or skip; ${ERROR_ADVICE[field]}`);
     if (isGiven(node.compensate)) {
