@@ -356,10 +356,7 @@ function printedBy(
   }
   if (command === 'worktree_list') return { output: worktreeLines(stdout, realpathSync(workspace)), ...rest };
   if (ignored.length > 0) {
-    const names = ignored
-      .slice(0, MAX_NAMED)
-      .map((name) => nameInLine(readableName(name)))
-      .join('\n');
+    const names = ignored.slice(0, MAX_NAMED).map(nameInLine).join('\n');
     const more = ignored.length > MAX_NAMED ? `\nand ${ignored.length - MAX_NAMED} more` : '';
     return { output: `Removed with it, because git ignores them:\n${names}${more}\n`, ...rest };
   }
@@ -398,7 +395,11 @@ function worktreeLines(output: string, root: string): string {
 async function ignoredIn(run: Run, target: string): Promise<readonly string[]> {
   const words = ['--others', '--ignored', '--exclude-standard', '--directory', '--no-empty-directory', '-z'];
   const { code, stdout } = await run(['-C', target, 'ls-files', ...words]);
-  return code === 0 ? stdout.split('\0').filter((name) => name !== '') : [];
+  return code === 0
+    ? readableName(stdout)
+        .split('\0')
+        .filter((name) => name !== '')
+    : [];
 }
 
 const isPresent = (path: string | Buffer): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
