@@ -395,14 +395,10 @@ function worktreeLines(output: string, root: string): string {
 async function ignoredIn(run: Run, target: string): Promise<readonly string[]> {
   const words = ['--others', '--ignored', '--exclude-standard', '--directory', '--no-empty-directory', '-z'];
   const { code, stdout } = await run(['-C', target, 'ls-files', ...words]);
-  return code === 0
-    ? readableName(stdout)
-        .split('\0')
-        .filter((name) => name !== '')
-    : [];
+  return code === 0 ? readableName(stdout).split('\0').slice(0, -1) : [];
 }
 
-const isPresent = (path: string | Buffer): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
+const isPresent = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 
 /**
  * The working tree and the metadata of the repository are in the workspace, and no protected path is in it. Gives the way from the
@@ -536,7 +532,7 @@ function plain(value: unknown, what: string, remedy = ''): string {
   throw fail('tool_denied', `${what} must not begin with "-"${remedy}`, { reason: 'option' });
 }
 
-/** A name that is no UTF-8 text is shown with `\\xe9` for a byte, and no argument of git can be it: git would find nothing. */
+/** A name that is no UTF-8 text is shown with `\xe9` for a byte, and no argument of git can be it: git would find nothing. */
 function mustBeNamed(path: unknown, cwd: string): void {
   const name = String(path);
   if (!/\uFFFD|\\x[89a-f][\da-f]/.test(name) || isPresent(join(cwd, name))) return;
