@@ -5,6 +5,7 @@
  * Pure. Called by the fleet (`fleet/worker/repository/`) and by the git tools (`capabilities/toolkits/kits/git-run.ts`), which run
  * git in different ways and read it alike.
  */
+import { isUtf8 } from 'node:buffer';
 
 /**
  * Variables that name another repository, or another part of one, as `git rev-parse --local-env-vars` lists them. A process that
@@ -28,6 +29,55 @@ export const OTHER_REPOSITORY: Readonly<Record<string, undefined>> = {
   GIT_SHALLOW_FILE: undefined,
   GIT_WORK_TREE: undefined,
 };
+
+/**
+ * Output of git with names of files, which are bytes: those that are no UTF-8 become the surrogates U+DC80 to U+DCFF, so that each
+ * name stays one of its own. `fileNamed` gives the file of such a name, `readableName` a text for people and results.
+ */
+export function decodeNames(output: Buffer): string {
+  if (isUtf8(output)) return output.toString('utf8');
+  const records: string[] = [];
+  for (let from = 0; from <= output.length; ) {
+    const end = output.indexOf(0, from);
+    const record = output.subarray(from, end === -1 ? output.length : end);
+    records.push(isUtf8(record) ? record.toString('utf8') : decodeBytes(record));
+    from = end === -1 ? output.length + 1 : end + 1;
+  }
+  return records.join('\0');
+}
+
+function decodeBytes(bytes: Buffer): string {
+  const latin1 = bytes.toString('latin1');
+  let text = '';
+  for (let at = 0; at < bytes.length; ) {
+    utf8.lastIndex = at;
+    const length = utf8.exec(latin1)?.[0].length;
+    text += length === undefined ? String.fromCharCode(RAW + bytes[at]!) : bytes.toString('utf8', at, at + length);
+    at += length ?? 1;
+  }
+  return text;
+}
+
+/** Bytes, one a character, that are UTF-8. */
+const utf8 =
+  /(?:[\0-\x7f]|[\xc2-\xdf][\x80-\xbf]|(?:\xe0[\xa0-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]|\xed[\x80-\x9f])[\x80-\xbf]|(?:\xf0[\x90-\xbf]|[\xf1-\xf3][\x80-\xbf]|\xf4[\x80-\x8f])[\x80-\xbf]{2}){1,4096}/y;
+
+/** With a byte that is no UTF-8 it is the lower half of a pair, which UTF-8 never has. */
+const RAW = 0xdc00;
+const rawByte = /\p{Surrogate}/gu;
+
+/** A path with a name from `decodeNames`, as the file system takes it. */
+export function fileNamed(path: string): string | Buffer {
+  if (path.isWellFormed()) return path;
+  const parts = path.split(/(\p{Surrogate})/u);
+  return Buffer.concat(
+    parts.map((part, at) => (at % 2 === 1 ? Buffer.of(part.charCodeAt(0) - RAW) : Buffer.from(part, 'utf8'))),
+  );
+}
+
+/** A name from `decodeNames` as a text: bytes that are no UTF-8 as `\xe9`. */
+export const readableName = (name: string): string =>
+  name.replaceAll(rawByte, (byte) => `\\x${(byte.charCodeAt(0) - RAW).toString(16)}`);
 
 /** A path that differs from the commit. */
 export interface StatusEntry {

@@ -2,7 +2,7 @@
 import { lstat } from 'node:fs/promises';
 
 /** True when something is at a path, also a link that leads nowhere. */
-export const isPresent = (path: string): Promise<boolean> =>
+export const isPresent = (path: string | Buffer): Promise<boolean> =>
   lstat(path).then(
     () => true,
     () => false,

@@ -19,6 +19,8 @@ export interface ProgramOptions extends Omit<ChildOptions, 'stdin'> {
   readonly maxStdoutBytes?: number;
   /** The end of a longer stdout is stored, in place of its beginning. */
   readonly keepsEnd?: boolean | undefined;
+  /** Makes the text of stdout. Default: UTF-8, with U+FFFD in place of other bytes. */
+  readonly decode?: ((stdout: Buffer) => string) | undefined;
   /** Gets each line of stdout without its line break: once it is whole, or has `maxLineChars`, where it is cut. */
   readonly onLine?: (line: string) => void;
   /** Longest line, in characters. Default 1 Mi. */
@@ -144,6 +146,7 @@ class Output {
   readonly #child: Child;
   #chunks: Buffer[] = [];
   readonly #keepsEnd: boolean;
+  readonly #decode: (stdout: Buffer) => string;
   readonly #maxBytes: number;
   readonly #onLine: ((line: string) => void) | undefined;
   readonly #maxLineChars: number;
@@ -157,11 +160,18 @@ class Output {
 
   constructor(
     child: Child,
-    { maxStdoutBytes = MAX_STDOUT_BYTES, keepsEnd = false, onLine, maxLineChars = MAX_LINE_CHARS }: ProgramOptions,
+    {
+      maxStdoutBytes = MAX_STDOUT_BYTES,
+      keepsEnd = false,
+      decode = (stdout) => stdout.toString('utf8'),
+      onLine,
+      maxLineChars = MAX_LINE_CHARS,
+    }: ProgramOptions,
   ) {
     this.#child = child;
     this.#maxBytes = maxStdoutBytes;
     this.#keepsEnd = keepsEnd;
+    this.#decode = decode;
     this.#onLine = onLine;
     this.#maxLineChars = maxLineChars;
     child.stdout.on('data', (chunk: Buffer) => this.#read(chunk));
@@ -198,7 +208,11 @@ class Output {
 
   stored(): { stdout: string; truncated: boolean; stderr: string } {
     if (this.#keepsEnd) this.#dropStart();
-    return { stdout: Buffer.concat(this.#chunks).toString('utf8'), truncated: this.#truncated, stderr: this.#stderr };
+    return {
+      stdout: this.#decode(Buffer.concat(this.#chunks)),
+      truncated: this.#truncated,
+      stderr: this.#stderr,
+    };
   }
 
   #read(chunk: Buffer): void {

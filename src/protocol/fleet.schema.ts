@@ -167,7 +167,11 @@ export const RepoState = Type.Object(
 );
 
 export const Session = group('The state of the worker now.', {
-  context_id: orNull(id('The conversation the announce is about. Absent: none, it is about the process.')),
+  context_id: orNull(
+    id(
+      'The conversation the announce is about; with uncommitted changes of one conversation, unless another was asked about, that one. Absent: none, it is about the process.',
+    ),
+  ),
   active_tasks: may(count('Turns running or accepted.')),
   repo_state: orNull(RepoState),
   session_fresh: orNull(flag('The executor has no earlier conversation for this context.')),

@@ -1,7 +1,17 @@
 /** Reads the output of git: states, worktrees, and the reason of a failure. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { isLockHeld, nameInLine, readStatus, readWorktrees, reasonOf, statusLines } from '../../src/base/git-output.ts';
+import {
+  decodeNames,
+  fileNamed,
+  isLockHeld,
+  nameInLine,
+  readableName,
+  readStatus,
+  readWorktrees,
+  reasonOf,
+  statusLines,
+} from '../../src/base/git-output.ts';
 
 test('a state is read with its names as they are, renames with both, and written as lines again', () => {
   const output = [
@@ -37,6 +47,35 @@ test('a state is read with its names as they are, renames with both, and written
     '',
   ]);
   assert.equal(nameInLine('back\\slash'), 'back\\slash');
+});
+
+test('names that are no UTF-8 stay apart, lead to their files, and have a readable text', () => {
+  const names = [
+    'café 日本 👩',
+    'caf\xe9',
+    'caf\xe8',
+    '\xff\xfe',
+    'cut \xf0\x9f\x91',
+    'surrogate \xed\xa0\x80',
+    '\xc0\x80 long',
+  ];
+  const bytes = names.map((name, at) => Buffer.from(name, at === 0 ? 'utf8' : 'latin1'));
+  const records = decodeNames(Buffer.concat(bytes.flatMap((name) => [name, Buffer.of(0)]))).split('\0');
+  assert.equal(records.pop(), '');
+  assert.equal(new Set(records).size, names.length);
+  assert.deepEqual(
+    records.map((name) => Buffer.from(fileNamed(name))),
+    bytes,
+  );
+  assert.deepEqual(records.map(readableName), [
+    'café 日本 👩',
+    'caf\\xe9',
+    'caf\\xe8',
+    '\\xff\\xfe',
+    'cut \\xf0\\x9f\\x91',
+    'surrogate \\xed\\xa0\\x80',
+    '\\xc0\\x80 long',
+  ]);
 });
 
 test('worktrees are read with why they are locked', () => {

@@ -1,7 +1,7 @@
-/** Programs that are started and stopped in the same moment. */
+/** Programs: stopped in the moment of their start, in which repository they work, and the part of a long output that is stored. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { programEnvironment, startProgram } from '../../src/base/program.ts';
+import { programEnvironment, runProgram, startProgram } from '../../src/base/program.ts';
 import { within } from '../contract/recorder.ts';
 
 test('a program that is stopped before its start is known ends all the same', async () => {
@@ -12,6 +12,19 @@ test('a program that is stopped before its start is known ends all the same', as
   const { ended } = await starting;
   const { code, killedBy } = await within(ended, 'the end of the program');
   assert.deepEqual([code, killedBy], [143, 'SIGTERM']);
+});
+
+test('of an output over the limit the beginning is stored, or the end in whole characters', async () => {
+  const script =
+    "for (let n = 0; n < 500; n += 1) process.stdout.write('é'.repeat(100)); process.stdout.write('x THE END')";
+  const argv: [string, ...string[]] = [process.execPath, '-e', script];
+  const options = { argv, cwd: '/', env: programEnvironment(), maxStdoutBytes: 1000 };
+  const [start, end] = [await runProgram(options), await runProgram({ ...options, keepsEnd: true })];
+  assert.deepEqual([start.stdout, start.truncated], ['é'.repeat(500), true]);
+  // 991 bytes are left for letters of two.
+  assert.deepEqual([end.stdout, end.truncated], [`${'é'.repeat(495)}x THE END`, true]);
+  const whole = await runProgram({ ...options, keepsEnd: true, maxStdoutBytes: 200_000 });
+  assert.deepEqual([whole.stdout.length, whole.truncated], [50_009, false]);
 });
 
 test('a program works in the repository of its folder, also where this process was started from a hook', () => {

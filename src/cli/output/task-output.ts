@@ -138,7 +138,8 @@ function waitOf({ task_id, state, explanation, not_before, spec }: TaskRecord, n
   return spec.after.length === 0 ? undefined : `for ${spec.after.join(', ')}`;
 }
 
-const COMMIT = 'commit what was changed there, or use --worktree, --access read, or the --context of those changes';
+const COMMIT =
+  'commit what was changed there, or use --worktree, --access read, or the --context of those changes at the worker that made them';
 
 /** Advice where a decision or a refusal was for uncommitted changes; undefined for any other. */
 const adviceOn = (why: unknown): string | undefined =>

@@ -7,7 +7,7 @@
 
 import { lstat, realpath } from 'node:fs/promises';
 import { join, posix } from 'node:path';
-import { readNames } from '../../base/git-output.ts';
+import { readableName, readNames } from '../../base/git-output.ts';
 import { isPresent } from '../../base/is-present.ts';
 import { nextTurn } from '../../base/next-turn.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
@@ -176,7 +176,8 @@ async function changedSince(tree: string, base: string): Promise<ReadonlySet<str
     git(tree, ['diff', ...words, base, '--']),
     git(tree, ['ls-files', '--others', '--exclude-standard', '-z', '--', ':/']),
   ]);
-  return new Set([...readNames(tracked), ...readNames(untracked)]);
+  // A result has this text for a name that is not UTF-8.
+  return new Set([...readNames(tracked), ...readNames(untracked)].map(readableName));
 }
 
 /** True for a file in a repository that is new in this one: git names only its folder. */

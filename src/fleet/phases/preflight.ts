@@ -43,6 +43,8 @@ export interface PreflightFacts {
   readonly executorAuthenticated?: boolean;
   /** null: no repository. */
   readonly repoState: RepoState | null;
+  /** Some of its paths that differ from the commit, for people. */
+  readonly uncommitted?: string;
   /** Tokens an empty first turn costs; null: unknown. */
   readonly overheadTokens: number | null;
   readonly draining: boolean;
@@ -207,7 +209,9 @@ export function preflight(dispatch: Dispatched | readonly Finding[], facts: Pref
   const requirement = unmet(dispatch, facts);
   if (requirement !== undefined) return requirement;
   if (isDirty(dispatch, facts)) {
-    return refuse('dirty_repo', `uncommitted changes on ${facts.repoState?.branch ?? 'a detached head'}`, true);
+    const { repoState, uncommitted = '' } = facts;
+    const where = repoState?.branch ?? 'a detached head';
+    return refuse('dirty_repo', `uncommitted changes on ${where}${uncommitted && `: ${uncommitted}`}`, true);
   }
   const most = facts.maxConcurrent ?? DEFAULT_MAX_CONCURRENT;
   if (facts.activeTasks >= most) return refuse('busy', `${facts.activeTasks} of ${most} tasks`, true);

@@ -15,7 +15,7 @@ const DEBOUNCE_MS = 2000;
 const MAX_CONTEXTS = 10_000;
 
 export interface AnnouncerOptions {
-  /** Describes the worker from what is known now, without probing and without a number. */
+  /** Describes the worker from what is known now, without probing and without a number. null: for no context that is served. */
   readonly describe: (contextId: string | null) => SessionAnnounce;
   /** Numbers a description and sends it to everybody. */
   readonly send: (announce: SessionAnnounce) => void;
@@ -40,7 +40,7 @@ export class Announcer {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
     const announce = this.#options.describe(contextId);
-    this.#reported = essence(announce);
+    this.#reported = essence(this.#options.describe(null));
     this.#options.send(announce);
   }
 
@@ -74,5 +74,6 @@ export class Announcer {
 function essence({ worker, capabilities, mcp_health, session }: SessionAnnounce): string {
   const clean = session?.repo_state?.clean ?? null;
   const branch = session?.repo_state?.branch ?? null;
-  return JSON.stringify([worker, capabilities, mcp_health, clean, branch, session?.draining, session?.not_ready]);
+  const { context_id, draining, not_ready } = session ?? {};
+  return JSON.stringify([worker, capabilities, mcp_health, clean, branch, context_id, draining, not_ready]);
 }

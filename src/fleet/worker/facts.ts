@@ -4,6 +4,7 @@
  *
  * Called by `worker.ts` for decisions and announces.
  */
+import { nameInLine, readableName } from '../../base/git-output.ts';
 import type { Log } from '../../base/log.ts';
 import type { Clock } from '../../base/timer-queue.ts';
 import { asError, fail } from '../../wire/errors.ts';
@@ -25,6 +26,9 @@ const NO_TREE_AGE_MS = 60_000;
 const MCP_RENEW_MS = 15_000;
 const EXECUTOR_RENEW_MS = 60_000;
 const PROBE_MS = 3000;
+/** Paths that a refusal names, and the longest part of one. */
+const MAX_NAMED = 5;
+const MAX_NAME = 80;
 
 export interface FactsOptions {
   readonly executor: Executor;
@@ -53,6 +57,8 @@ export interface FactsNow {
   readonly mcp_servers: readonly string[];
   readonly mcp_health: ReadonlyMap<string, string>;
   readonly repo_state: RepoState | null;
+  /** Some of the paths that differ from the commit, for people; empty: none is known. */
+  readonly uncommitted: string;
   readonly head: string | null;
   /** The reason against worktrees for tasks; undefined: git can make them. */
   readonly no_worktree: string | undefined;
@@ -156,6 +162,7 @@ export class Facts {
       mcp_servers: this.#servers.map(({ name }) => name),
       mcp_health: new Map(this.#servers.map((server) => [server.canonical, this.#healthOf(server)])),
       repo_state: tree === null || tree.unreadable !== undefined ? null : { branch: tree.branch, clean: tree.clean },
+      uncommitted: inWords(tree?.dirty ?? []),
       head: tree?.head ?? null,
       no_worktree: noWorktree(tree),
       unreadable: tree?.unreadable,
@@ -283,6 +290,14 @@ export class Facts {
 
 const renewed = <T>(cached: Cached<T>, maxAgeMs: number): Promise<T> | undefined =>
   cached.ageMs >= maxAgeMs ? cached.renew() : undefined;
+
+function inWords(paths: readonly string[]): string {
+  const some = paths
+    .slice(0, MAX_NAMED)
+    .map((path) => nameInLine(readableName(path)).slice(0, MAX_NAME).toWellFormed());
+  const more = paths.length > MAX_NAMED ? ` and ${paths.length - MAX_NAMED} more` : '';
+  return `${some.join(', ')}${more}`;
+}
 
 function noWorktree(tree: TreeState | null): string | undefined {
   if (tree === null) return 'the folder of the worker is not a git repository';

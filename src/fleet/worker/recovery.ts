@@ -6,6 +6,7 @@
  * @see docs/fleet.md#failure-semantics
  */
 import { posix } from 'node:path';
+import { readableName } from '../../base/git-output.ts';
 import type { Log } from '../../base/log.ts';
 import type { Envelope, TaskResult } from '../../protocol/fleet.ts';
 import { asError } from '../../wire/errors.ts';
@@ -97,7 +98,7 @@ async function leftBehind(
       branch,
       clean,
       // Not all of it need be this task's: others may have worked in the same folder.
-      dirty_files: dirty.slice(0, MAX_PATHS).map((path) => posix.relative(prefix, path)),
+      dirty_files: dirty.slice(0, MAX_PATHS).map((path) => readableName(posix.relative(prefix, path))),
       ...(dirty.length > MAX_PATHS && { dirty_files_count: dirty.length }),
       ...(worktree === true && { worktree: top }),
     };

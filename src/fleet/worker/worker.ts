@@ -187,7 +187,7 @@ class FleetWorker implements Worker {
       keep: (owner) => journal.storeValue('tree_owner', owner),
     });
     this.#announcer = new Announcer({
-      describe: (contextId) => this.#describe(contextId),
+      describe: (contextId) => this.#describe(this.#continued ?? contextId),
       send: (announce) => this.#sendAll(this.#numbered(announce)),
       timer,
       ...(deps.debounceMs !== undefined && { debounceMs: deps.debounceMs }),
@@ -317,7 +317,7 @@ class FleetWorker implements Worker {
 
   async announce(contextId: string | null = null): Promise<SessionAnnounce> {
     await within(this.#facts.refresh(), ANNOUNCE_MS, this.#timer);
-    return this.#numbered(this.#describe(contextId));
+    return this.#numbered(this.#describe(contextId ?? this.#continued));
   }
 
   attach(channel: ReplyChannel): () => void {
@@ -467,7 +467,9 @@ class FleetWorker implements Worker {
   }
 
   #preflightFacts(): Omit<PreflightFacts, 'journalEntry' | 'dispatchContextId' | 'ownWorktree'> {
-    const { tools, mcp_servers, mcp_health, repo_state, executor_present, executor_authenticated } = this.#facts.now();
+    const facts = this.#facts.now();
+    const { tools, mcp_servers, mcp_health, repo_state, uncommitted } = facts;
+    const { executor_present, executor_authenticated } = facts;
     const { minLeadS } = this.#options;
     return {
       tools,
@@ -478,11 +480,17 @@ class FleetWorker implements Worker {
       executorPresent: executor_present,
       ...(executor_authenticated !== undefined && { executorAuthenticated: executor_authenticated }),
       repoState: repo_state,
+      uncommitted,
       overheadTokens: this.#overhead,
       draining: this.#draining || !this.#ready,
       contextId: this.#owner.contextId,
       ...(minLeadS !== undefined && { minLeadS }),
     };
+  }
+
+  /** The context whose uncommitted changes are in the working tree: only its tasks are routed here to write. */
+  get #continued(): string | null {
+    return this.#facts.now().repo_state?.clean === false ? this.#owner.contextId : null;
   }
 
   #describe(contextId: string | null): SessionAnnounce {

@@ -225,6 +225,13 @@ describe('every problem is reported with its place', () => {
     assert.deepEqual(map(tool('t', { on_error: 'z' })), ['bad_node t on_error']);
     assert.deepEqual(map(tool('t', { on_error: 'compensate' })), ['bad_node t on_error']);
     assert.deepEqual(map(tool('t', { compensate: 'u' }), [tool('u')]), ['bad_node t compensate']);
+    const given = (kind: string, more: object) => places({ nodes: [{ node_id: 'n', kind, ...more }] });
+    assert.deepEqual(given('gather', { input: { v: 1 } }), ['bad_node n input']);
+    assert.deepEqual(given('gather', { input: {}, input_map: { v: 1 } }), []);
+    assert.deepEqual(given('reduce', { reduce: { jmespath: '@' }, input: { v: 1 } }), ['bad_node n input']);
+    const behind = (caller: object) => places({ nodes: [tool('y'), caller, tool('t', { after: ['y'] })] });
+    assert.deepEqual(behind({ node_id: 'm', kind: 'map', map_node: 't' }), ['bad_node t after']);
+    assert.deepEqual(behind(tool('a', { compensate: 't' })), ['bad_node t after'], 'it would undo what went well');
     for (const kind of ['wait', 'branch', 'gather', 'map', 'reduce']) {
       const more = { wait: { wait: { ms: 1 } }, map: { map_node: 'z' }, reduce: { reduce: { jmespath: '@' } } };
       const node = { node_id: 't', kind, ...more[kind as keyof typeof more] };

@@ -56,6 +56,16 @@ test('add, get, search, history, forget, export and import', { timeout: 300_000 
     (await run(['get', 'city', '--namespace', 'copy', '--as-of', '2020-01-01'])).stdout,
     'Ada lives in Rome\n',
   );
+  const lived = Date.now() / 1000 - 1800;
+  const line = (key: string, ttl: number) =>
+    JSON.stringify({ key, content: key, tier: 'episodic', ttl, created_at: lived - 60, updated_at: lived });
+  writeFileSync(join(home, 'mortal.jsonl'), `${line('half', 3600)}\n${line('over', 60)}\n${line('always', 0)}\n`);
+  const mortal = await run(['import', 'mortal.jsonl', '--namespace', 'mortal']);
+  assert.match(mortal.stderr, /2 entries stored/);
+  const entry = JSON.parse((await run(['get', 'half', '--namespace', 'mortal', '--json'])).stdout);
+  assert.equal(Math.round(entry.updated_at + entry.ttl), Math.round(lived + 3600), 'it ends when it would have ended');
+  assert.equal((await run(['get', 'over', '--namespace', 'mortal'])).code, 5, 'it is not there');
+  assert.equal((await run(['get', 'always', '--namespace', 'mortal'])).code, 0);
   assert.match((await run(['forget', 'city'])).stderr, /1 entry deleted/);
   const missing = await run(['get', 'city']);
   assert.notEqual(missing.code, 0);

@@ -53,6 +53,18 @@ test('every strategy leaves out what failed, and says so', () => {
   }
 });
 
+test('votes count only values that are there, in any order of members, each in its own type', () => {
+  const without = [done('a', { other: 'x' }, 1), done('b', { label: null }, 2), done('c', { other: 'x' }, 3)];
+  const [yes, text] = [done('d', { label: 1 }, 4), done('e', { label: '1' }, 5)];
+  const merged = merge([...without, lost, yes, text, done('f', { label: '1' }, 6)], 'vote', 'label');
+  assert.deepEqual(merged.from, ['e', 'f'], 'neither the three without a value nor the number');
+  const { votes, of, abstained } = merged.result as Record<string, unknown>;
+  assert.deepEqual([votes, of, abstained, merged.failed], [2, 3, ['a', 'b', 'c'], ['lost']]);
+  assert.deepEqual(merge([...without, yes], 'vote', 'label').from, ['d'], 'one vote beats none');
+  assert.throws(() => merge(without, 'vote', 'label'), { code: 'multi_agent.invalid' });
+  assert.throws(() => merge(without, 'vote', 'constructor'), /none of the 3 results has a value/);
+});
+
 test('votes compare a member alone, and members in any order; a tie is for the first', () => {
   const one = done('a', { label: 'x', why: 'p' }, 1);
   const two = done('b', { label: 'y', why: 'q' }, 2);

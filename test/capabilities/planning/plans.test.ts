@@ -52,6 +52,10 @@ describe('dependencies', { timeout: 60_000 }, () => {
       (await planning.ready(plan_id)).tasks.map(({ title }) => title),
       ['part of a'],
     );
+    await planning.update(plan_id, a.task_id, { deps: [part.task_id] });
+    const both = await refusal(planning.update(plan_id, a.task_id, { status: 'done' }));
+    const named = [both.detail.blocked_by, (await planning.task(plan_id, a.task_id)).blocked_by];
+    assert.deepEqual(named, [[part.task_id], [part.task_id]], 'once, as a part that it also waits for');
     await planning.update(plan_id, part.task_id, { status: 'done' });
     assert.ok((await planning.update(plan_id, a.task_id, { status: 'done' })).done_at !== null);
     assert.deepEqual(

@@ -7,6 +7,7 @@ import {
   existsSync,
   linkSync,
   mkdirSync,
+  renameSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
@@ -276,6 +277,10 @@ test('a protected file under another name is neither read nor committed', async 
   }
   const boss = await agentOf(t, host, { principal: 'boss', enable: ['git'] });
   assert.equal((await boss.tools.call('git_commit', commit)).success, true);
+  // Neither where that name is no UTF-8 text.
+  git(workspace, 'rm', '--quiet', '--cached', 'innocent');
+  renameSync(join(workspace, 'innocent'), Buffer.concat([Buffer.from(join(workspace, 'a')), Buffer.of(0xe9)]));
+  assert.equal(await refusalOf(some.tools.call('git_status', {})), 'tool_denied protected_path');
 });
 
 test('every name that git_status shows is one that diff, blame and commit take, and a rename shows both names', async (t) => {
@@ -378,13 +383,21 @@ test('a git without -z for the list of worktrees will do', async (t) => {
   assert.match(await output('worktree_list'), /^worktree \.\nHEAD \w+\nbranch refs\/heads\/main\n$/);
 });
 
-test('a name that is not UTF-8 is reported where git would find nothing', async (t) => {
+test('a name that is not UTF-8 is shown with its bytes, and the reason where git would find nothing', async (t) => {
   const { workspace } = repository(t);
-  writeFileSync(Buffer.concat([Buffer.from(join(workspace, 'caf')), Buffer.from([0xe9])]), 'x\n');
+  const bytes = Buffer.concat([Buffer.from(join(workspace, 'café ')), Buffer.from([0xe9, 0xff])]);
+  writeFileSync(bytes, 'x\n');
   writeFileSync(join(workspace, 'sign \uFFFD'), 'x\n');
-  const { call } = await agentIn(t, workspace);
+  const { call, output } = await agentIn(t, workspace);
+  assert.match(await output('status'), /^\? café \\xe9\\xff$/m);
+  await assert.rejects(call('diff', { paths: ['café \\xe9\\xff'] }), /"café \\xe9\\xff" has a name that is no UTF-8/);
   assert.equal(await refusalOf(call('diff', { paths: ['caf\uFFFD'] })), 'tool_error not_utf8');
   assert.equal((await call('commit', { message: 'x', paths: ['sign \uFFFD'] })).success, true);
+  git(workspace, 'add', '-A');
+  writeFileSync(bytes, 'y\n');
+  assert.match(await output('diff'), /^\+\+\+ b\/café \\xe9\\xff\t$/m);
+  writeFileSync(join(workspace, 'back\\xe9'), 'x\n');
+  assert.equal((await call('commit', { message: 'x', paths: ['back\\xe9'] })).success, true, 'a name as others');
 });
 
 test('a bare repository, one with a damaged configuration, and one of a later git are reported', async (t) => {

@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test';
 import type { Task } from '@a2a-js/sdk';
 import { ServerCallContext } from '@a2a-js/sdk/server';
 import { STATE } from '../../../src/fleet/bus/a2a/messages.ts';
+import { invalidParams } from '../../../src/fleet/bus/a2a/request-params.ts';
 import { loadA2aServer } from '../../../src/fleet/bus/a2a/sdk.ts';
 import {
   type A2aTaskStore,
@@ -87,6 +88,13 @@ test('tasks are listed newest first, page by page, and by what is asked for', as
   assert.deepEqual(await listed({ status: STATE.working }), ['t-4']);
   assert.deepEqual(await listed({ statusTimestampAfter: '2026-06-01T14:00:02+02:00' }), ['t-4', 't-3']);
   await assert.rejects(store.list({ ...asked, pageToken: 'nonsense' }, boss), /page token/);
+  const problem = (statusTimestampAfter: unknown) => invalidParams('ListTasks', { statusTimestampAfter });
+  for (const time of ['2026-06-01T14:00:02', '2026-06-01', '2026-02-30T00:00:00Z', '2026-06-01T24:00:00Z', '5', 5]) {
+    assert.match(problem(time) ?? '', /statusTimestampAfter.*RFC 3339 with an offset/, String(time));
+  }
+  for (const time of ['2026-06-01t14:00:02.123456z', '2016-12-31T23:59:60Z', '', null]) {
+    assert.equal(problem(time), undefined, String(time));
+  }
 });
 
 test('what is only passing is no part of the history', async (context) => {

@@ -14,6 +14,14 @@ import { type FakeContext, fakeContext, fakeLog, isAlive, taskOf } from './fake-
 const make = ({ command, home }: FakeCli, config: Partial<CommandConfig> = {}): Executor =>
   makeExecutor({ kind: 'command', command, ...config }, { home, log: fakeLog() });
 
+test('of prose over the limit the end is stored, and a warning says so', async () => {
+  using cli = fakeCli({ stdout: `${'x'.repeat(9 * 1024 * 1024)}\nTHE ANSWER IS 42\n` });
+  const { text, ending, warnings } = await make(cli).start(taskOf('go on'), fakeContext(cli.cwd)).outcome;
+  assert.equal(ending, 'completed');
+  assert.match(text.slice(-100), /THE ANSWER IS 42$/);
+  assert.deepEqual(warnings, ['its output exceeds the stored limit; the beginning is left out']);
+});
+
 test('a program is started in the directory, with closed stdin, its environment and no shell', async () => {
   using cli = fakeCli({ stdout: 'the reply\n' });
   const args = ['--at={cwd}', '{task_id}/{context_id}', '$(touch x)'];

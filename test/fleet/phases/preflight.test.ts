@@ -140,6 +140,7 @@ describe('a dispatch', () => {
   test('that writes is refused on dirt, unless the dirt is its own or it works elsewhere', () => {
     const repoState = { branch: 'main', clean: false };
     assert.equal(said(asked(), { repoState }), 'dirty_repo: uncommitted changes on main');
+    assert.equal(said(asked(), { repoState, uncommitted: 'a, b' }), 'dirty_repo: uncommitted changes on main: a, b');
     assert.equal(
       said(asked(), { repoState: { branch: null, clean: false } }),
       'dirty_repo: uncommitted changes on a detached head',

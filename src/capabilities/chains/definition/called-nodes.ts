@@ -9,8 +9,10 @@ import { type Problems, quoted } from './problems.ts';
 
 const CALLS: readonly NodeKind[] = ['tool', 'skill', 'proc', 'mcp', 'memory', 'agent', 'task'];
 
-/** The kinds that have a member which A2E 1.0 does not know. */
+/** The kinds that have a member which others would ignore. */
 const KINDS_WITH: Readonly<Record<string, readonly NodeKind[]>> = {
+  // What is gathered is named by an input map.
+  input: [...CALLS, 'branch', 'map', 'wait'],
   parallel: ['map'],
   timeout_ms: [...CALLS, 'wait'],
   retry: CALLS,
@@ -35,10 +37,13 @@ export function strayMembers(
   const { kind } = node;
   return Object.entries(KINDS_WITH).flatMap(([field, kinds]) => {
     if (!Object.hasOwn(node, field) || !isGiven(node[field]) || kinds.includes(kind as NodeKind)) return [];
-    const advice =
-      kind === 'map' && (field === 'timeout_ms' || field === 'retry') ? '; give it to the node that it repeats' : '';
-    return [{ field, message: `a ${String(kind)} node has no ${field}${advice}` }];
+    return [{ field, message: `a ${String(kind)} node has no ${field}${adviceOn(kind, field)}` }];
   });
+}
+
+function adviceOn(kind: unknown, field: string): string {
+  if (field === 'input') return '; write it as input_map';
+  return kind === 'map' && (field === 'timeout_ms' || field === 'retry') ? '; give it to the node that it repeats' : '';
 }
 
 interface Called {
@@ -80,6 +85,10 @@ export function* reportCalled(
     // Walks of A2E 1.0 lead back to the map: the next item.
     if (!scheduled.has(at) && node.next_node && node.next_node !== caller.node_id) {
       wrong('next_node', `put it on ${quoted(caller.node_id)}`);
+    }
+    // It would run by itself as well, an undo also where nothing failed.
+    if (isGiven(node.after)) {
+      wrong('after', field === 'map_node' ? `put it on ${quoted(caller.node_id)}` : 'it runs when that node is undone');
     }
     if (!isPolicy(onError) || onError === 'compensate')
       wrong('on_error', `expected abort or skip; ${ERROR_ADVICE[field]}`);

@@ -9,9 +9,12 @@ import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
 import {
+  decodeNames,
+  fileNamed,
   LIST_IGNORED,
   LIST_WORKTREES,
   nameInLine,
+  readableName,
   readNames,
   readStatus,
   readWorktrees,
@@ -329,17 +332,19 @@ function start(
     timeoutMs: TIMEOUT_MS,
     terminateMs: TERMINATE_MS,
     maxStdoutBytes: maxOutput,
+    decode: decodeNames,
   });
 }
 
 /** The result of a command: the output of git, with names as they are. */
 function printedBy(
   command: GitCommand,
-  { stdout, stderr, truncated }: ProgramEnd,
+  { stdout: printed, stderr, truncated }: ProgramEnd,
   prefix: string,
   { workspace }: CallContext,
   ignored: readonly string[],
 ): GitOutput {
+  const stdout = readableName(printed);
   const rest = { truncated, exit_code: 0 };
   if (command === 'status') {
     const read = readStatus(stdout);
@@ -392,7 +397,7 @@ function worktreeLines(output: string, root: string): string {
 /** Files in a worktree that git ignores: they go with it. */
 async function ignoredIn(run: Run, target: string): Promise<readonly string[]> {
   const { code, stdout } = await run(['-C', target, ...LIST_IGNORED]);
-  return code === 0 ? readNames(stdout) : [];
+  return code === 0 ? readNames(readableName(stdout)) : [];
 }
 
 const isPresent = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
@@ -473,7 +478,7 @@ async function mustHoldNoOtherName(run: Run, top: string, guard: PathGuard): Pro
   if (truncated) throw fail('tool_denied', 'this repository has too many files to be checked', { reason: 'too_large' });
   for (const [at, name] of stdout.split('\0').entries()) {
     if (at % FILES_PER_TURN === FILES_PER_TURN - 1) await new Promise<void>(nextTurn);
-    const stats = lstatSync(join(top, name), { throwIfNoEntry: false });
+    const stats = lstatSync(fileNamed(join(top, name)), { throwIfNoEntry: false });
     if (stats?.isFile() && stats.nlink > 1 && guard.opened(stats) === 'all') throw holdsProtected();
   }
 }
@@ -509,7 +514,7 @@ async function protocolOf(run: Run, { remote }: Args): Promise<string> {
 
 function gitFailed({ code, stderr, stdout }: ProgramEnd, { workspace }: CallContext) {
   // Paths of the host are not for callers.
-  const text = (stderr || stdout).trim().replaceAll(`${workspace}/`, '').replaceAll(workspace, '.');
+  const text = (stderr || readableName(stdout)).trim().replaceAll(`${workspace}/`, '').replaceAll(workspace, '.');
   return fail('tool_error', `git failed: ${text.slice(0, 1_000) || `exit code ${code}`}`, {
     reason: 'git_failed',
     exit_code: code,
@@ -528,12 +533,11 @@ function plain(value: unknown, what: string, remedy = ''): string {
   throw fail('tool_denied', `${what} must not begin with "-"${remedy}`, { reason: 'option' });
 }
 
-/** Names that are not UTF-8 are shown with replacement characters, and fit no file: git would find nothing. */
+/** A name that is not UTF-8 is shown with `\xe9` for a byte. Git would find no file for that text. */
 function mustBeNamed(path: unknown, cwd: string): void {
-  if (!String(path).includes('\uFFFD') || isPresent(join(cwd, String(path)))) return;
-  throw fail('tool_error', 'the name of this file is not UTF-8; rename it, or commit without paths', {
-    reason: 'not_utf8',
-  });
+  const name = String(path);
+  if (!/\uFFFD|\\x[89a-f][\da-f]/.test(name) || isPresent(join(cwd, name))) return;
+  throw fileFailure('not_utf8', name, 'has a name that is no UTF-8 text: rename it, or leave paths out');
 }
 
 const revisionOf = (value: unknown): string => plain(value, 'a revision');

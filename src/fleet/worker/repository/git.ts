@@ -6,7 +6,15 @@
  */
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isLockHeld, readNames, readStatus, reasonOf } from '../../../base/git-output.ts';
+import {
+  decodeNames,
+  fileNamed,
+  isLockHeld,
+  readableName,
+  readNames,
+  readStatus,
+  reasonOf,
+} from '../../../base/git-output.ts';
 import { type ProgramEnd, programEnvironment, runProgram } from '../../../base/program.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -34,7 +42,7 @@ export interface TreeState {
   /** null: there is no commit yet. */
   readonly head: string | null;
   readonly clean: boolean;
-  /** Paths from the top of the repository that differ from the commit, untracked files included. */
+  /** Paths from the top of the repository that differ from the commit, untracked files included, as `decodeNames` has them. */
   readonly dirty: readonly string[];
   /** A bare repository: it has no working tree, but git can make worktrees. */
   readonly bare?: true;
@@ -135,6 +143,7 @@ export function tryGit(
     timeoutMs,
     terminateMs: 1000,
     maxStdoutBytes,
+    decode: decodeNames,
   });
 }
 
@@ -149,7 +158,12 @@ export async function treeState(cwd: string): Promise<TreeState | null> {
   }
   if (end.code === 0) {
     const { branch, head, entries } = readStatus(end.stdout);
-    return { branch, head, clean: entries.length === 0, dirty: entries.map(({ path }) => path) };
+    return {
+      branch: branch && readableName(branch),
+      head,
+      clean: entries.length === 0,
+      dirty: entries.map(({ path }) => path),
+    };
   }
   if (/must be run in a work tree/.test(end.stderr)) return bareState(cwd);
   // Of a `.git` file that leads nowhere git says which folder is not one: that is damage, and no folder without a repository.
@@ -164,7 +178,7 @@ async function bareState(cwd: string): Promise<TreeState | null> {
     tryGit(cwd, ['rev-parse', '--verify', '--quiet', 'HEAD^{commit}']),
     tryGit(cwd, ['symbolic-ref', '--quiet', '--short', 'HEAD']),
   ]);
-  const said = ({ code, stdout }: ProgramEnd): string | null => (code === 0 ? stdout.trim() : null);
+  const said = ({ code, stdout }: ProgramEnd): string | null => (code === 0 ? readableName(stdout.trim()) : null);
   return { branch: said(branch), head: said(head), clean: true, dirty: [], bare: true };
 }
 
@@ -206,7 +220,7 @@ export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   const stillDirty = new Set(now.dirty);
   for (const path of mark.dirty) if (!stillDirty.has(path)) changed.add(path);
   const { prefix } = mark;
-  const all = [...changed].sort();
+  const all = [...changed].sort().map(readableName);
   const files = all.filter((path) => path.startsWith(prefix)).map((path) => path.slice(prefix.length));
   const outside = all.filter((path) => !path.startsWith(prefix));
   return {
@@ -238,7 +252,7 @@ export async function stampsOf(top: string, paths: readonly string[]): Promise<R
 
 async function stampOf(file: string): Promise<string> {
   try {
-    const { mtimeNs, ctimeNs, size, mode } = await lstat(file, { bigint: true });
+    const { mtimeNs, ctimeNs, size, mode } = await lstat(fileNamed(file), { bigint: true });
     return `${mtimeNs} ${ctimeNs} ${size} ${mode}`;
   } catch {
     return 'gone';

@@ -5,9 +5,20 @@
  * Called by `worktrees.ts` before it removes one, and where a conversation continues in another.
  */
 
-import { cp, readFile, realpath, rm, writeFile } from 'node:fs/promises';
+import {
+  copyFile,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  readlink,
+  realpath,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
-import { LIST_IGNORED, readNames, readStatus } from '../../../base/git-output.ts';
+import { decodeNames, fileNamed, LIST_IGNORED, readNames, readStatus } from '../../../base/git-output.ts';
 import { isPresent } from '../../../base/is-present.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { git, stampsOf, type TreeMark } from './git.ts';
@@ -24,7 +35,7 @@ const MAX_DEPTH = 8;
 /** In the folder of a worktree in the repository: the files that differed from the commit right after the checkout. */
 const FRESH_FILE = 'handfast-fresh.json';
 
-/** Paths from the top of the worktree. */
+/** Paths from the top of the worktree, as `decodeNames` has them. */
 export interface WorktreeContent {
   readonly head: string | null;
   readonly branch: string | null;
@@ -83,9 +94,9 @@ async function indexOf(path: string) {
     const entry = output.slice(at, end);
     const [, tag = '', mode, commit = '', name = ''] = /^(.) (\d+) (\w+) \d\t(.*)$/s.exec(entry) ?? [];
     if (mode === '160000') {
-      if (await isPresent(join(path, name, '.git'))) submodules.push({ name, commit });
+      if (await isPresent(fileNamed(join(path, name, '.git')))) submodules.push({ name, commit });
       // Lower case: assume-unchanged. `S`: skip-worktree, which is usual for a file that is not checked out.
-    } else if (/[a-zS]/.test(tag) && (await isPresent(join(path, name)))) hidden.push(name);
+    } else if (/[a-zS]/.test(tag) && (await isPresent(fileNamed(join(path, name))))) hidden.push(name);
   }
   return { hidden, submodules };
 }
@@ -117,16 +128,32 @@ export async function copyUncommitted(from: string, to: string): Promise<boolean
     const [source, target] = [join(from, path), join(to, path)];
     // A link on the way that git does not look at must not lead the copy out of the worktree.
     if (!(await isWithin(to, dirname(target)))) continue;
-    await rm(target, { recursive: true, force: true });
-    if (await isPresent(source)) await cp(source, target, { recursive: true, verbatimSymlinks: true });
+    await rm(fileNamed(target), { recursive: true, force: true });
+    if (!(await isPresent(fileNamed(source)))) continue;
+    await mkdir(fileNamed(dirname(target)), { recursive: true });
+    await copy(source, target);
   }
   return true;
 }
 
+/** Copies a file, a link as it is, or a folder, whose names are bytes. */
+async function copy(source: string, target: string): Promise<void> {
+  const [from, to] = [fileNamed(source), fileNamed(target)];
+  const stats = await lstat(from);
+  if (stats.isSymbolicLink()) await symlink(await readlink(from, 'buffer'), to);
+  else if (stats.isDirectory()) {
+    await mkdir(to);
+    for (const name of await readdir(from, 'buffer')) {
+      const text = decodeNames(name);
+      await copy(join(source, text), join(target, text));
+    }
+  } else if (stats.isFile()) await copyFile(from, to);
+}
+
 async function isWithin(top: string, folder: string): Promise<boolean> {
   let existing = folder;
-  while (!(await isPresent(existing))) existing = dirname(existing);
-  const real = await realpath(existing);
+  while (!(await isPresent(fileNamed(existing)))) existing = dirname(existing);
+  const real = decodeNames(await realpath(fileNamed(existing), 'buffer'));
   return real === top || real.startsWith(top + sep);
 }
 

@@ -12,7 +12,7 @@ import { existsSync } from 'node:fs';
 import { access, constants, mkdir, readdir, realpath, rename, rm, rmdir, stat, utimes } from 'node:fs/promises';
 import { basename, dirname, join, resolve, sep } from 'node:path';
 import { waitForFileLock } from '../../../base/file-lock.ts';
-import type { WorktreeEntry } from '../../../base/git-output.ts';
+import { readableName, type WorktreeEntry } from '../../../base/git-output.ts';
 import type { Log } from '../../../base/log.ts';
 import { SerialWork } from '../../../base/serial-work.ts';
 import { asError, fail } from '../../../wire/errors.ts';
@@ -379,10 +379,10 @@ export class Worktrees {
       await this.#remove(path);
       if (merged) await this.#removeBranch(branch, tip);
       const about = { worktree: path, branch, commit: head, days: Math.floor(ageMs / DAY_MS) };
-      const gone = ignored.length === 0 ? {} : { ignored: ignored.length, some_ignored: ignored.slice(0, MAX_NAMED) };
+      const gone = ignored.length === 0 ? {} : { ignored: ignored.length, some_ignored: someOf(ignored) };
       if (clean) this.#log.info('worktree removed; its commits stay', { ...about, ...gone });
       else {
-        const lost = { files: uncommitted.length, some: uncommitted.slice(0, MAX_NAMED), ...gone };
+        const lost = { files: uncommitted.length, some: someOf(uncommitted), ...gone };
         this.#log.warn('worktree removed with uncommitted changes', { ...about, ...lost });
       }
       return true;
@@ -459,6 +459,8 @@ const isOf = (name: string, found: string): boolean =>
 /** True for the folder of a conversation below the home of a worker. */
 const isFolderOf = (name: string, path: string): boolean =>
   basename(dirname(path)) === 'worktrees' && isOf(name, basename(path));
+
+const someOf = (names: readonly string[]): readonly string[] => names.slice(0, MAX_NAMED).map(readableName);
 
 /** The folder that was worked in last. */
 async function newest(paths: readonly string[]): Promise<string | undefined> {

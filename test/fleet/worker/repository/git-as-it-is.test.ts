@@ -8,6 +8,8 @@ import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import type { Log } from '../../../../src/base/log.ts';
+import { resultMessage } from '../../../../src/fleet/messages/encode.ts';
+import { verify } from '../../../../src/fleet/orchestrator/verify.ts';
 import { identityOf } from '../../../../src/fleet/worker/process-identity.ts';
 import { changesSince, markTree, treeState } from '../../../../src/fleet/worker/repository/git.ts';
 import { type Worktree, Worktrees } from '../../../../src/fleet/worker/repository/worktrees.ts';
@@ -401,6 +403,42 @@ test('the files copied for a conversation stay in its worktree, also where a lin
     [existsSync(join(copy.path, 'a.txt')), await readlink(join(copy.path, 'dangling'))],
     [false, 'nowhere'],
   );
+});
+
+test('names that are no UTF-8 are reported in a readable form, stay apart, and are copied with the others', async (t) => {
+  const small = await place(t);
+  const first = await small.worktrees.open('talk');
+  const named = (top: string, last: number) => Buffer.concat([Buffer.from(join(top, 'caf')), Buffer.of(last)]);
+  await mkdir(named(first.path, 0xff));
+  const inFolder = (top: string) => Buffer.concat([named(top, 0xff), Buffer.from('/in.txt')]);
+  for (const file of [named(first.path, 0xe9), named(first.path, 0xe8), inFolder(first.path)])
+    await writeFile(file, '1');
+  const mark = await markTree(first.path);
+  assert.ok(mark);
+  await writeFile(named(first.path, 0xe9), 'longer');
+  assert.deepEqual((await changesSince(mark)).files_changed, ['caf\\xe9'], 'only that one');
+  const { files_changed } = await changesSince(first.mark);
+  assert.deepEqual(files_changed, ['caf\\xe8', 'caf\\xe9', 'caf\\xff/in.txt']);
+  const artifacts = { files_changed, base_commit: first.mark.head, worktree: first.path };
+  const checked = await verify(resultMessage({ task_id: 't', status: 'done', artifacts }), small.cwd, null);
+  assert.deepEqual(checked, { verified: 'yes', reasons: ['3 of the named changes found'] });
+  await git(first.path, 'init', '--quiet', 'nested');
+  await writeFile(named(join(first.path, 'nested'), 0xe9), 'nested');
+  const large = await place(t, { cwd: small.cwd });
+  const copy = await large.worktrees.open('talk');
+  assert.notEqual(copy.path, first.path);
+  for (const [file, text] of [
+    [named(copy.path, 0xe9), 'longer'],
+    [named(copy.path, 0xe8), '1'],
+    [inFolder(copy.path), '1'],
+    [named(join(copy.path, 'nested'), 0xe9), 'nested'],
+  ] as const) {
+    assert.equal(await readFile(file, 'utf8'), text);
+  }
+  assert.deepEqual(large.logged, []);
+  assert.equal(await leave(small.worktrees, first), false);
+  await small.after(40);
+  assert.match(small.logged.join(), /"some":\["caf\\\\xe8"/);
 });
 
 test('a half-made worktree is made again, and a folder that is not a worktree of this repository stays', async (t) => {

@@ -9,10 +9,13 @@ import { git, repository } from '../../support/git-repository.ts';
 import { aborted, block, scriptedExecutor, type Turn } from '../../support/scripted-executor.ts';
 import { type Bench, bench, dispatch, folder, LEASE } from '../../support/worker-bench.ts';
 
-async function inRepository(test: TestContext, turn: Turn): Promise<Bench & { base: string }> {
+async function inRepository(test: TestContext, turn: Turn, home?: string): Promise<Bench & { base: string }> {
   const cwd = await folder(test);
   const base = await repository(cwd);
-  return { ...(await bench(test, { executor: scriptedExecutor(turn), cwd, home: await folder(test) })), base };
+  return {
+    ...(await bench(test, { executor: scriptedExecutor(turn), cwd, home: home ?? (await folder(test)) })),
+    base,
+  };
 }
 
 test('the state of a tree: branch, commit, and everything that is not committed', async (t) => {
@@ -142,6 +145,29 @@ test('the announce follows the tree: clean, then not', async (t) => {
   assert.deepEqual([first.session?.repo_state?.clean, first.session?.repo_state?.branch], [true, 'main']);
   await rest.do(dispatch('t-1', { access: 'write' }));
   await desk.message('SESSION_ANNOUNCE', ({ session }) => session?.repo_state?.clean === false);
+});
+
+test('uncommitted changes are announced with the conversation they come from, also after a restart, and a refusal names them', async (t) => {
+  const home = await folder(t);
+  const write = async ({ taskId }: { taskId: string }, { cwd }: { cwd: string }) => {
+    await writeFile(join(cwd, `${taskId}\n.txt`), 'new');
+    return block(taskId);
+  };
+  const { desk, cwd, ...rest } = await inRepository(t, write, home);
+  await rest.do(dispatch('t-1', { access: 'write', envelope: { context_id: 'c-1' } }));
+  await desk.message('SESSION_ANNOUNCE', ({ session }) => {
+    return session?.repo_state?.clean === false && session.context_id === 'c-1' && session.session_fresh !== undefined;
+  });
+  await rest.do(dispatch('t-2', { envelope: { context_id: 'c-2' } }));
+  assert.equal((await rest.worker.announce()).session?.context_id, 'c-1', 'c-2 only read');
+  assert.equal((await rest.worker.announce('c-2')).session?.context_id, 'c-2', 'as it was asked');
+  await rest.worker.close();
+  const later = await bench(t, { cwd, home, executor: scriptedExecutor(write) });
+  assert.equal((await later.worker.announce()).session?.context_id, 'c-1');
+  const refused = await later.give(dispatch('t-3', { access: 'write', envelope: { context_id: 'c-2' } }));
+  assert.ok(refused.kind === 'refused');
+  assert.match(refused.result.blocked_reason ?? '', /uncommitted changes on main: "t-1\\n\.txt", "t-2\\n\.txt"$/);
+  assert.equal((await later.do(dispatch('t-4', { access: 'write', envelope: { context_id: 'c-1' } }))).status, 'done');
 });
 
 test('a task with a worktree works there; what it leaves is kept on its branch and told', async (t) => {
