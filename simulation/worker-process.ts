@@ -249,6 +249,7 @@ function repositoryOf(site: Site): RepositoryReader {
   const state = (): TreeState => ({ branch: 'main', head: 'c0ffee', clean: !site.dirty, dirty: [] });
   return {
     treeState: async () => state(),
+    placeIn: async () => ({ top: '/', prefix: '' }),
     markTree: async () => ({ ...state(), top: '/', prefix: '', stamps: new Map() }),
     changesSince: async () => ({
       branch: 'main',

@@ -5,7 +5,7 @@
  * requests, and everything else that retries for its own work.
  */
 
-/** What stayed open for this long counts as a success, milliseconds. What opens and ends at once is a failure each time. */
+/** A link that stayed open for this long counts as a success, milliseconds. One that opens and ends at once is a failure each time. */
 export const STEADY_MS = 5_000;
 
 /** All optional. */

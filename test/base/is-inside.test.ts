@@ -1,4 +1,4 @@
-/** Which paths are inside a folder, and that all code asks the one helper. */
+/** Tells paths inside a folder from others. All code asks the one helper. */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -230,7 +230,7 @@ export class Runs {
       throw thrown;
     } finally {
       endWatch?.();
-      // What it has called and not awaited ends with it.
+      // Calls that the run did not await end with it.
       ended.abort();
       stop.abort();
       context.signal.removeEventListener('abort', late);

@@ -17,7 +17,7 @@ export interface ToolOffer {
   readonly deferred?: boolean;
 }
 
-/** What was made of the schemas of tools, by these. */
+/** Adapted schemas of tools, by the schemas of the tools. */
 const completed = new WeakMap<object, ToolOffer['inputSchema']>();
 
 /** The schema of a tool as that of an object. One schema gives the same object in each round: what is made of it is kept with it. */

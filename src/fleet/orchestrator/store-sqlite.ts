@@ -16,7 +16,7 @@ import type { Stored, SubmitterUsage, TaskQuery, TaskRecord, TaskStore } from '.
 
 /** Marks a file as ours ("HFTK"), so that the database of another program is never used. */
 const APPLICATION_ID = 0x4846544b;
-/** What errors call it. */
+/** Its name in errors. */
 const WHAT = 'the task store';
 /** What a task that is forgotten puts into the log: a page at most. */
 const FORGET_BYTES = 4096;

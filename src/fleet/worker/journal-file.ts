@@ -13,7 +13,7 @@ export type { Damage as JournalDamage, DatabaseSync as JournalDatabase, Statemen
 
 /** Marks a file as a worker's journal ("HFWJ"), so that the database of another program is never used. */
 const APPLICATION_ID = 0x4846574a;
-/** What errors call it. */
+/** Its name in errors. */
 const WHAT = 'the journal of the worker';
 
 /** Step n takes a file from `user_version` n to n + 1. Steps are only ever added. */

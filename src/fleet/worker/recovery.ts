@@ -13,7 +13,7 @@ import { asError } from '../../wire/errors.ts';
 import { type Body, resultMessage } from '../messages/encode.ts';
 import type { JournaledTask, WorkerJournal } from './journal.ts';
 import { endGroup } from './process-identity.ts';
-import { placeIn, type RepositoryReader } from './repository/git.ts';
+import type { RepositoryReader } from './repository/git.ts';
 
 /** A brief during which the worker died this often is not tried again. */
 export const MAX_CRASHES = 2;
@@ -22,7 +22,7 @@ const MAX_PATHS = 200;
 
 export interface RecoveryOptions {
   readonly journal: WorkerJournal;
-  readonly repository: Pick<RepositoryReader, 'treeState'>;
+  readonly repository: Pick<RepositoryReader, 'treeState' | 'placeIn'>;
   readonly agentId: string;
   readonly log: Log;
   /** Epoch milliseconds. */
@@ -91,7 +91,7 @@ async function leftBehind(
     const tree = await repository.treeState(cwd);
     if (tree === null || tree.bare) return {};
     const { branch, head, clean, dirty } = tree;
-    const { top, prefix } = await placeIn(cwd);
+    const { top, prefix } = await repository.placeIn(cwd);
     return {
       ...(base_commit !== undefined && { base_commit }),
       head_commit: head,

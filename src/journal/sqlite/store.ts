@@ -51,7 +51,7 @@ const MARKED_CURSORS = 16 * RESERVED_CURSORS;
 const MAX_IDLE_SESSIONS = 10_000;
 
 const NONE: ReadonlySet<string> = new Set();
-/** What errors call it. */
+/** Its name in errors. */
 const WHAT = 'the journal file';
 
 /** Needs a database that is open, checked and migrated; owns it from now on. `release` is called when it is closed. */

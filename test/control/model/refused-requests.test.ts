@@ -277,7 +277,7 @@ test('where nothing says what is at fault, the second prompt is tried without wh
     lines(one.second).join('\n'),
     /bad__t0 \(perhaps the reason why compatible refused it \(Bad Request\)\)/,
   );
-  // What was left out in vain is back.
+  // The part that was left out in vain is back.
   const two = await sequence(({ body }) => JSON.stringify(body).includes('"before"'), tools);
   assert.deepEqual([two.names.some(isBad), two.hasEarlier], [true, false]);
   const three = await sequence((request) => toolNamesOf(request).length > 0, [offer('bash')]);

@@ -11,7 +11,7 @@ const CALLS: readonly NodeKind[] = ['tool', 'skill', 'proc', 'mcp', 'memory', 'a
 
 /** The kinds that have a member which others would ignore. */
 const KINDS_WITH: Readonly<Record<string, readonly NodeKind[]>> = {
-  // What is gathered is named by an input map.
+  // An input map names the values that are gathered.
   input: [...CALLS, 'branch', 'map', 'wait'],
   parallel: ['map'],
   timeout_ms: [...CALLS, 'wait'],

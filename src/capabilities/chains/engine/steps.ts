@@ -410,7 +410,7 @@ export class Steps {
     }
   }
 
-  /** What works waits for a time, or for others that work. */
+  /** Awaits a time or other steps within a step that works; it gives up its place meanwhile. */
   async #rest<Result>(rest: Promise<Result>): Promise<Result> {
     this.#working -= 1;
     this.#run.pump();

@@ -7,7 +7,7 @@ import { NOTHING, type Started, UNKNOWN } from './started.ts';
 /** The text behind the first bracket. */
 const behindBracket = (text: string): string => text.slice(text.indexOf('[') + 1 || text.length);
 
-/** What the shell would run while it reads the names of variables. */
+/** Scripts that the shell would run while it reads the names of variables. */
 export function subscripts(words: readonly Word[]): Started {
   const scripts = words.flatMap(({ value }) =>
     value !== undefined && /[$`]/.test(behindBracket(value)) ? [value] : [],

@@ -50,7 +50,7 @@ const NAMES_SHOWN = 10;
 /** Tools of one server that are refused before all of them are left out. */
 const MAX_OF_SERVER = 3;
 
-/** What may be at fault where two prompts were refused, the least loss first. */
+/** Possible faults where two prompts were refused, the least loss first. */
 const SUSPECTS = ['foreign tools', 'earlier', 'all tools'] as const;
 
 interface Trials {
@@ -64,7 +64,7 @@ interface Trials {
 export class Refusals {
   /** Reasons by session, and by model and tool. */
   readonly #tools = new Map<string, Map<string, Map<string, string>>>();
-  /** What a turn was tried without, by session, where nothing says what is at fault. */
+  /** Parts that requests of a turn left out on trial, by session, where the refusal names no fault. */
   readonly #trials = new Map<string, Trials>();
 
   /** Tools that a model of a session is not given, by name. */

@@ -94,7 +94,7 @@ const MAX_WORK = 4_000;
 const CHARS_PER_PART = 256;
 /** Longest schema of one tool. */
 const MAX_LENGTH = 1_048_576;
-/** What a value takes at least: enumerations and examples of numbers are long, too. */
+/** Least characters of a value: enumerations and examples of numbers are long, too. */
 const CHARS_PER_VALUE = 16;
 const MAX_DEPTH = 64;
 /** Longest note about a root that was changed, and longest description of a target that is not written out. */

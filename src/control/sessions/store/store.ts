@@ -21,11 +21,11 @@ import { MessageIds } from './store-message-ids.ts';
 const APPLICATION_ID = 0x48465345;
 /** The folder of images beside the file. */
 const IMAGES = 'session-images';
-/** What reports of their loss call them. */
+/** Their name in reports of their loss. */
 const IMAGES_WHAT = 'the images of conversations';
 
 /** Step n takes a file from `user_version` n to n + 1. Steps are only ever added. */
-/** What errors call it. */
+/** Its name in errors. */
 const STORE = 'the session store';
 const MIGRATIONS: readonly string[] = [
   `CREATE TABLE sessions (

@@ -77,6 +77,7 @@ export interface TreeChanges {
 export interface RepositoryReader {
   treeState(cwd: string): Promise<TreeState | null>;
   markTree(cwd: string, known?: TreeState): Promise<TreeMark | null>;
+  placeIn(cwd: string): Promise<Pick<TreeMark, 'top' | 'prefix'>>;
   changesSince(mark: TreeMark): Promise<TreeChanges>;
 }
 
@@ -260,4 +261,4 @@ async function stampOf(file: string): Promise<string> {
 }
 
 /** Asks the git of this machine. */
-export const gitRepository: RepositoryReader = { treeState, markTree, changesSince };
+export const gitRepository: RepositoryReader = { treeState, markTree, placeIn, changesSince };
