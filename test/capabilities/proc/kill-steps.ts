@@ -57,11 +57,13 @@ type Start = () => Promise<RemoteProcess>;
 
 /** Reads until the text has come, or to the end. */
 export class Reading {
-  text = '';
+  text: string;
   next: number;
   readonly #output: AsyncGenerator<OutputPiece, ProcessExit | undefined>;
 
-  constructor(child: RemoteProcess, from = 0) {
+  /** @param text that was read before: one piece may have all lines, or end within the text that is looked for */
+  constructor(child: RemoteProcess, from = 0, text = '') {
+    this.text = text;
     this.next = from;
     this.#output = child.output({ from });
   }
@@ -131,10 +133,10 @@ export const STEPS: readonly Step[] = [
     async run(_proc, other, start) {
       const child = await start();
       const { text, next } = await halfRead(child);
-      const second = new Reading(await other.find(child.id), next);
+      const second = new Reading(await other.find(child.id), next, text);
       await second.until(`line ${LINES / 2 + 500}`);
       const waiting = { output: second.until() };
-      return reached(child, { text: text + second.text, next: second.next, waiting });
+      return reached(child, { text: second.text, next: second.next, waiting });
     },
   },
   {
