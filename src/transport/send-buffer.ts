@@ -110,7 +110,8 @@ export class SendBuffer {
   /** Writes the oldest pack, of a large message a part. */
   #writePart(): void {
     const first = this.#packs?.[0] ?? '';
-    if (first.length <= LARGE_CHARS) return this.#target.write(this.#dequeue(), true);
+    // A short rest is written with the part before it: each write costs.
+    if (first.length < 2 * LARGE_CHARS) return this.#target.write(this.#dequeue(), true);
     (this.#packs as string[])[0] = first.slice(LARGE_CHARS);
     this.#isPart = true;
     this.#packsChars -= LARGE_CHARS;
