@@ -42,8 +42,10 @@ for (const tier of ['process', 'bubblewrap'] as const) {
     const running = errorOf(runIn(sandbox, 'export default () => { for (;;); };', stop.signal));
     stop.abort(new Error('over'));
     await running;
-    await until(async () => (await sandboxesNow()).length === 2);
-    assert.ok((await sandboxesNow()).some((pid) => !before.includes(pid)));
+    await until(async () => {
+      const now = await sandboxesNow();
+      return now.length === 2 && now.some((pid) => !before.includes(pid));
+    });
     const loops = errorOf(runIn(sandbox, 'export default () => { for (;;); };'));
     await sandbox.close();
     assert.equal((await loops).code, 'sandbox_crash');
