@@ -12,6 +12,7 @@ import { availableParallelism } from 'node:os';
 import type { Duplex } from 'node:stream';
 import { type Child, exitCodeOf } from '../../../base/child.ts';
 import { Launcher } from '../../../base/children/launcher.ts';
+import { nextTurn } from '../../../base/next-turn.ts';
 import { programInPath } from '../../../base/program-file.ts';
 import { within } from '../../../base/race.ts';
 import { type LimitsInForce, limitsInForce } from '../../../base/system-limits.ts';
@@ -283,6 +284,9 @@ class Place {
     this.#exited = child.exited.then(async (exit) => {
       // What it said last is still on its way.
       await within(closed, AFTER_EXIT_MS, processTimer);
+      // A full turn of the event loop may hold its last message up.
+      do await new Promise<void>(nextTurn);
+      while (reader.holds);
       this.#conversation?.fail(this.#endOf(exit));
     });
   }
