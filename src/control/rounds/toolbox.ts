@@ -20,7 +20,7 @@ export interface ToolOffer {
 /** Adapted schemas of tools, by the schemas of the tools. */
 const completed = new WeakMap<object, ToolOffer['inputSchema']>();
 
-/** The schema of a tool as that of an object. One schema gives the same object in each round: what is made of it is kept with it. */
+/** The schema of a tool as that of an object. One schema gives one object in all rounds: its adapted forms are stored with that object. */
 export function objectSchema(given: object): ToolOffer['inputSchema'] {
   const known = completed.get(given);
   if (known !== undefined) return known;

@@ -257,7 +257,7 @@ test('a refusal about definitions that names none costs the tools of strangers, 
   assert.deepEqual(await backendOf('compatible').run(new RecordedTurn('hi')), { stopReason: 'end_turn' });
 });
 
-test('where nothing says what is at fault, the second prompt is tried without what may be, the least loss first', async () => {
+test('where no refusal names the fault, the second prompt is tried without possible parts, the least loss first', async () => {
   const earlier = [prompt('before'), { role: 'assistant', turn: 'turn-0', text: 'yes' } as const];
   const sequence = async (isRefused: (request: ModelRequest) => boolean, tools: readonly ToolOffer[]) => {
     refuse = (request) => (isRefused(request) ? 'Bad Request' : undefined);

@@ -16,6 +16,7 @@ import {
   sessionSend,
 } from '../../../src/protocol/session-rpc.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';
+import { countedTurns } from '../../support/counted-turns.ts';
 import fc from '../../support/properties.ts';
 import { scriptedBackend } from '../support/scripted-backend.ts';
 import { Harness } from './harness.ts';
@@ -202,19 +203,11 @@ test('opening a long session reads and sends its end, and a request for all of i
 
 test('a session that just fits a reply is read and written in many turns of the event loop, and so is its chat', async (t) => {
   const { harness, id, backend } = await longSession(200, 64 * KIB);
-  // However fast the machine is, work that looks at the clock has used a millisecond since.
-  let clock = performance.now();
-  t.mock.method(performance, 'now', () => clock++);
-  let turns = 0;
-  let counting = setImmediate(function count() {
-    turns++;
-    counting = setImmediate(count);
-  });
-  t.after(() => clearImmediate(counting));
+  const turns = countedTurns(t);
   const counted = async <Result>(title: string, work: () => Promise<Result>): Promise<Result> => {
-    const before = turns;
+    const before = turns();
     const result = await work();
-    assert.ok(turns - before >= 10, `${title} took ${turns - before} turns`);
+    assert.ok(turns() - before >= 10, `${title} took ${turns() - before} turns`);
     return result;
   };
   const state = await counted('get', () => harness.call(sessionGet, { session_id: id }));

@@ -47,7 +47,7 @@ const BROKEN: ReadonlySet<FailureReason> = new Set(['timeout', 'stream_ended', '
 const FILTERED =
   /content_?filter|content_?policy|responsible_?ai|invalid_prompt|prompt_?blocked|data_inspection_failed|moderation|usage policy|content management policy|flagged|prohibited_content/i;
 
-/** Words of servers that answer 500 for what is in a request: it would be refused each time. */
+/** Words of servers that answer 500 for the content of a request: they would refuse it each time. */
 const ALWAYS_REFUSED =
   /not support|unsupported|jinja|grammar|at row \d+, column \d+|unrecognized schema|failed to parse (?:messages|tools|input)/i;
 

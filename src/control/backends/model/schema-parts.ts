@@ -124,7 +124,7 @@ export function wellFormed<Value>(value: Value): Value {
   ) as Value;
 }
 
-/** So many schemas are compared with each other. Of more, each has its text written, which of nested ones has those below. */
+/** Schemas that are compared with each other. Of more, the text of each is written, and that of a nested schema has those below. */
 export const FEW = 8;
 
 /** One schema for all of these. */
