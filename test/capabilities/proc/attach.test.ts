@@ -34,10 +34,13 @@ test('a user is at the terminal of a process: keys, size, leaving, coming back, 
   await first.says(/25 90\r\n.*full/s);
   first.terminal.resize({ cols: 101, rows: 31 });
   await until(async () => (await shell.info()).pty?.cols === 101, 'the size');
-  // A key that leaves only with the next one.
   await first.terminal.write('cat\r');
+  // A shell drops an interrupt that arrives before its child has become the program: the echo shows that it has.
+  await first.terminal.write('again\r');
+  await first.says(/again\r\nagain\r\n/);
   await first.terminal.write('\x03');
   await first.says('ready> ');
+  // A key that leaves only with the next one.
   await first.terminal.write('\x10');
   await first.terminal.write('\x11');
   const left = await first.says(/same\r\n/);
