@@ -26,7 +26,7 @@ import type { Backend, Compaction } from '../contract/backend.ts';
 import type { EventSource } from '../contract/events.ts';
 import type { Handled, RpcCall } from '../contract/handlers.ts';
 import type { SessionLog } from '../contract/session-log.ts';
-import { type ChatDeps, findChat, itemsOfChat, loadChat, saveChat } from './history/chats.ts';
+import { type ChatDeps, findChat, itemsOfChat, loadChat, prepareChat, saveChat } from './history/chats.ts';
 import type { EventHub } from './log/event-hub.ts';
 import type { OpenSession } from './log/open-session.ts';
 import type { ServerEventLog } from './log/server-events.ts';
@@ -236,6 +236,7 @@ class ServedSessions implements Sessions {
       skillsFor: options.skillsFor ?? (async () => []),
       slots: this.#slots,
       turnTimeoutMs: limits.turnTimeoutMs,
+      prepareChat: (session, turnId) => prepareChat(session, turnId, this.#chats),
       saveChat: (session, turnId) => saveChat(session, turnId, this.#chats),
       now: this.#now,
       approver,

@@ -279,15 +279,30 @@ test('a prompt in a long session runs with the end of its history, and holds no 
   await harness.stop();
 });
 
-test('a long session is saved whole as a chat, which is too long for a reply however short its compressed text is', async () => {
+test('a long session is saved whole as a chat in many turns, and is too long for a reply however short its compressed text is', async (t) => {
   const { harness, id, backend, store } = await longSession(540, 64 * KIB);
   backend.script({ text: 'done' });
+  const turns = countedTurns(t);
   await harness.turn(id, 'go on');
+  assert.ok(turns() >= 20, `${turns()} turns`);
   const [chat] = (await harness.call(historyList, {})).sessions;
   assert.equal(chat?.messageCount, 2 * 541);
   const items = atOnce(store.chats.items(chat.id));
   assert.deepEqual([items[0]?.turn, items.length], ['t0', 2 * 541]);
   await assert.rejects(harness.call(historyGet, { id: chat.id }), { code: 'too_large' });
+
+  // Another session continues it, then the first one: in a copy, which is written in parts too.
+  store.chats.write(store.chats.get(chat.id)!, 541, [{ turn: 'other', items: [], messageCount: 0 }], 0);
+  backend.script({ text: 'done again' });
+  const before = turns();
+  await harness.turn(id, 'and on');
+  assert.ok(turns() - before >= 8, `${turns() - before} turns`);
+  const [copy] = (await harness.call(historyList, {})).sessions;
+  assert.notEqual(copy?.id, chat.id);
+  assert.equal(copy?.messageCount, 2 * 542);
+  const copied = atOnce(store.chats.items(copy.id));
+  assert.deepEqual(copied.slice(0, items.length), items);
+  assert.deepEqual(copied.slice(items.length).map((item) => (item.role === 'tool' ? '' : item.text)), ['and on', 'done again']);
   await harness.stop();
 });
 

@@ -12,7 +12,8 @@ import { mustFitReply } from '../../contract/reply-size.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 import type { OpenSession } from '../log/open-session.ts';
 import type { ChunkedList } from '../record/chunked-list.ts';
-import type { ChatFacts, ChatRow, SavedChats } from '../store/store-chats.ts';
+import type { ChatFacts, ChatRow, SavedChats, StagedChat } from '../store/store-chats.ts';
+import { takesTurns } from './long-replies.ts';
 import { turnsOf } from './views.ts';
 
 export interface ChatDeps {
@@ -31,23 +32,93 @@ const turns = new Turns();
 
 const DEFAULT_THINKING: Thinking = 'HIGH';
 
+interface Begun {
+  readonly turnId: string;
+  readonly chat: StagedChat;
+  isWhole: boolean;
+}
+
+/** The chats that turns under way will begin. */
+const begun = new WeakMap<OpenSession, Begun>();
+
+/**
+ * Before the model is asked: writes what comes before the turn to the chat that its end will begin, in as many turns of the event
+ * loop as it takes. Short conversations, and turns of a chat that is there, are saved at their end alone. An interrupted turn waits
+ * for it: its end is saved too. Throws what the store throws.
+ */
+export async function prepareChat(session: OpenSession, turnId: string, { chats, newId }: ChatDeps): Promise<void> {
+  const { record, folded } = session;
+  // Of a turn whose end was not saved.
+  unstage(session, chats);
+  const known = record.chatId === null ? undefined : chats.get(record.chatId);
+  if (!takesTurns(known === undefined ? folded.history.size : chats.size(known.id))) return;
+  if (known !== undefined && isContinued(known, folded.chatLength, turnId, chats)) return;
+  const chat = chats.stage((known === undefined ? record.chatId : null) ?? newId());
+  const mine = { turnId, chat, isWhole: false };
+  begun.set(session, mine);
+  const work =
+    known === undefined
+      ? chats.addStaged(chat, turnsOf(before(folded.history, turnId)))
+      : chats.copyStaged(chat, known.id, Math.min(folded.chatLength, known.length));
+  try {
+    await inTurns(
+      whileIt(work, () => begun.get(session) === mine),
+      turns,
+    );
+    mine.isWhole = true;
+  } catch (thrown) {
+    unstage(session, chats);
+    throw thrown;
+  }
+}
+
+/** Removes what was written for a turn. Where that fails, the next start of the server does it. */
+function unstage(session: OpenSession, chats: SavedChats): void {
+  const staged = begun.get(session);
+  begun.delete(session);
+  try {
+    if (staged !== undefined) chats.unstage(staged.chat);
+  } catch {}
+}
+
+function* whileIt(work: Iterable<void>, isWanted: () => boolean): Generator<void, void> {
+  for (const _ of work) {
+    yield;
+    if (!isWanted()) return;
+  }
+}
+
+function* before(history: ChunkedList<HistoryItem>, turnId: string): Generator<HistoryItem> {
+  for (const item of history.forward(0)) {
+    if (item.turn === turnId) return;
+    yield item;
+  }
+}
+
 /** Saves a turn of the session to its chat. Throws what the store throws. */
 export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps): void {
   const { chats, now } = parts;
   const { record, folded } = session;
+  const staged = begun.get(session);
+  if (staged?.turnId === turnId && staged.isWhole && chats.get(staged.chat.id) === undefined) {
+    const { chat } = staged;
+    const ofTurn = [...turnsOf(itemsOfTurn(folded.history, turnId))];
+    chats.write(factsOf(session, chat.id, parts), chat.length, ofTurn, now(), chat);
+    begun.delete(session);
+    attach(session, chat.id, chat.length + ofTurn.length);
+    return;
+  }
   const known = record.chatId === null ? undefined : chats.get(record.chatId);
   if (known === undefined) {
     // All of it: the record has the newest items alone.
-    const all = turnsOf(folded.history.slice(0, folded.history.length));
+    const all = [...turnsOf(folded.history.forward(0))];
     const id = record.chatId ?? parts.newId();
     chats.write(factsOf(session, id, parts), 0, all, now());
     attach(session, id, all.length);
     return;
   }
-  const ofTurn = turnsOf(itemsOfTurn(folded.history, turnId));
-  // Saved before a crash and not noted: the turn overwrites itself.
-  const isRepeated = known.length === folded.chatLength + 1 && chats.lastTurn(known.id) === turnId;
-  if (known.length === folded.chatLength || isRepeated) {
+  const ofTurn = [...turnsOf(itemsOfTurn(folded.history, turnId))];
+  if (isContinued(known, folded.chatLength, turnId, chats)) {
     chats.write({ ...factsOf(session, known.id, parts), origin: known.origin }, folded.chatLength, ofTurn, now());
     attach(session, known.id, folded.chatLength + ofTurn.length);
     return;
@@ -56,6 +127,13 @@ export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps):
   const kept = Math.min(folded.chatLength, known.length);
   chats.write(factsOf(session, id, parts), kept, ofTurn, now(), known.id);
   attach(session, id, kept + ofTurn.length);
+}
+
+/** True when the turn is the next one of its chat: no other session has written to it. */
+function isContinued(known: ChatRow, length: number, turnId: string, chats: SavedChats): boolean {
+  // Saved before a crash and not noted: the turn overwrites itself.
+  const isRepeated = known.length === length + 1 && chats.lastTurn(known.id) === turnId;
+  return known.length === length || isRepeated;
 }
 
 /** The history of a saved chat. Fails with `too_large` for one that is too long for a reply. */
@@ -72,7 +150,7 @@ export function loadChat(
   nextMessageId: () => number,
 ): void {
   const items = session.adopted(read);
-  const messages = turnsOf(items).flatMap(({ items: ofTurn }) => {
+  const messages = [...turnsOf(items)].flatMap(({ items: ofTurn }) => {
     const prompts = ofTurn.flatMap((item) =>
       item.role === 'user' && item.unsent !== true
         ? [{ id: nextMessageId(), kind: 'user' as const, text: item.text, ...(item.images && { images: item.images }) }]

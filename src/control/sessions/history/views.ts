@@ -175,19 +175,22 @@ export function queueItem({ turnId, text, images, enqueuedAt }: QueuedPrompt): Q
  * A history without its tools: of each turn the user's text, then the whole answer as one message, as 1.0.0 has it.
  */
 export function chatMessages(history: readonly HistoryItem[]): ChatMessage[] {
-  return turnsOf(history).flatMap(({ items }) => messagesOfTurn(items));
+  return [...turnsOf(history)].flatMap(({ items }) => messagesOfTurn(items));
 }
 
 /** A history by its turns, in order, with the number of messages each has. */
-export function turnsOf(history: readonly HistoryItem[]): ChatTurn[] {
-  const turns: { turn: string; items: HistoryItem[] }[] = [];
+export function* turnsOf(history: Iterable<HistoryItem>): Generator<ChatTurn> {
+  let turn: { readonly turn: string; readonly items: HistoryItem[] } | undefined;
+  const counted = (of: NonNullable<typeof turn>): ChatTurn => ({ ...of, messageCount: messagesOfTurn(of.items).length });
   for (const item of history) {
-    const last = turns.at(-1);
     // What belongs to no turn (a summary) stands alone.
-    if (last !== undefined && last.turn === item.turn && item.turn !== '') last.items.push(item);
-    else turns.push({ turn: item.turn, items: [item] });
+    if (turn !== undefined && turn.turn === item.turn && item.turn !== '') turn.items.push(item);
+    else {
+      if (turn !== undefined) yield counted(turn);
+      turn = { turn: item.turn, items: [item] };
+    }
   }
-  return turns.map(({ turn, items }) => ({ turn, items, messageCount: messagesOfTurn(items).length }));
+  if (turn !== undefined) yield counted(turn);
 }
 
 function messagesOfTurn(items: readonly HistoryItem[]): ChatMessage[] {

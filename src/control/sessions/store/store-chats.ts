@@ -39,6 +39,13 @@ export interface ChatRow extends ChatFacts {
   readonly length: number;
 }
 
+/** A chat that is written in parts before anybody can see it, and begins with `length` turns. */
+export interface StagedChat {
+  readonly id: string;
+  readonly key: number;
+  length: number;
+}
+
 /** A turn of a chat. */
 export interface ChatTurn {
   readonly turn: string;
@@ -46,6 +53,17 @@ export interface ChatTurn {
   /** Messages a reader of the chat sees of it. */
   readonly messageCount: number;
 }
+
+interface TurnRow extends Pick<ChatTurn, 'turn' | 'messageCount'> {
+  readonly bytes: number;
+  readonly columns: ReturnType<typeof textColumns>;
+}
+
+/** Where `small_values` has the id of a staged chat, by its key. */
+const STAGED = 'chat.staged.';
+/** Bytes of staged turns that are written before others may have their turn; and turns that are copied. */
+const STAGED_BYTES = 128 * 1024;
+const STAGED_TURNS = 4;
 
 const COLUMNS = `id, owner, title, provider, model, thinking, routing, created, updated, revision, messages, length,
   origin`;
@@ -65,6 +83,9 @@ export class SavedChats {
     this.#count = count;
     const prepared = Object.entries(SQL).map(([name, sql]) => [name, db.prepare(sql)]);
     this.#statements = Object.fromEntries(prepared) as Record<Statement, StatementSync>;
+    // Of a process that was killed.
+    for (const { key, value } of this.#statements.allStaged.all())
+      this.unstage({ id: value as string, key: Number((key as string).slice(STAGED.length)) });
   }
 
   /** The chat with this very id. */
@@ -121,33 +142,91 @@ export class SavedChats {
     return this.#statements.lastTurn.get(id)?.turn as string | undefined;
   }
 
+  /** Begins a chat that {@link write} shows; {@link unstage} removes it. */
+  stage(id: string): StagedChat {
+    const { stagedKey, putStaged } = this.#statements;
+    const key = stagedKey.get()?.key as number;
+    this.#transaction(() => putStaged.run(`${STAGED}${key}`, id));
+    return { id, key, length: 0 };
+  }
+
+  /** Adds turns to a staged chat: yields between its writes. */
+  *addStaged(chat: StagedChat, turns: Iterable<ChatTurn>): Generator<void, void> {
+    let rows: TurnRow[] = [];
+    let bytes = 0;
+    const put = (): void => {
+      this.#transaction(() => this.#putRows(chat.key, chat.length, rows));
+      chat.length += rows.length;
+      rows = [];
+      bytes = 0;
+    };
+    for (const turn of turns) {
+      const row = this.#rowOf(chat.id, turn);
+      rows.push(row);
+      bytes += row.bytes;
+      if (bytes < STAGED_BYTES) continue;
+      put();
+      yield;
+    }
+    put();
+  }
+
+  /** Adds the first turns of another chat to a staged one: yields between its writes. */
+  *copyStaged(chat: StagedChat, from: string, turns: number): Generator<void, void> {
+    this.#images.copy(chatHolder(from), chatHolder(chat.id));
+    for (; chat.length < turns; yield) {
+      const end = Math.min(turns, chat.length + STAGED_TURNS);
+      this.#transaction(() => this.#statements.copy.run(chat.key, from, end, chat.length));
+      chat.length = end;
+    }
+  }
+
+  /** Removes a staged chat. */
+  unstage({ id, key }: Pick<StagedChat, 'id' | 'key'>): void {
+    this.#images.drop(chatHolder(id));
+    this.#transaction(() => {
+      this.#statements.cut.run(key, 0);
+      this.#statements.dropStaged.run(`${STAGED}${key}`);
+    });
+  }
+
   /**
    * Writes turns to a chat from `position` on, which is made when there is none; turns from there on are replaced. With `from`, a
-   * new chat begins with the first `position` turns of that one.
+   * new chat begins with the first `position` turns of that one, or is the one that was staged.
    */
-  write(facts: ChatFacts, position: number, turns: readonly ChatTurn[], now: number, from?: string): void {
+  write(facts: ChatFacts, position: number, turns: readonly ChatTurn[], now: number, from?: string | StagedChat): void {
     const { id, owner, title, provider, model, thinking, openRouterProvider = null, origin } = facts;
     const statements = this.#statements;
+    const staged = typeof from === 'object' ? from.key : null;
     this.#transaction(() => {
-      statements.put.run(id, owner, title, provider, model, thinking, openRouterProvider, now, origin);
+      statements.put.run(id, owner, title, provider, model, thinking, openRouterProvider, now, origin, staged);
       const key = statements.key.get(id)?.key as number;
-      if (from !== undefined) {
+      if (staged !== null) statements.dropStaged.run(`${STAGED}${staged}`);
+      else if (typeof from === 'string') {
         this.#images.copy(chatHolder(from), chatHolder(id));
-        statements.copy.run(key, from, position);
+        statements.copy.run(key, from, position, 0);
       }
       // A chat that exists counts what stays; a new one counts what was copied.
       const sumFrom = (at: number) => statements.sum.get(key, at)?.total as number;
-      let messages = from === undefined ? -sumFrom(position) : sumFrom(0);
+      const before = from === undefined ? -sumFrom(position) : sumFrom(0);
       statements.cut.run(key, position);
-      for (const [at, { turn, items, messageCount }] of turns.entries()) {
-        const holder = chatHolder(id);
-        const { text, omitted } = storedJson(this.#images.adopted(holder, items).items, holder);
-        const bytes = Buffer.byteLength(text) + omitted;
-        statements.putTurn.run(key, position + at, turn, messageCount, bytes, ...textColumns(text));
-        messages += messageCount;
-      }
-      statements.counted.run(messages, position + turns.length, key);
+      const rows = turns.map((turn) => this.#rowOf(id, turn));
+      statements.counted.run(before + this.#putRows(key, position, rows), position + turns.length, key);
     });
+  }
+
+  /** A turn as a chat has it. `bytes`: of its JSON, images included. */
+  #rowOf(chat: string, { turn, items, messageCount }: ChatTurn): TurnRow {
+    const holder = chatHolder(chat);
+    const { text, omitted } = storedJson(this.#images.adopted(holder, items).items, holder);
+    return { turn, messageCount, bytes: Buffer.byteLength(text) + omitted, columns: textColumns(text) };
+  }
+
+  /** Gives the number of their messages. */
+  #putRows(key: number, position: number, rows: readonly TurnRow[]): number {
+    for (const [at, { turn, messageCount, bytes, columns }] of rows.entries())
+      this.#statements.putTurn.run(key, position + at, turn, messageCount, bytes, ...columns);
+    return rows.reduce((all, { messageCount }) => all + messageCount, 0);
   }
 
   /** Gives a chat a title; it stays where it is in the list. */
@@ -188,15 +267,21 @@ export const SQL = {
   items: `SELECT items, packed FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position`,
   size: 'SELECT coalesce(sum(bytes), 0) AS total FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?)',
   lastTurn: `SELECT turn FROM chat_turns WHERE chat = (SELECT key FROM chats WHERE id = ?) ORDER BY position DESC LIMIT 1`,
-  put: `INSERT INTO chats (id, owner, title, provider, model, thinking, routing, created, updated, revision, messages,
+  // Keys of staged chats are below 0, and stay.
+  stagedKey: `SELECT min(0, (SELECT coalesce(min(key), 0) FROM chats), (SELECT coalesce(min(chat), 0) FROM chat_turns)) - 1
+    AS key`,
+  allStaged: `SELECT key, value FROM small_values WHERE key >= '${STAGED}' AND key < '${STAGED}:'`,
+  putStaged: 'INSERT INTO small_values (key, value) VALUES (?, ?)',
+  dropStaged: 'DELETE FROM small_values WHERE key = ?',
+  put: `INSERT INTO chats (key, id, owner, title, provider, model, thinking, routing, created, updated, revision, messages,
       length, origin)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, (SELECT coalesce(max(revision), 0) + 1 FROM chats), 0, 0, ?9)
+    VALUES (coalesce(?10, (SELECT max(coalesce(max(key), 0), 0) + 1 FROM chats)), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, (SELECT coalesce(max(revision), 0) + 1 FROM chats), 0, 0, ?9)
     ON CONFLICT (id) DO UPDATE SET title = excluded.title, provider = excluded.provider, model = excluded.model,
       thinking = excluded.thinking, routing = excluded.routing, updated = excluded.updated,
       revision = excluded.revision`,
   copy: `INSERT INTO chat_turns (chat, position, turn, messages, bytes, items, packed)
     SELECT ?1, position, turn, messages, bytes, items, packed FROM chat_turns
-    WHERE chat = (SELECT key FROM chats WHERE id = ?2) AND position < ?3`,
+    WHERE chat = (SELECT key FROM chats WHERE id = ?2) AND position >= ?4 AND position < ?3`,
   cut: 'DELETE FROM chat_turns WHERE chat = ? AND position >= ?',
   putTurn: 'INSERT INTO chat_turns (chat, position, turn, messages, bytes, items, packed) VALUES (?, ?, ?, ?, ?, ?, ?)',
   sum: 'SELECT coalesce(sum(messages), 0) AS total FROM chat_turns WHERE chat = ? AND position >= ?',

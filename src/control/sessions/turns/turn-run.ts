@@ -44,6 +44,8 @@ export interface TurnRunDeps {
   readonly skillsFor: (prompt: string, cwd: string) => Promise<readonly { readonly name: string }[]>;
   /** Turns that run, in shares of the owners of their sessions. */
   readonly slots: SharedSlots;
+  /** Makes the chat of a session ready for the end of its turn. Throws what the store throws. */
+  readonly prepareChat: (session: OpenSession, turnId: string) => Promise<void>;
   /** Time limit of a turn without one in its settings, in milliseconds. Waiting for the user does not count. */
   readonly turnTimeoutMs: number;
 }
@@ -86,6 +88,7 @@ export class TurnRun {
       const read = await this.#prepare(prompt);
       await this.#acquireSlot();
       await this.#fitContext();
+      await this.#prepareChat();
       this.#statusThinking();
       this.#turn.history = [...this.#session.record.history];
       this.#turn.prompt = read;
@@ -112,6 +115,7 @@ export class TurnRun {
       await this.#unlessAborted(this.#backend.preflight(this.#turn.settings));
       this.#checked.resolve();
       await this.#acquireSlot();
+      await this.#prepareChat();
       return this.#askBackend();
     });
   }
@@ -185,6 +189,11 @@ export class TurnRun {
       this.#turn.signal.throwIfAborted();
     }
     if (provider !== null && provider !== record.provider) this.#session.note('provider.used', { provider });
+  }
+
+  async #prepareChat(): Promise<void> {
+    await this.#parts.prepareChat(this.#session, this.#turn.id);
+    this.#turn.signal.throwIfAborted();
   }
 
   async #askBackend(): Promise<TurnResult> {
