@@ -374,16 +374,12 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     if (failure === undefined) {
       try {
         const limit = this.limits.maxMessageBytes;
-        const write = (each: unknown): Encoded | undefined =>
-          this.#text && method.writeReply === undefined && isFarTooLarge(each, limit)
-            ? undefined
-            : this.codec.reply(this.#text, method.reply, request.incoming, each, stamp, method.writeReply);
-        let written = write(reply);
-        let isShort = written !== undefined && fits(written, limit);
+        let written = this.#written(request, reply, stamp);
+        let isShort = fits(written, limit);
         const less = isShort ? undefined : method.shorten?.(reply as never, limit);
         if (less !== undefined) {
-          written = write(less);
-          isShort = written !== undefined && fits(written, limit);
+          written = this.#written(request, less, stamp);
+          isShort = fits(written, limit);
         }
         if (isShort) out = written as Encoded;
         else failure = tooLong('answer', written, limit);
@@ -402,6 +398,13 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     this.#put(failure === undefined ? 'reply' : 'error', request.incoming.id, out, cursor, request);
     this.#owner.replied?.(request, failure, typeof out === 'string' ? out.length : 0);
     if (this.#link !== undefined || cursor > 0) request.replied();
+  }
+
+  /** A reply; undefined where it is so long that it was not written. */
+  #written({ route: { method }, incoming }: RunningRequest, reply: unknown, stamp: number): Encoded | undefined {
+    const isText = this.#text;
+    if (isText && method.writeReply === undefined && isFarTooLarge(reply, this.limits.maxMessageBytes)) return undefined;
+    return this.codec.reply(isText, method.reply, incoming, reply, stamp, method.writeReply);
   }
 
   /** A new link stands: sends the replies that the peer, which has read `received` of our messages, never got. */

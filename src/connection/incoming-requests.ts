@@ -366,7 +366,7 @@ export class IncomingRequests implements RequestCounts {
   /** Starts queued requests, some of them in each turn of the event loop. */
   startNext(): void {
     // A handler that returns at once comes back here from #start; the outer loop continues, so the stack stays flat.
-    if (this.#starting) return;
+    if (this.#starting || this.#queue.size === 0) return;
     this.#starting = true;
     while (this.#queue.size > 0 && this.#running < this.#places) {
       const now = performance.now();

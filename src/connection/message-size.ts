@@ -9,9 +9,9 @@ import { fail, type HandfastError } from '../wire/errors.ts';
 /** Levels of a value that are looked at; one that is deeper is written, and that fails. */
 const MAX_DEPTH = 1000;
 
-/** True when the limit, in bytes, lets it through. A character above ASCII takes six bytes on the wire. */
-export const fits = (out: Encoded, limit: number): boolean =>
-  typeof out !== 'string' || out.length * 6 <= limit || asciiLength(out) <= limit;
+/** True when the limit, in bytes, lets it through. A character above ASCII takes six bytes on the wire. False for undefined. */
+export const fits = (out: Encoded | undefined, limit: number): boolean =>
+  typeof out === 'string' ? out.length * 6 <= limit || asciiLength(out) <= limit : out !== undefined;
 
 /**
  * True for a value that is surely longer than the limit: writing it only to see that could take long. Members that are undefined

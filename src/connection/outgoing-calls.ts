@@ -205,7 +205,7 @@ export class OutgoingCalls {
     }
     call.waits = this.limits.maxWaiting !== undefined && call.method.waits?.(call.body as never) === true;
     const line = this.#lineOf(call);
-    if (call.free || line.open < this.#places(line)) return this.#start(call);
+    if (call.free || this.#hasPlace(line)) return this.#start(call);
     if (line.queue.size >= this.limits.queueLimit) {
       return this.#settle(call, fail('over_capacity', 'the call queue is full'));
     }
@@ -236,10 +236,10 @@ export class OutgoingCalls {
     if (this.limits.maxWaiting !== undefined) this.#startNext(this.#line);
   }
 
-  #places(line: Line): number {
+  #hasPlace(line: Line): boolean {
     const { maxParallel, maxWaiting } = this.limits;
-    if (maxWaiting === undefined) return maxParallel;
-    return line === this.#waits ? maxWaiting : maxParallel + this.#wire.questions();
+    if (line === this.#waits) return line.open < (maxWaiting ?? maxParallel);
+    return line.open < maxParallel || (maxWaiting !== undefined && line.open < maxParallel + this.#wire.questions());
   }
 
   #lineOf(call: PendingCall): Line {
@@ -469,7 +469,7 @@ export class OutgoingCalls {
   }
 
   #startNext(line: Line): void {
-    while (line.queue.size > 0 && line.open < this.#places(line)) this.#start(line.queue.shift() as PendingCall);
+    while (line.queue.size > 0 && this.#hasPlace(line)) this.#start(line.queue.shift() as PendingCall);
   }
 }
 
