@@ -1,19 +1,14 @@
 /**
- * Turns the schemas of A2E into `*.generated.ts` validators (Ajv standalone code: compiled speed, nothing to compile or
- * import at start) and into the published JSON Schema files of `schema/`.
+ * Turns the schemas of A2E into `*.generated.ts` checks (nothing to compile or import at start) and into the published JSON
+ * Schema files of `schema/`.
  *
  * Called by `scripts/generate.ts`; `generate-protocol.ts` makes the tables of the same units.
  */
 import { existsSync, readdirSync } from 'node:fs';
-import { Ajv } from 'ajv';
-import standalone from 'ajv/dist/standalone/index.js';
 import { a2eSchemas } from '../src/protocol/a2e.schema.ts';
 import { NOTE } from '../src/protocol/member.ts';
+import { CheckCode } from './check-code.ts';
 import { published, type Schema } from './members.ts';
-
-// CommonJS: what it calls its default export is a property here.
-const standaloneCode = (standalone as unknown as { default: (ajv: Ajv, ids: Record<string, string>) => string })
-  .default;
 
 interface Unit {
   /** The name in the marks of the page: `<!-- messages core -->` … `<!-- /messages core -->`. */
@@ -59,50 +54,46 @@ export function senderOf(schema: unknown): 'agent' | 'host' | undefined {
   return (schema as { readonly [NOTE]?: { readonly from: 'agent' | 'host' } })[NOTE]?.from;
 }
 
-/** The schema without its prose, which would only make the validators larger to load. */
-const withoutNotes = (schema: Schema): Record<string, unknown> =>
-  JSON.parse(
-    JSON.stringify(schema, (key, value) => (key === 'description' && typeof value === 'string' ? undefined : value)),
-  );
-
-/**
- * `string or null` as one list of types. It means the same as the two branches it is written with; Ajv makes an error
- * object for each branch that does not match, for every message.
- */
-function withoutNullBranches(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withoutNullBranches);
-  if (typeof value !== 'object' || value === null) return value;
-  const { anyOf, ...others } = Object.fromEntries(
-    Object.entries(value).map(([key, member]) => [key, withoutNullBranches(member)]),
-  ) as { anyOf?: readonly { type?: unknown }[] };
-  if (anyOf === undefined) return others;
-  const [only, ...more] = anyOf.filter(({ type }) => type !== 'null');
-  const simple = only !== undefined && more.length === 0 && typeof only.type === 'string' && !('enum' in only);
-  return simple && anyOf.length === 2 ? { ...others, ...only, type: [only.type, 'null'] } : { ...others, anyOf };
+/** A message as it is checked: without its prose. `string or null` is one list of types, which is shorter than two branches. */
+export function checkedSchema(schema: Schema): Schema {
+  const { description: _, default: __, ...rest } = schema as Schema & { readonly default?: unknown };
+  const { anyOf = [], items, additionalProperties, properties } = rest;
+  const [only, ...more] = anyOf.filter(({ type }) => type !== 'null').map(checkedSchema);
+  const isNullable =
+    anyOf.length === 2 && more.length === 0 && typeof only?.type === 'string' && only.enum === undefined;
+  if (isNullable) {
+    const { anyOf: _branches, ...others } = rest;
+    return { ...others, ...only, type: [only.type as string, 'null'] };
+  }
+  const members = Object.entries(properties ?? {}).map(([name, member]) => [name, checkedSchema(member)] as const);
+  return {
+    ...rest,
+    ...(anyOf.length > 0 && { anyOf: anyOf.map(checkedSchema) }),
+    ...(items && { items: checkedSchema(items) }),
+    ...(additionalProperties && { additionalProperties: checkedSchema(additionalProperties) }),
+    ...(properties && { properties: Object.fromEntries(members) }),
+  };
 }
 
-/** The validators of some messages as one module. */
-function validatorsOf({ source }: Unit, messages: readonly (readonly [string, Schema])[]): string {
-  const ajv = new Ajv({
-    code: { source: true, esm: true, lines: false },
-    strict: true,
-    allowUnionTypes: true,
-    messages: true,
-  });
-  const ids: Record<string, string> = {};
-  for (const [name, schema] of messages) {
-    ajv.addSchema({ ...(withoutNullBranches(withoutNotes(schema)) as object), $id: name }, name);
-    ids[name] = name;
-  }
-  const code = standaloneCode(ajv, ids);
-  if (/require\(/.test(code))
-    throw new Error(`${source}: the validators need an Ajv run-time part; keep to plain keywords`);
+/** The checks of some messages as one module. */
+function checksOf({ source }: Unit, messages: readonly (readonly [string, Schema])[]): string {
+  const schemas = messages.map(([name, schema]) => [name, checkedSchema(schema)] as const);
+  const code = new CheckCode(
+    source,
+    schemas.map(([, schema]) => schema),
+  );
+  const checks = schemas.map(([name, schema]) => `export const ${name}=messageCheck(${code.check(schema)});`);
+  const lines = [...code.lines, ...checks];
+  const used = ['every', 'everyMember', 'isMap', 'messageCheck'].filter((name) =>
+    lines.some((line) => line.includes(`${name}(`)),
+  );
   const depth = source.split('/').length - 2;
-  const typed = code
-    .replace(/^"use strict";/, `import type { Check } from '${'../'.repeat(depth)}wire/check.ts';\n`)
-    .replace(/export const (\w+) = (validate\d+);/g, 'export const $1 = $2 as unknown as Check;');
   const file = source.split('/').at(-1);
-  return `// @ts-nocheck: generated by \`npm run generate\` from ${file}; do not edit.\n// biome-ignore-all lint: generated\n${typed}\n`;
+  return `// @ts-nocheck: generated by \`npm run generate\` from ${file}; do not edit.
+// biome-ignore-all lint: generated
+import {${used.join(',')}} from '${'../'.repeat(depth)}wire/message-check.ts';
+${lines.join('\n')}
+`;
 }
 
 /** Path → content of every file this generator owns. */
@@ -116,8 +107,8 @@ export function generateValidators(): ReadonlyMap<string, string> {
     // without it.
     const sentBy = (sender: string) => plain.filter(([name]) => senderOf(unit.schemas[name]) === sender);
     const base = unit.source.replace('.schema.ts', '');
-    files.set(`${base}.generated.ts`, validatorsOf(unit, sentBy('agent')));
-    files.set(`${base}.replies.generated.ts`, validatorsOf(unit, sentBy('host')));
+    files.set(`${base}.generated.ts`, checksOf(unit, sentBy('agent')));
+    files.set(`${base}.replies.generated.ts`, checksOf(unit, sentBy('host')));
     const document = {
       $schema: 'https://json-schema.org/draft/2020-12/schema',
       title: unit.title,

@@ -15,9 +15,13 @@ export interface Schema {
   readonly description?: string;
   readonly minimum?: number;
   readonly maximum?: number;
+  readonly exclusiveMinimum?: number;
   readonly maxItems?: number;
+  readonly minItems?: number;
+  readonly pattern?: string;
   readonly required?: readonly string[];
   readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: Schema;
   readonly items?: Schema;
   readonly anyOf?: readonly Schema[];
 }

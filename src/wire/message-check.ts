@@ -1,0 +1,118 @@
+/**
+ * The checks of the messages of Handfast: a generated test that only says yes or no, and, for a message that it refuses, an
+ * interpreter of the schema that finds what is wrong. Most messages fit, so the texts cost nothing until one does not.
+ *
+ * The issues are those of Ajv. The schemas have the keywords below and no others: the generator refuses them.
+ */
+import type { Check, Issue } from './check.ts';
+
+/** A schema as the generator writes it. */
+export interface MessageSchema {
+  readonly type?: TypeName | readonly TypeName[];
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly MessageSchema[];
+  readonly pattern?: string;
+  readonly maximum?: number;
+  readonly minimum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly maxItems?: number;
+  readonly minItems?: number;
+  readonly items?: MessageSchema;
+  readonly required?: readonly string[];
+  readonly additionalProperties?: MessageSchema;
+  readonly properties?: Readonly<Record<string, MessageSchema>>;
+}
+type TypeName = 'string' | 'number' | 'integer' | 'boolean' | 'null' | 'array' | 'object';
+
+/** The check of a message. */
+export function messageCheck(fits: (value: unknown) => boolean, schema: () => MessageSchema): Check {
+  const check: Check = (value) => {
+    if (fits(value)) return true;
+    const issues: Issue[] = [];
+    find(schema(), value, '', issues);
+    check.errors = issues;
+    return false;
+  };
+  return check;
+}
+
+export const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** True when all elements of an array fit. */
+export function every(values: readonly unknown[], fits: (value: unknown) => boolean): boolean {
+  for (let at = 0; at < values.length; at++) if (!fits(values[at])) return false;
+  return true;
+}
+
+/** True when all members of an object fit. */
+export function everyMember(values: Readonly<Record<string, unknown>>, fits: (value: unknown) => boolean): boolean {
+  for (const name in values) if (!fits(values[name])) return false;
+  return true;
+}
+
+const IS: Readonly<Record<TypeName, (value: unknown) => boolean>> = {
+  string: (value) => typeof value === 'string',
+  number: Number.isFinite,
+  integer: Number.isInteger,
+  boolean: (value) => typeof value === 'boolean',
+  null: (value) => value === null,
+  array: Array.isArray,
+  object: isMap,
+};
+
+/** Adds what is wrong to `issues`, up to the first keyword that refuses the value. True when none does. */
+function find(schema: MessageSchema, value: unknown, instancePath: string, issues: Issue[]): boolean {
+  const wrong = (keyword: keyof MessageSchema, params: Record<string, unknown>, message: string): boolean => {
+    issues.push({ instancePath, keyword, params, message: `must ${message}` });
+    return false;
+  };
+  const at = (name: string | number): string =>
+    `${instancePath}/${String(name).replace(/~/g, '~0').replace(/\//g, '~1')}`;
+  const { type, anyOf } = schema;
+  if (type !== undefined && ![type].flat().some((name) => IS[name](value)))
+    return wrong('type', { type }, `be ${[type].flat().join(',')}`);
+  if (typeof value === 'number') {
+    const { maximum, minimum, exclusiveMinimum } = schema;
+    const limit = (keyword: keyof MessageSchema, comparison: string, of: number): boolean =>
+      wrong(keyword, { comparison, limit: of }, `be ${comparison} ${of}`);
+    if (maximum !== undefined && value > maximum) return limit('maximum', '<=', maximum);
+    if (minimum !== undefined && value < minimum) return limit('minimum', '>=', minimum);
+    if (exclusiveMinimum !== undefined && value <= exclusiveMinimum)
+      return limit('exclusiveMinimum', '>', exclusiveMinimum);
+  }
+  const { pattern } = schema;
+  if (pattern !== undefined && typeof value === 'string' && !new RegExp(pattern, 'u').test(value))
+    return wrong('pattern', { pattern }, `match pattern "${pattern}"`);
+  if ('const' in schema && value !== schema.const)
+    return wrong('const', { allowedValue: schema.const }, 'be equal to constant');
+  if (schema.enum?.includes(value) === false)
+    return wrong('enum', { allowedValues: schema.enum }, 'be equal to one of the allowed values');
+  if (anyOf !== undefined) {
+    const before = issues.length;
+    if (!anyOf.some((each) => find(each, value, instancePath, issues)))
+      return wrong('anyOf', {}, 'match a schema in anyOf');
+    issues.length = before;
+  }
+  if (Array.isArray(value)) {
+    const { maxItems, minItems, items } = schema;
+    if (maxItems !== undefined && value.length > maxItems)
+      return wrong('maxItems', { limit: maxItems }, `NOT have more than ${maxItems} items`);
+    if (minItems !== undefined && value.length < minItems)
+      return wrong('minItems', { limit: minItems }, `NOT have fewer than ${minItems} items`);
+    if (items !== undefined)
+      for (let index = 0; index < value.length; index++)
+        if (!find(items, value[index], at(index), issues)) return false;
+  } else if (isMap(value)) {
+    const { required = [], additionalProperties, properties = {} } = schema;
+    const missingProperty = required.find((name) => value[name] === undefined);
+    if (missingProperty !== undefined)
+      return wrong('required', { missingProperty }, `have required property '${missingProperty}'`);
+    if (additionalProperties !== undefined)
+      for (const name in value) if (!find(additionalProperties, value[name], at(name), issues)) return false;
+    for (const [name, member] of Object.entries(properties))
+      if (value[name] !== undefined && !find(member, value[name], at(name), issues)) return false;
+  }
+  return true;
+}
