@@ -403,7 +403,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   /** A reply; undefined where it is so long that it was not written. */
   #written({ route: { method }, incoming }: RunningRequest, reply: unknown, stamp: number): Encoded | undefined {
     const isText = this.#text;
-    if (isText && method.writeReply === undefined && isFarTooLarge(reply, this.limits.maxMessageBytes)) return undefined;
+    if (isText && method.writeReply === undefined && isFarTooLarge(reply, this.limits.maxMessageBytes))
+      return undefined;
     return this.codec.reply(isText, method.reply, incoming, reply, stamp, method.writeReply);
   }
 

@@ -302,7 +302,10 @@ test('a long session is saved whole as a chat in many turns, and is too long for
   assert.equal(copy?.messageCount, 2 * 542);
   const copied = atOnce(store.chats.items(copy.id));
   assert.deepEqual(copied.slice(0, items.length), items);
-  assert.deepEqual(copied.slice(items.length).map((item) => (item.role === 'tool' ? '' : item.text)), ['and on', 'done again']);
+  assert.deepEqual(
+    copied.slice(items.length).map((item) => (item.role === 'tool' ? '' : item.text)),
+    ['and on', 'done again'],
+  );
   await harness.stop();
 });
 

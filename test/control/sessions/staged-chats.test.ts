@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type TestContext, test } from 'node:test';
-import type { SavedChats } from '../../../src/control/sessions/store/store-chats.ts';
 import { openSessionStore } from '../../../src/control/sessions/store/store.ts';
+import type { SavedChats } from '../../../src/control/sessions/store/store-chats.ts';
 import { historyList, sessionInterrupt } from '../../../src/protocol/session-rpc.ts';
 import { scriptedBackend } from '../support/scripted-backend.ts';
 import { Harness } from './harness.ts';
@@ -78,7 +78,7 @@ test('a staged chat is no chat until it is written; one of a killed process is g
   assert.equal(rows(), 3);
 });
 
-test('keys of staged chats stay free whatever is written and removed meanwhile', (t) => {
+test('keys of staged chats stay free also when others are written and removed meanwhile', (t) => {
   const { open } = storeIn(t);
   const { chats, close } = open();
   t.after(close);

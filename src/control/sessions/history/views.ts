@@ -181,7 +181,10 @@ export function chatMessages(history: readonly HistoryItem[]): ChatMessage[] {
 /** A history by its turns, in order, with the number of messages each has. */
 export function* turnsOf(history: Iterable<HistoryItem>): Generator<ChatTurn> {
   let turn: { readonly turn: string; readonly items: HistoryItem[] } | undefined;
-  const counted = (of: NonNullable<typeof turn>): ChatTurn => ({ ...of, messageCount: messagesOfTurn(of.items).length });
+  const counted = (of: NonNullable<typeof turn>): ChatTurn => ({
+    ...of,
+    messageCount: messagesOfTurn(of.items).length,
+  });
   for (const item of history) {
     // What belongs to no turn (a summary) stands alone.
     if (turn !== undefined && turn.turn === item.turn && item.turn !== '') turn.items.push(item);
