@@ -1,8 +1,6 @@
 /**
  * Writes the checks of messages (`src/wire/message-check.ts`): a test for each schema, as short as it can be, and the schema
  * itself for the texts. What several messages have in common stands in the file once.
- *
- * Used by `generate-validators.ts`.
  */
 import type { Schema } from './members.ts';
 

@@ -2,7 +2,7 @@
  * Writes `api.md`: every name that the package exports, by subpath, with its declaration as the compiler emits it. A change
  * of the public interface shows as a change of that file, so that it is decided and not overlooked.
  *
- * Called by `scripts/generate.ts`. Works on the emitted text, whose form is regular: one statement starts in column 0.
+ * Works on the emitted text, whose form is regular: one statement starts in column 0.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';

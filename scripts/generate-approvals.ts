@@ -1,8 +1,6 @@
 /**
  * Writes the tables of `docs/security/approvals.md`, between their marks: the programs that run code of others, and the
  * tricks with their outcomes, which are also a test.
- *
- * Called by `scripts/generate.ts`.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,8 +1,6 @@
 /**
  * Writes the reference of the command line, `docs/cli.md`: the help of every command as it is printed; and `schema/cli.json`:
  * what each prints with `--json`.
- *
- * Called by `scripts/generate.ts`.
  */
 import { commandsBelow, wordsOf } from '../src/cli/examples.ts';
 import type { Command } from '../src/cli/options.ts';

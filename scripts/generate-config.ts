@@ -1,8 +1,6 @@
 /**
  * Writes what follows from the schemas of the configuration files: each schema as data that is loaded at run time
  * (`src/config/*.generated.ts`, and in the folder of a capability), the defaults of a host without a file, and the JSON Schemas for editors (`schema/`).
- *
- * Called by `scripts/generate.ts`.
  */
 import { existsSync } from 'node:fs';
 import { relative } from 'node:path/posix';

@@ -1,7 +1,6 @@
 /**
- * Writes `docs/configuration.md`: every key of every configuration file, with its values, default and meaning, from the schemas.
- *
- * Called by `scripts/generate.ts`.
+ * Writes `docs/configuration.md`: every key of every configuration file, with its values, default and meaning, from the
+ * schemas.
  */
 import type { SettingSchema } from '../src/config/setting.ts';
 import { configurationFiles } from './generate-config.ts';

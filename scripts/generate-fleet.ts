@@ -2,7 +2,7 @@
  * Writes what follows from the schemas of the fleet messages: the short forms that the decoder walks
  * (`src/protocol/fleet.generated.ts`), `schema/fleet.json`, and the tables of `docs/protocol/fleet.md` between their marks.
  *
- * Called by `scripts/generate.ts`. No Ajv validators are made: the decoder of the fleet edge reports more than they can.
+ * No Ajv validators are made: the decoder of the fleet edge reports more than they can.
  */
 import type { MessageNote } from '../src/protocol/fleet.schema.ts';
 import * as schemas from '../src/protocol/fleet.schema.ts';

@@ -1,8 +1,6 @@
 /**
  * Writes the limits table of `SECURITY.md`, between its two marks, from the schema of the configuration: every number a
  * host is bound by, what it is when nothing is configured, and the key that changes it.
- *
- * Called by `scripts/generate.ts`.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

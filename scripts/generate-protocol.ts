@@ -1,8 +1,6 @@
 /**
  * Writes the tables of `docs/protocol/a2e.md`, between their marks, from the schemas of A2E: every message with its fields,
  * and the shapes inside them. The prose around them is written by hand.
- *
- * Called by `scripts/generate.ts`.
  */
 import { a2eSchemas } from '../src/protocol/a2e.schema.ts';
 import { senderOf, units } from './generate-validators.ts';

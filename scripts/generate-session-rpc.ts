@@ -1,8 +1,6 @@
 /**
  * Writes what follows from the schemas of session RPC: the method values (`src/protocol/session-rpc.generated.ts`,
  * `fleet-rpc.generated.ts`), `schema/session-rpc.json`, and the tables of `docs/protocol/session-rpc.md` between their marks.
- *
- * Called by `scripts/generate.ts`.
  */
 import * as records from '../src/protocol/fleet-records.schema.ts';
 import * as fleetMethods from '../src/protocol/fleet-rpc.schema.ts';

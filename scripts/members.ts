@@ -1,8 +1,6 @@
 /**
  * Makes the short forms of schemas (`src/protocol/member.ts`) that the readers of the fleet and of session RPC walk, and the
  * published forms, which have no notes.
- *
- * Used by `generate-fleet.ts` and `generate-session-rpc.ts`.
  */
 import { type Member, type Members, NOTE, type Note } from '../src/protocol/member.ts';
 

@@ -1,8 +1,6 @@
 /**
  * Tables of Markdown out of schemas, and their place in a page written by hand: what the generators of the protocol pages
  * share.
- *
- * Used by `generate-protocol.ts`, `generate-session-rpc.ts` and `generate-fleet.ts`.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -2,8 +2,8 @@
  * Choosing how to search: lexical, vector or hybrid ranking of the memory capability, learned from whether the wanted section is
  * among the first five (hit@5), against the best fixed choice.
  *
- * The entries are the sections of the pages in `docs/`, without their headings. The queries are those headings, and words in
- * code style that occur in one section only; so what is wanted is known. Called by `bench/learning.ts`.
+ * The entries are the sections of the pages in `docs/`, without their headings. The queries are those headings, and words
+ * in code style that occur in one section only; so what is wanted is known.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * Libraries that search in the memory of the process: none of them stores anything. Used by `bench/memory.ts`.
+ * Libraries that search in the memory of the process: none of them stores anything.
  *
  * `minisearch` and `@orama/orama` search words; `sqlite-vec` compares every vector, without words.
  */

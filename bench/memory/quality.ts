@@ -1,7 +1,6 @@
 /**
- * How well each ranking answers questions about this repository: its pages, a passage an entry, and recorded sessions, a turn an
- * entry, all in one memory. And how often a search shows facts that no longer hold, with keys and without. Called by
- * `bench/memory.ts`.
+ * How well each ranking answers questions about this repository: its pages, a passage an entry, and recorded sessions, a
+ * turn an entry, all in one memory. And how often a search shows facts that no longer hold, with keys and without.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,8 +1,6 @@
 /**
  * The commands of capabilities, below `handfast <capability>`: of those that come with Handfast, and of the packages that
  * the configuration names, which are loaded only for a command that nothing else has.
- *
- * Called by `program.ts`.
  */
 import type { AgentSession } from '../agent/agent.ts';
 import { builtinCapabilities } from '../capabilities/index.ts';

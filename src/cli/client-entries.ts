@@ -1,8 +1,6 @@
 /**
  * The entries with which MCP clients start `handfast mcp`, in the format and the file of each client; and merging one into a
  * file without touching anything else of it. Pure but for the table of paths.
- *
- * Used by `commands/mcp-config.ts`.
  */
 import { join } from 'node:path';
 import { trimmedEnd } from '../base/trim-end.ts';

@@ -2,8 +2,6 @@
  * Completion in shells: `handfast completion SHELL` prints a script, which asks `handfast complete -- WORDS…` for candidates at
  * each Tab. The words are passed as arguments and never evaluated. Sessions, tasks, tools and the like come from the servers of
  * this user, within a moment; without one there are no candidates.
- *
- * Called by `program.ts`.
  */
 
 import { wordsOf } from './examples.ts';

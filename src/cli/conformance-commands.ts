@@ -1,8 +1,4 @@
-/**
- * `handfast conformance`: whether another implementation of a protocol keeps its rules.
- *
- * Called by `program.ts`.
- */
+/** `handfast conformance`: whether another implementation of a protocol keeps its rules. */
 import { type Act, type Command, collect, InvalidArgumentError, jsonOption, Option } from './options.ts';
 
 /** Seconds as milliseconds. */

@@ -1,8 +1,6 @@
 /**
  * The examples of every command's help, in one table: `test/docs.test.ts` finds a command without a row and an example that
  * the command line refuses.
- *
- * Called by `program.ts`.
  */
 import type { Command } from './options.ts';
 

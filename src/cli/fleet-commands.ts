@@ -1,8 +1,4 @@
-/**
- * The commands of the fleet edge: an orchestrator with its workers, a worker that joins one, tasks, routing.
- *
- * Called by `program.ts`.
- */
+/** The commands of the fleet edge: an orchestrator with its workers, a worker that joins one, tasks, routing. */
 import type { TaskState } from '../fleet/orchestrator/task.ts';
 import { PRIORITIES, REPLY_SCHEMAS, TASK_STATES } from '../protocol/fleet.ts';
 import {

@@ -1,8 +1,6 @@
 /**
  * `handfast mcp` for MCP clients: serving them on pipes. The commands about servers behind a host, which share the word, come from
  * the capability `mcp`.
- *
- * Called by `program.ts`.
  */
 import { CLIENTS } from './client-entries.ts';
 import { type Act, Argument, type Command, configOption, jsonOption, reaching, refusingUnknown } from './options.ts';

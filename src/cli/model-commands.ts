@@ -1,8 +1,4 @@
-/**
- * The commands about models and their providers: `model` and `auth`.
- *
- * Called by `program.ts`.
- */
+/** The commands about models and their providers: `model` and `auth`. */
 import { type Act, type Command, configOption, jsonOption, reaching, thinkingOption } from './options.ts';
 
 const ABOUT_PROVIDERS = `

@@ -1,7 +1,4 @@
-/**
- * The options commands share, and how their values are read: the one file that knows the command line library. Used by
- * `program.ts` and `session-commands.ts`.
- */
+/** The options commands share, and how their values are read: the one file that knows the command line library. */
 import { Argument, Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { ADDRESS_FORMS } from '../agent/addresses.ts';
 import { suggest } from '../base/suggest.ts';

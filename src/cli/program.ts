@@ -1,8 +1,6 @@
 /**
  * The command line: every command, its options and its help (those of sessions: `session-commands.ts`). What a
  * command does is in `commands/`, loaded when it is called.
- *
- * Called by `main.ts`.
  */
 import { styleText } from 'node:util';
 import { isOutOfSpace } from '../base/disk-space.ts';

@@ -1,8 +1,4 @@
-/**
- * The commands of the control edge: sessions, conversations, approvals, and the servers that speak on pipes.
- *
- * Called by `program.ts`.
- */
+/** The commands of the control edge: sessions, conversations, approvals, and the servers that speak on pipes. */
 import {
   type Act,
   type Command,

@@ -1,8 +1,6 @@
 /**
  * Where the statements of a TOML text are: its table headers and its pairs, with the whole path of each. What a pair holds is passed
  * over and not read, so that a member can be replaced in a text whose every other byte stays. Pure.
- *
- * Used by `client-entries.ts`.
  */
 
 /** A table header, or a pair of a key and a value. */

@@ -1,6 +1,6 @@
 /**
  * The `auth.tokens` part of the configuration: reads tokens from files, variables and the file itself, and stores only
- * their digests. Called by `config.ts`.
+ * their digests.
  */
 import { existsSync, realpathSync, statSync } from 'node:fs';
 import { readBounded } from '../base/bounded-file.ts';

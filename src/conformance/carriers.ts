@@ -1,8 +1,6 @@
 /**
  * Bytes to and from a target, over every transport. The links of this library are not used here: they mend and number what they
  * carry, and a case must see what the target does with exactly the bytes it is given.
- *
- * Used by `conformance/line-peer.ts`.
  */
 
 import { connect as connectSocket, type NetConnectOpts, type Socket } from 'node:net';

@@ -1,8 +1,4 @@
-/**
- * Reports of a run: TAP 14 while it runs, JUnit and one JSON document when it is over. Pure.
- *
- * Called by `cli/commands/conformance.ts`.
- */
+/** Reports of a run: TAP 14 while it runs, JUnit and one JSON document when it is over. Pure. */
 import { toAscii } from '../wire/ascii.ts';
 import type { Outcome } from './case.ts';
 

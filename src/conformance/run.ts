@@ -1,8 +1,6 @@
 /**
  * Runs cases one after another against one target and reports each outcome as it comes. A case that does not end in its time has
  * failed; the next one runs all the same.
- *
- * Called by `cli/commands/conformance.ts`.
  */
 import { within } from '../base/race.ts';
 import { fitsWildcard } from '../base/wildcard.ts';

@@ -2,7 +2,6 @@
  * The incoming half of a connection: the requests that run at once, the bounded queue behind them, deadlines, cancels,
  * streams that outlive their request, and the drain at the end. Every request admitted here gets exactly one reply.
  *
- * Owned by `connection/connection.ts`.
  * @see docs/architecture.md#concurrency-limit and docs/architecture.md#deadlines-and-cancel
  */
 

@@ -1,6 +1,6 @@
 /**
- * The last replies of the side that journals nothing, in case a lost link swallowed them: the peer says at a resume how many
- * messages it has read, and gets those above that again. Used by `connection.ts`.
+ * The last replies of the side that journals nothing, in case a lost link swallowed them: the peer says at a resume how
+ * many messages it has read, and gets those above that again.
  */
 import type { Encoded } from '../wire/codec.ts';
 

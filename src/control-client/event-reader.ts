@@ -1,8 +1,8 @@
 /**
  * One reader of a feed: its position, and a bounded buffer of events that it has not read yet.
  *
- * A slow reader costs no memory above its bound: it leaves its feed, and joins it again at its position when its buffer has
- * emptied. The journal of the server replays the events in between. Made by `feed.ts`.
+ * A slow reader costs no memory above its bound: it leaves its feed, and joins it again at its position when its buffer
+ * has emptied. The journal of the server replays the events in between.
  */
 import type { Gap } from '../connection/reconnect.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';

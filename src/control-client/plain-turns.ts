@@ -2,8 +2,8 @@
  * Events of plain 1.0.0, told apart by turn: most carry no turn id, and the end of a turn carries no stop reason. Follows which
  * turn runs in each session and fills in what a turn's sender waits for.
  *
- * Used by `plain-server.ts`. A turn that overflows its context ends without a terminal event and continues under an id that
- * was never issued: its events are given the id that its sender knows.
+ * A turn that overflows its context ends without a terminal event and continues under an id that was never issued: its
+ * events are given the id that its sender knows.
  * @see docs/protocol/session-rpc.md#servers-without-the-additions
  */
 import { NO_USAGE } from '../protocol/session-types.ts';

@@ -1,8 +1,4 @@
-/**
- * One session as a client handles it: prompts and their turns, steering, the queue, its events.
- *
- * Made by `ControlClient.create` and `.open`.
- */
+/** One session as a client handles it: prompts and their turns, steering, the queue, its events. */
 import type { ParamsOf, ResultOf } from '../protocol/rpc-reader.ts';
 import type { SteerResult, sessionRpcMethods } from '../protocol/session-rpc.ts';
 import type { ImageReference, QueueItem, SessionState, UiMessage } from '../protocol/session-types.ts';

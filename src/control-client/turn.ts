@@ -1,8 +1,4 @@
-/**
- * A turn as its sender follows it: its events, and how it ended. Both come out of one reading, which ends with the turn.
- *
- * Made by `ControlSession.prompt`.
- */
+/** A turn as its sender follows it: its events, and how it ended. Both come out of one reading, which ends with the turn. */
 import { sleep } from '../base/sleep.ts';
 import type { StopReason, Usage } from '../protocol/session-types.ts';
 import { fail, HandfastError } from '../wire/errors.ts';

@@ -1,8 +1,6 @@
 /**
  * The plugins of one host: started in order, stopped in the opposite order, and found by capability or request type. One that
  * is loaded later (`Plugin.load`) is loaded behind the handshake of the first session that was granted its capability.
- *
- * Owned by `host.ts`.
  */
 import { nextTurn } from '../base/next-turn.ts';
 import type { Route } from '../connection/running-request.ts';

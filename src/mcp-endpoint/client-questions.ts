@@ -1,8 +1,4 @@
-/**
- * Questions to a client of the sessions era: requests in the other direction, on the way back of the request they belong to.
- *
- * Used by `session.ts`.
- */
+/** Questions to a client of the sessions era: requests in the other direction, on the way back of the request they belong to. */
 import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import type { RequestId } from './protocol.ts';

@@ -2,7 +2,7 @@
  * What one MCP client (or all stateless requests of a principal) uses of a host: an agent session, opened when it is first needed and
  * again when it was lost or ended for idleness, with the lists that clients ask for again and again.
  *
- * Used by `requests.ts`. Every call is a request of an A2E session: its rights, limits, journal and audit hold.
+ * Every call is a request of an A2E session: its rights, limits, journal and audit hold.
  */
 import type { AgentOptions, AgentSession, GrantedCapability } from '../agent/agent.ts';
 import { McpClient } from '../capabilities/mcp/client.ts';

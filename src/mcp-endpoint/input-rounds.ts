@@ -2,8 +2,8 @@
  * Questions to clients whose requests stand alone. Such a client cannot be asked: its request is answered with what is still needed
  * (`input_required`), and the client sends it again with the answers. Meanwhile the call waits here.
  *
- * Each call that may ask has an agent session to itself, because a question does not say which call it belongs to. Used by
- * `requests.ts`. @see docs/mcp-server.md#questions
+ * Each call that may ask has an agent session to itself, because a question does not say which call it belongs to.
+ * @see docs/mcp-server.md#questions
  */
 import { randomBytes } from 'node:crypto';
 import { asError, fail } from '../wire/errors.ts';

@@ -1,8 +1,7 @@
 /**
  * One MCP client with a connection or an HTTP session: its terms, its running requests, the notifications that belong to no request.
  *
- * Used by `stdio.ts`. A client on pipes may also send requests that stand alone; each then has
- * terms of its own.
+ * A client on pipes may also send requests that stand alone; each then has terms of its own.
  */
 import { OpenById } from '../connection/open-by-id.ts';
 import { Cancellation, NO_CANCELLATION } from './cancellation.ts';

@@ -1,8 +1,6 @@
 /**
  * Skills of a host for MCP clients: each is a prompt that gives its instructions, with its files where it has no code; those with code are
  * tools too.
- *
- * Used by `contents.ts` and `own-tools.ts`.
  */
 import type { SkillClient } from '../capabilities/skill/client.ts';
 import type { CallOptions } from '../connection/call.ts';

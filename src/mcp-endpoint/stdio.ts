@@ -1,7 +1,7 @@
 /**
  * MCP on a link of text lines: what `handfast mcp` serves on its pipes.
  *
- * Called by `cli/commands/mcp.ts`. When the client closes its end, running requests have a moment to end; then they are cancelled.
+ * When the client closes its end, running requests have a moment to end; then they are cancelled.
  */
 import { sleep } from '../base/sleep.ts';
 import type { CloseInfo, Link } from '../transport/link.ts';

@@ -1,6 +1,6 @@
 /**
- * Tools of a host as MCP has them: definitions out of descriptions, annotations out of risks, results and errors as content.
- * Pure. Called by `host-session.ts` and `requests.ts`.
+ * Tools of a host as MCP has them: definitions out of descriptions, annotations out of risks, results and errors as
+ * content. Pure.
  */
 import type { ToolDescription, ToolParameter, ToolResult } from '../capabilities/tools/messages.ts';
 import type { HandfastError } from '../wire/errors.ts';

@@ -1,8 +1,6 @@
 /**
  * Reads the challenge of a server that refuses a request: the header `WWW-Authenticate`, in which servers name several schemes, in letters
  * of either case, with quotes or without (RFC 9110, section 11.6.1). Pure.
- *
- * Used by `over-http.ts`.
  */
 import type { Challenge } from './authorization.ts';
 

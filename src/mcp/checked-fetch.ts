@@ -2,8 +2,8 @@
  * The requests of a sign-in to an MCP server. The server names the addresses (its metadata, its authorization server, the endpoints
  * of that), so each is checked: no plain HTTP to another machine, and no address of a network that the server itself is not in.
  *
- * Used by `authorization.ts` and `sign-in.ts`. Redirects are not followed here; the client of the protocol follows those
- * that stay at one origin, through this function.
+ * Redirects are not followed here; the client of the protocol follows those that stay at one origin, through this
+ * function.
  */
 
 import { addressesOf, allowedAddresses, type ResolvedAddress, requestFrom } from '../base/http/checked-request.ts';

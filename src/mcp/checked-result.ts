@@ -1,8 +1,6 @@
 /**
  * Holds results of tools of MCP servers to the schemas that the servers give. The official client would compile and check a schema
  * in the thread of the host, and some schemas would block it without end.
- *
- * Used by `connection.ts`.
  */
 import { foreignSchemas } from '../base/foreign-schemas.ts';
 import type { JsonSchema } from '../base/json-schema.ts';

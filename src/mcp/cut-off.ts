@@ -1,8 +1,6 @@
 /**
  * Responses over HTTP that end before their result: the official client waits for them until its time is over. Here a call fails at
  * once, and the end of a stream is reported. One that is too long fails before it is read to its end.
- *
- * Used by `over-http.ts` and `stateless-tasks.ts`.
  */
 import { isEventStream } from '../base/http/sse-reader.ts';
 import { ValueCounter } from '../wire/depth.ts';

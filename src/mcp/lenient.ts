@@ -2,7 +2,7 @@
  * Readers for values that differ from the protocol: `null` for an absent member, a member of the wrong type, a missing list. They leave out
  * optional members that do not fit, and entries without a member that is needed, and change nothing else. Pure.
  *
- * Used by `results.ts` and `oauth-documents.ts`. A reader returns a value that fits as it is, not as a copy.
+ * A reader returns a value that fits as it is, not as a copy.
  */
 import { isObject } from '../wire/json.ts';
 

@@ -1,8 +1,6 @@
 /**
  * Notifications of a server that sends more than can be of use: reading each costs time that other servers and agents need. Those past a rate
  * are dropped before they are read; of those that say that something has changed, the last of each kind is delivered later.
- *
- * Used by `connection.ts`.
  */
 import { processTimer } from '../base/timer-queue.ts';
 import { TokenBucket } from '../base/token-bucket.ts';

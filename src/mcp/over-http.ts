@@ -1,8 +1,6 @@
 /**
  * Sends the requests of one connection to a server over streamable HTTP, and records whether the server responded, refused the token,
  * or forgot the session. The transport of the official client sends by this `fetch`.
- *
- * Used by `connection.ts`.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { backoffMs } from '../base/backoff.ts';

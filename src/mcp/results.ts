@@ -1,7 +1,6 @@
 /**
- * Reads the result of each method by the rules of `lenient.ts`: the official client refuses a whole list for one odd member of one tool. Pure.
- *
- * Used by `read-message.ts` and `stateless-tasks.ts`.
+ * Reads the result of each method by the rules of `lenient.ts`: the official client refuses a whole list for one odd
+ * member of one tool. Pure.
  */
 import { plainBase64 } from '../base/base64.ts';
 import { isObject, type JsonObject, withoutNulls } from '../wire/json.ts';

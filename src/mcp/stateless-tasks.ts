@@ -7,7 +7,7 @@
  * - What a task asks is given to the client as what a result asks; its answers are sent as `tasks/update`.
  * - A call that ends before its task cancels it.
  *
- * Used by `connection.ts`. The generation with sessions has tasks of its own: `tasks.ts`.
+ * The generation with sessions has tasks of its own: `tasks.ts`.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';

@@ -2,7 +2,7 @@
  * Calls of tools that a server runs as tasks (the generation with sessions, 2025-11-25): the call gives a task, which is asked for
  * until it has ended, and then for its result. A cancel is passed on.
  *
- * Used by `connection.ts`. Tasks of the generation without sessions are in `stateless-tasks.ts`, which uses the bounds of here.
+ * Tasks of the generation without sessions are in `stateless-tasks.ts`, which uses the bounds of here.
  */
 import { sleep } from '../base/sleep.ts';
 import { asError, fail } from '../wire/errors.ts';

@@ -1,7 +1,6 @@
 /**
- * The limits of one message of a server, and what stands in place of a response beyond them, so that its caller does not wait.
- *
- * Used by `connection.ts`, `over-http.ts` and `read-message.ts`.
+ * The limits of one message of a server, and what stands in place of a response beyond them, so that its caller does
+ * not wait.
  */
 
 import { MAX_DEPTH, MAX_REPLY_VALUES } from '../wire/depth.ts';

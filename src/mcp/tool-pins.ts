@@ -2,7 +2,7 @@
  * Which definitions of a server's tools may be called: those it had when it was first listed, and those accepted since. A
  * server whose tools change behind a user's back could turn an accepted tool into another one.
  *
- * Used by `server.ts`. The caller that makes the server stores the digests, else they last as long as it does.
+ * The caller that makes the server stores the digests, else they last as long as it does.
  */
 import { digestOfJson } from '../base/canonical-json.ts';
 import type { McpTool } from './definition.ts';

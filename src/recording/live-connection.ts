@@ -1,8 +1,6 @@
 /**
  * One live client of a replayed host: finds its messages in the recording, and sends what the host sent then as soon as the
  * client has sent what came before.
- *
- * Made by `replay-host.ts`.
  */
 import type { CloseInfo, Link, LinkReceiver } from '../transport/link.ts';
 import type { Codec } from '../wire/codec.ts';

@@ -3,7 +3,7 @@
  * verified as the fleet does it. Puts the capability multi_agent and the fleet together, which do not know each other.
  *
  * A task of a subagent may name the task of the fleet that it is, so that who names it again finds it; see
- * `src/capabilities/chains/subagent-calls.ts`. Loaded by `builtin-plugins.ts`.
+ * `src/capabilities/chains/subagent-calls.ts`.
  * @see docs/multi-agent.md#tasks-of-a-fleet
  */
 import type {

@@ -1,7 +1,7 @@
 /**
  * Opens the addresses of a host: HTTP (with the A2E binding, WebSocket and the operator's routes), TCP and Unix sockets.
  *
- * Called by `serve.ts`. Only what an address needs is loaded.
+ * Only what an address needs is loaded.
  */
 
 import type { Log } from '../base/log.ts';

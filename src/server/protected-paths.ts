@@ -1,8 +1,6 @@
 /**
  * The protected paths of a server: what its configuration says about where secrets, data and code lie. The one place that
  * knows it; `base/workspace/protected-paths.ts` enforces it for principals who are not administrators.
- *
- * Called by `serve.ts`, `assemble.ts`, `control/control-assembly.ts` and `exposures.ts`.
  */
 import { dirname, resolve } from 'node:path';
 import { isInside } from '../base/is-inside.ts';

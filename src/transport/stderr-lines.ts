@@ -1,6 +1,6 @@
 /**
  * Reads a child's stderr so that it never fills up: each line goes to a callback, the last one is remembered as the
- * child's last words. Called by `subprocess.ts`.
+ * child's last words.
  */
 import type { Readable } from 'node:stream';
 

@@ -1,7 +1,7 @@
 /**
  * A configuration file that was found in a folder, as opposed to one the user named: its place and its bytes, read once.
  *
- * Called by `check.ts` and `survey.ts`. Nothing of it is interpreted here.
+ * Nothing of it is interpreted here.
  */
 import { join } from 'node:path';
 import { readBounded } from '../base/bounded-file.ts';

@@ -2,7 +2,7 @@
  * A seedable generator whose whole state is four integers, so that a decision can be stored together with the state it left
  * behind: xoshiro128** (Blackman and Vigna), seeded by SplitMix32.
  *
- * Used by `bandit.ts`. Not for secrets.
+ * Not for secrets.
  * @see https://prng.di.unimi.it
  */
 

@@ -1,6 +1,6 @@
 /**
  * Conditions of the Common Expression Language, evaluated within counted steps: the tree that the package parsed and
- * type-checked becomes functions, and every value visited, compared or made counts. Called by `../expressions.ts`.
+ * type-checked becomes functions, and every value visited, compared or made counts.
  *
  * `&&`, `||`, `all` and `exists` pass over parts without a value where another part decides, as the language has it.
  * @see docs/decisions/0050-expressions-within-counted-work.md

@@ -1,8 +1,6 @@
 /**
  * Values of the Common Expression Language, and its operators on lists, maps and texts: each counts its reads and its result
  * first. The package has all other values, for example durations; they are small.
- *
- * Called by `evaluate.ts`.
  */
 import type { Steps } from '../steps.ts';
 import { codePoints } from '../text-search.ts';

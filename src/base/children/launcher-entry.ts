@@ -3,8 +3,7 @@
  * small. Reads requests on descriptor 3 and says there what became of them. Each child gets three sockets of the host as descriptors
  * 1 to 3.
  *
- * Started by `launcher.ts`. When that ends, however it ends, all children are killed. It uses nothing but modules of Node, so that it
- * starts soon.
+ * When that ends, however it ends, all children are killed. It uses nothing but modules of Node, so that it starts soon.
  */
 import { spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';

@@ -2,8 +2,7 @@
  * The processes of this system: which there are, who started them, their group, when they started, and which carry a marker
  * in their environment. Linux answers from `/proc`, other systems from `ps`; Windows is not asked.
  *
- * Called by `descendants.ts`, `own-children.ts`, `record.ts` and `base/child.ts`. A process id is used again and again; together with the time
- * its process was started it is not.
+ * A process id is used again and again; together with the time its process was started it is not.
  */
 import { execFile } from 'node:child_process';
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readlinkSync, readSync } from 'node:fs';

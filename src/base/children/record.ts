@@ -3,8 +3,8 @@
  * of its children, and those that run. The file is removed when the process ends in good order; one that is left belongs
  * to a process that was killed, and what its children left running is ended.
  *
- * Written by `own-children.ts`. Read by the watcher when its process ends, and at the next start of a Handfast program for
- * those that lost their watcher too.
+ * Read by the watcher when its process ends, and at the next start of a Handfast program for those that lost their watcher
+ * too.
  */
 import { closeSync, mkdirSync, openSync, renameSync, unlinkSync, writeSync } from 'node:fs';
 import { readdir, readFile, stat, unlink } from 'node:fs/promises';

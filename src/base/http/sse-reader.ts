@@ -1,9 +1,9 @@
 /**
  * Reads a `text/event-stream` as it arrives and hands over one event after the other.
  *
- * Used by `transport/http/http-event-stream.ts` and `mcp/http-messages.ts`. Rules: the event stream format of the HTML standard (fields `event`, `data`, `id`,
- * `retry`, comments, CR, LF and CRLF as line ends). Linear in the bytes for any chunking, and at most about twice the
- * longest accepted message is buffered. UTF-8 is strict: nothing is replaced.
+ * Rules: the event stream format of the HTML standard (fields `event`, `data`, `id`, `retry`, comments, CR, LF and CRLF as
+ * line ends). Linear in the bytes for any chunking, and at most about twice the longest accepted message is buffered.
+ * UTF-8 is strict: nothing is replaced.
  */
 import { Buffer } from 'node:buffer';
 import { strictText } from '../strict-text.ts';

@@ -1,7 +1,7 @@
 /**
  * The files of a database: made for their owner alone, connected to, and moved away when they are damaged.
  *
- * Used by `database.ts`, `failure.ts` and `base/file-lock.ts`. The one file that loads `node:sqlite`.
+ * The one file that loads `node:sqlite`.
  */
 import {
   accessSync,

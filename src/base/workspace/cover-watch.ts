@@ -2,8 +2,8 @@
  * Watches the covers of protected paths while programs run in them. A cover is a mount: the system drops it together with the directory
  * entry it lies on, and a protected name that appears later has none. Then the program must end.
  *
- * Events of the folders that lead to protected paths come within milliseconds. Every quarter of a second all are looked at again, since
- * the system may drop events, and the workspace is searched for new folders called `.handfast`. Used by `path-cover.ts`.
+ * Events of the folders that lead to protected paths come within milliseconds. Every quarter of a second all are looked at
+ * again, since the system may drop events, and the workspace is searched for new folders called `.handfast`.
  */
 import { type FSWatcher, lstatSync, watch } from 'node:fs';
 import { dirname, join } from 'node:path';

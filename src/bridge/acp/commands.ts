@@ -1,6 +1,4 @@
-/**
- * Slash commands of the server in an editor: what is offered, and what comes of one as text. Called by `acp-agent.ts`.
- */
+/** Slash commands of the server in an editor: what is offered, and what comes of one as text. */
 import type { AvailableCommand } from '../../acp/sdk.ts';
 import { fenced } from './tool-calls.ts';
 

@@ -1,6 +1,6 @@
 /**
  * One session that an editor has open: its events become updates, a prompt is replied to when its turn ends, and approvals
- * are requested in the editor. Made by `acp-agent.ts`.
+ * are requested in the editor.
  *
  * Updates are sent in the order of the events, each when the editor has accepted the one before. A slow editor costs no
  * memory: further events stay in the server's journal.

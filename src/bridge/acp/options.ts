@@ -1,6 +1,6 @@
 /**
  * What an editor may set for a session: whether it is asked, the model, how much it thinks. Both as modes and as config
- * options, because editors that know the latter ignore the former. Called by `acp-agent.ts`.
+ * options, because editors that know the latter ignore the former.
  */
 import type { SessionConfigOption, SessionModeState } from '../../acp/sdk.ts';
 import type { ParamsOf } from '../../protocol/rpc-reader.ts';

@@ -2,8 +2,6 @@
  * Decides which agents may answer the questions of wait nodes. Without `by` each agent that reaches the run may; with `by` agents
  * of the named principals may, and never an agent of the principal that runs the chain, an administrator neither. The definition
  * of the run has `by`, which therefore holds after a restart, too.
- *
- * Used by `plugin.ts`.
  */
 import type { CallContext } from '../../host/context.ts';
 import { fail } from '../../wire/errors.ts';

@@ -1,8 +1,4 @@
-/**
- * From a request to the chain that it runs: its own nodes, or a stored version; checked, with the problems that were found.
- *
- * Called by `plugin.ts`.
- */
+/** From a request to the chain that it runs: its own nodes, or a stored version; checked, with the problems that were found. */
 import { foreignSchemas } from '../../base/foreign-schemas.ts';
 import type { JsonSchema } from '../../base/json-schema.ts';
 import { inTurns, type Turns } from '../../base/turns.ts';

@@ -1,8 +1,4 @@
-/**
- * The commands of `handfast chain` that need no host: they make, check, draw and dry-run chain files.
- *
- * Read by `capability.ts`.
- */
+/** The commands of `handfast chain` that need no host: they make, check, draw and dry-run chain files. */
 import { writeFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 import { formatProblem } from '../../config/open-config.ts';

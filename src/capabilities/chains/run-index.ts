@@ -1,6 +1,6 @@
 /**
- * The stored runs of one principal, by id and in the order in which they are listed: a page of them, or the oldest one, is found
- * without looking at the others. Used by `runs.ts`.
+ * The stored runs of one principal, by id and in the order in which they are listed: a page of them, or the oldest one, is
+ * found without looking at the others.
  */
 import type { Turns } from '../../base/turns.ts';
 import type { Store } from '../../host/store/store.ts';

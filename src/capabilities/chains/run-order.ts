@@ -1,8 +1,6 @@
 /**
  * The order in which runs are listed, and where a page of them starts: behind a run by its place, so that it is found when that
  * run was started again or deleted meanwhile.
- *
- * Used by `run-index.ts`, `runs.ts` and `plugin.ts`.
  */
 import { failure } from './errors.ts';
 import type { StoredRun } from './stored.ts';

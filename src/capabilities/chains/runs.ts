@@ -5,8 +5,6 @@
  * rights of that session, until that request ends. A durable run whose request or host ended before it is `interrupted`, and
  * continues when an agent of that principal resumes it. A subagent reaches the runs alone that it started: it acts for the
  * principal of the agent above, whose runs have rights and questions that are not the subagent's.
- *
- * Made by `plugin.ts`.
  */
 
 import { orAborted } from '../../base/race.ts';

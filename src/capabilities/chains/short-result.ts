@@ -1,6 +1,6 @@
 /**
- * The result of a run that no message of its session may hold: with less in it, so that a run that took hours does not end in an
- * error at its caller. Pure. Used by `messages.ts`.
+ * The result of a run that no message of its session may hold: with less in it, so that a run that took hours does not end
+ * in an error at its caller. Pure.
  */
 import { asciiLength } from '../../wire/ascii.ts';
 import type { ChainResp } from './chains.schema.ts';

@@ -1,7 +1,7 @@
 /**
  * The newest transitions of one episode in memory, bounded by number and bytes: what `env/exp/list` reads.
  *
- * Owned by `episode.ts`. Values are stored by reference: an environment does not change what it has returned.
+ * Values are stored by reference: an environment does not change what it has returned.
  */
 /** One step of an episode. */
 export interface Transition {

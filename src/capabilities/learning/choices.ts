@@ -3,7 +3,6 @@
  * its decisions with their propensities and rewards.
  *
  * Every change is part of the caller's `atomically`: a decision and the generator that it moved are durable together.
- * Used by `learned.ts`, `refinements.ts` and `evaluate.ts`.
  */
 import type { Bandit, SavedBandit, SavedHead } from '../../base/bandits/bandit.ts';
 import { seeded } from '../../base/bandits/random.ts';

@@ -2,7 +2,7 @@
  * What is known of each component: a tool, skill, model or prompt, by its name. Calls, durations, scores, and the weight that
  * a refinement gave it.
  *
- * Used by `learned.ts` and `refinements.ts`. Writes are collected by the caller's `atomically`.
+ * Writes are collected by the caller's `atomically`.
  */
 import type { Store } from '../../host/store/store.ts';
 import { failure } from './errors.ts';

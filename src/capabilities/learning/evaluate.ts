@@ -2,7 +2,7 @@
  * Estimates from the log of a choice what always choosing one option, or another policy, would have earned.
  *
  * A policy that learns is judged on decisions it did not learn from: it learns from the first half of the log, stays as it
- * is then, and is estimated on the second half. Called by `learned.ts`.
+ * is then, and is estimated on the second half.
  */
 import { Bandit } from '../../base/bandits/bandit.ts';
 import { type Estimated, type EvaluatedRow, estimate } from '../../base/bandits/estimates.ts';

@@ -3,7 +3,7 @@
  * there before, and rolled back exactly, generators included.
  *
  * Paths: `router.weights.<component>` (0 to 1, or null for none), `choices.<choice>.policy` (a policy),
- * `choices.<choice>.disabled` (names of options). Used by `learned.ts`.
+ * `choices.<choice>.disabled` (names of options).
  * @see docs/learning.md#refinements
  */
 import { isDeepStrictEqual } from 'node:util';

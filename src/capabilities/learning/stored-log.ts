@@ -2,7 +2,7 @@
  * A log in a plugin's store that holds the newest rows, each under a sequence number and an id. The id of a row is unique in
  * its whole store: a reward names only the id of its decision.
  *
- * Used by `choices.ts` and `learned.ts`. Writes are collected by the caller's `atomically`.
+ * Writes are collected by the caller's `atomically`.
  */
 import { pairsBelow } from '../../base/bandits/stored.ts';
 import type { Store } from '../../host/store/store.ts';

@@ -1,7 +1,6 @@
 /**
- * A small JSON file of the plugin with an entry for each server of the configuration. Entries are changed one after the other.
- *
- * Used by `pins.ts` and `eras.ts`.
+ * A small JSON file of the plugin with an entry for each server of the configuration. Entries are changed one after the
+ * other.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,8 +1,6 @@
 /**
  * The MCP servers of one host: those of the configuration, shared or one for each session, and those that agents added to their
  * sessions. Starts them when they are needed, and offers their accepted tools through the tools capability.
- *
- * Used by `plugin.ts`.
  */
 import { basename } from 'node:path';
 import { pathToFileURL } from 'node:url';

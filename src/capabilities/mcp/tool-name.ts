@@ -7,7 +7,7 @@
  * - Characters of a tool other than letters, digits, `_`, `-` and `.` are written as their code points, in hexadecimal: `a b` is
  *   `a.-20.b`. So is a `.` before a `-`.
  *
- * Used by `servers.ts`, `tools.ts` and `client.ts`. @see docs/decisions/0064-names-of-mcp-tools.md
+ * @see docs/decisions/0064-names-of-mcp-tools.md
  */
 
 /** A tool of a server, by the names that both have themselves. */

@@ -1,6 +1,6 @@
 /**
- * The tools of an MCP server as tools of the host: their names, what they can do, how they are called and what their results
- * come to. Called by `servers.ts`.
+ * The tools of an MCP server as tools of the host: their names, what they can do, how they are called and what their
+ * results come to.
  *
  * Arguments are checked by the server, results by the client. @see docs/mcp.md#tools
  */

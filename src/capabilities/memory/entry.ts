@@ -1,7 +1,7 @@
 /**
  * Checks entries as they arrive, and says what is wrong with one in words that its sender can act on.
  *
- * Used by `plugin.ts`. @see docs/protocol/a2e.md#memory-messages
+ * @see docs/protocol/a2e.md#memory-messages
  */
 import { isObject } from '../../wire/json.ts';
 import { type NewEntry, TIERS, type Tier } from './engine/types.ts';

@@ -1,6 +1,6 @@
 /**
- * Results of a given shape: a task may come with a JSON Schema that its result must fit. Agents that reply with a text give the value
- * in it, alone or in a code block. Used by `subagent.ts`.
+ * Results of a given shape: a task may come with a JSON Schema that its result must fit. Agents that reply with a text
+ * give the value in it, alone or in a code block.
  */
 import type { JsonSchema } from '../../base/json-schema.ts';
 import { checkValue } from '../../base/value-check.ts';

@@ -1,8 +1,4 @@
-/**
- * Shapes that both forms of the multi_agent messages have.
- *
- * Used by `multi_agent.schema.ts` and `upper-case.schema.ts`.
- */
+/** Shapes that both forms of the multi_agent messages have. */
 import { anyObject, may, number, oneOf, orNull, shape, text } from '../../protocol/shapes.schema.ts';
 import { type Static, Type } from '../../wire/schema.ts';
 

@@ -1,6 +1,6 @@
 /**
- * A list of subagents that no message of its session may hold: with short texts and without metadata, so that an agent with many
- * subagents, or with long instructions, still finds them. Pure. Used by `messages.ts`.
+ * A list of subagents that no message of its session may hold: with short texts and without metadata, so that an agent
+ * with many subagents, or with long instructions, still finds them. Pure.
  */
 import { asciiLength } from '../../wire/ascii.ts';
 import { isObject } from '../../wire/json.ts';

@@ -2,8 +2,8 @@
  * What agents say to each other: messages to one, and channels of an agent and some of its subagents, with one order and a
  * history. An agent speaks with its subagents, with those of the same parent, and with the agent above; with no others.
  *
- * Served by `plugin.ts`. Messages come as pushes, so that they are in the journals of those that get them, and to subagents
- * without a session that reads pushes by their backend. Channels end with the agent's subagents and with the host.
+ * Messages come as pushes, so that they are in the journals of those that get them, and to subagents without a session
+ * that reads pushes by their backend. Channels end with the agent's subagents and with the host.
  */
 import { pageOf } from '../../base/page.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';

@@ -1,8 +1,8 @@
 /**
  * A task that this agent has claimed: renews its lease, sends its fence with every change, and says when the claim is lost.
  *
- * Made by `claim` of `client.ts`. The lease is measured on this process's monotonic clock from before the request, so it ends
- * here before it ends at the host.
+ * The lease is measured on this process's monotonic clock from before the request, so it ends here before it ends at the
+ * host.
  */
 import type { AgentSession } from '../../agent/agent.ts';
 import type { CallOptions } from '../../connection/call.ts';

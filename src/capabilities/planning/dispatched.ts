@@ -1,8 +1,8 @@
 /**
  * What a task has of its run in a fleet, as its metadata keep it under `fleet`; and what the fleet is asked for. Pure.
  *
- * Used by `dispatch.ts`. The record is written before the fleet is asked, so that a dispatcher that was killed is followed by one
- * that asks for the same run.
+ * The record is written before the fleet is asked, so that a dispatcher that was killed is followed by one that asks for
+ * the same run.
  */
 import type { FleetTask, FleetTaskSpec } from '../../packages/capability.ts';
 import type { Task } from './planning.schema.ts';

@@ -5,7 +5,7 @@
  * A task that a plan knows carries its id and the revision it was written at: `- [ ] Title <!-- task:0f1e2d3c4b5a@3 -->`. A line
  * `<!-- plan:a1b2c3d4e5f6@17 -->` says up to which entry of its history the document has the plan.
  *
- * Pure. Used by `markdown-sync.ts`.
+ * Pure.
  */
 
 /** One task of a document. */

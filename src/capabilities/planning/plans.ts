@@ -6,7 +6,7 @@
  * A plan is stored with its owner: `plan/<id>`, `task/<plan>/<task>`, and the table `log-<plan>`. A share is stored beside it,
  * where the other principal finds it: `share/<principal>/<plan>` in what all share.
  *
- * Made by `plugin.ts`. One host has the store to itself, so what is in memory is the truth until a write fails.
+ * One host has the store to itself, so what is in memory is the truth until a write fails.
  */
 import { orAborted } from '../../base/race.ts';
 import type { TimerQueue } from '../../base/timer-queue.ts';

@@ -1,8 +1,4 @@
-/**
- * What the client says of a task, as a request has it; and the refusals of A2E 1.0 as errors.
- *
- * Used by `client.ts` and `claimed-task.ts`.
- */
+/** What the client says of a task, as a request has it; and the refusals of A2E 1.0 as errors. */
 import { HandfastError } from '../../wire/errors.ts';
 import type { Refusal } from './planning.schema.ts';
 

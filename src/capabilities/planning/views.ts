@@ -1,6 +1,4 @@
-/**
- * Plans and tasks as replies show them. Pure. Used by `plugin.ts`.
- */
+/** Plans and tasks as replies show them. Pure. */
 import type { PlanState } from './plan-state.ts';
 import type { Board, Claim, Plan, Task, TaskLine } from './planning.schema.ts';
 import type { StoredPlan, StoredTask } from './stored.ts';

@@ -1,8 +1,8 @@
 /**
  * One process of an agent: its output in a bounded store, its input, its signals, its time limit and how it ended.
  *
- * Made by `processes.ts`. Pipes, or its terminal, are read as fast as the store has room; what the program wrote last is read
- * to their end, however soon it exits.
+ * Pipes, or its terminal, are read as fast as the store has room; what the program wrote last is read to their end,
+ * however soon it exits.
  */
 import { constants } from 'node:os';
 import { StringDecoder } from 'node:string_decoder';

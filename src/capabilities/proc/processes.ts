@@ -1,8 +1,8 @@
 /**
  * The processes of all agents of a host: who may start which, how many, who finds them again, and when they end.
  *
- * A process belongs to the session that started it and ends with it, or when the session may no longer use `proc`. Until then it is
- * found by its id, in every session of the same agent of the same principal, and by administrators. Made by `plugin.ts`.
+ * A process belongs to the session that started it and ends with it, or when the session may no longer use `proc`. Until
+ * then it is found by its id, in every session of the same agent of the same principal, and by administrators.
  */
 
 import { type Child, startChild } from '../../base/child.ts';

@@ -1,8 +1,4 @@
-/**
- * What readers of a process's output get: the same of every host.
- *
- * Used by `client.ts` and `plain-process.ts`.
- */
+/** What readers of a process's output get: the same of every host. */
 
 /** A part of the output: one line with its line break, or a part of a line. */
 export interface OutputPiece {

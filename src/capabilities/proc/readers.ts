@@ -2,7 +2,7 @@
  * Streams of output behind a reply: that of a spawn, as A2E 1.0 has it, and those of `proc/read/req`, which start anywhere and
  * may have a window. What a reader has not got stays stored, so a slow one makes the process wait.
  *
- * Made by `plugin.ts`. A lost link is replayed by the journal of the session, like every stream.
+ * A lost link is replayed by the journal of the session, like every stream.
  */
 import type { CallContext } from '../../host/context.ts';
 import { asError } from '../../wire/errors.ts';

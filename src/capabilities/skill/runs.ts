@@ -2,7 +2,7 @@
  * Runs skills: verifies the files, checks arguments and result, and gives the code in the sandbox what it was granted: the tools
  * that it names, each called as the caller of the skill, with the caller's rights and within the caller's time.
  *
- * Made by `plugin.ts`. One sandbox serves all runs; it is tried before the first.
+ * One sandbox serves all runs; it is tried before the first.
  */
 import { foreignSchemas } from '../../base/foreign-schemas.ts';
 import { orAborted } from '../../base/race.ts';

@@ -2,7 +2,7 @@
  * The secrets of a host that configurations of toolkits name: read from the environment or a file of the host at each use, never
  * stored, listed or sent.
  *
- * Used by `plugin.ts`. The configuration says which there are, the grant of a principal which it may name.
+ * The configuration says which there are, the grant of a principal which it may name.
  */
 import { realpathSync } from 'node:fs';
 import { readBounded } from '../../base/bounded-file.ts';

@@ -2,7 +2,7 @@
  * What each session has made of the toolkits: which are enabled, how they are configured, which of their tools were found. One small
  * file for each session that changed something, so that a session that outlives its host has it again.
  *
- * Made by `plugin.ts`. A configuration holds names of secrets, never secrets.
+ * A configuration holds names of secrets, never secrets.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';

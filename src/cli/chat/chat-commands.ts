@@ -1,8 +1,4 @@
-/**
- * The slash commands of `handfast chat`: some run in this terminal, all others on the server.
- *
- * Called by `conversation.ts`.
- */
+/** The slash commands of `handfast chat`: some run in this terminal, all others on the server. */
 
 import { fail } from '../../wire/errors.ts';
 import { folderFor } from '../connect/open-control.ts';

@@ -1,8 +1,4 @@
-/**
- * How the commands of a chat print: lists in two columns, and notes.
- *
- * Used by `chat-commands.ts` and `choosing.ts`.
- */
+/** How the commands of a chat print: lists in two columns, and notes. */
 import { oneLine } from '../output/tool-summary.ts';
 import type { ChatPlace } from './chat-place.ts';
 

@@ -1,8 +1,6 @@
 /**
  * The commands of a chat that let its user choose: `/model`, `/auth`, `/sessions`, `/queue`. Without a screen they list
  * what could be chosen.
- *
- * Called by `chat-commands.ts`.
  */
 import { type ModelOption, PROVIDERS, type Provider, type Thinking } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';

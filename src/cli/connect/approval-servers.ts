@@ -2,7 +2,7 @@
  * The servers whose approvals a command shows and answers: the one that runs (`handfast up`), and those on the pipes of
  * editors and other programs.
  *
- * Called by `approve`. With an address on the command line it is that server alone.
+ * With an address on the command line it is that server alone.
  */
 import { handfastHome } from '../../base/handfast-home.ts';
 import type { ControlClient } from '../../control-client/control.ts';

@@ -1,8 +1,4 @@
-/**
- * A server of sessions in this process, for commands that found none running.
- *
- * Used by `reach-server.ts`.
- */
+/** A server of sessions in this process, for commands that found none running. */
 import { createLog } from '../../base/log.ts';
 import { assembleControl } from '../../server/control/control-assembly.ts';
 import { openPrivateSocket } from '../../server/control/private-socket.ts';

@@ -1,8 +1,4 @@
-/**
- * A client of session RPC for one command: finds the server, performs the handshake, is closed when the command is done.
- *
- * Called by `session`, `chat` and `approve`.
- */
+/** A client of session RPC for one command: finds the server, performs the handshake, is closed when the command is done. */
 import { webSocketAddress } from '../../base/web-address.ts';
 import { type ConnectOptions, connect as connectControl, type InProcessServer } from '../../control-client/connect.ts';
 import { ControlClient } from '../../control-client/control.ts';

@@ -1,6 +1,4 @@
-/**
- * A client of a running fleet for one command. Called by `fleet`, `task` and `route`.
- */
+/** A client of a running fleet for one command. */
 import { FleetClient } from '../../bridge/fleet-client.ts';
 import type { TaskQuery, TaskRecord, TaskState } from '../../fleet/orchestrator/task.ts';
 import type { CommandFleet } from '../../packages/capability.ts';

@@ -1,7 +1,6 @@
 /**
- * The questions of workers and agents, as text for people: the command that answers, and how its words become an answer. Pure.
- *
- * Used by `task-output.ts` and `commands/task.ts`.
+ * The questions of workers and agents, as text for people: the command that answers, and how its words become an
+ * answer. Pure.
  */
 import { escapeControls } from '../../base/escape-controls.ts';
 import {

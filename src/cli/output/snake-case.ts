@@ -1,8 +1,6 @@
 /**
  * Documents of `--json` have one spelling of names, that of the wire: snake case. Values of the library have the spelling of
  * JavaScript and go through here; messages of the protocols are printed as they came. Pure.
- *
- * Used by `session.ts`, `model.ts`, `audit-verify.ts` and `principals.ts`.
  */
 
 /** `statusLabel` → `status_label`. */

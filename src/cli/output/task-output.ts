@@ -1,8 +1,4 @@
-/**
- * Tasks, workers and what happens to them, as people read it.
- *
- * Used by `commands/task.ts` and `commands/fleet.ts`.
- */
+/** Tasks, workers and what happens to them, as people read it. */
 import type { TaskEvent } from '../../bridge/fleet-client.ts';
 import type { BusOutage } from '../../fleet/bus/peer.ts';
 import type { WorkerView } from '../../fleet/orchestrator/orchestrator-options.ts';

@@ -1,8 +1,6 @@
 /**
  * How many columns of a terminal a text takes: wide characters take two, combining ones none. The one file that knows
  * `string-width`.
- *
- * Used by `terminal.ts` and `live-view.ts`.
  */
 import { createRequire } from 'node:module';
 import type stringWidth from 'string-width';

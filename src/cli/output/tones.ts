@@ -1,8 +1,6 @@
 /**
  * Which colour a word of the output has: green for what is well, yellow for what waits for a person, red for what failed.
  * Colour repeats what the word says, so nothing is lost without it. Pure.
- *
- * Used by `terminal.ts`.
  */
 
 /** A style of `styleText` of `node:util`. */

@@ -1,8 +1,6 @@
 /**
  * What a tool was called with and its outcome, on one line for people. Goes by the members results have in common
  * rather than by the names of tools, so that tools of plugins and of agents read well too. Pure.
- *
- * Used by `session-output.ts` and `task-output.ts`.
  */
 
 /** Longest input or result shown, in characters. */

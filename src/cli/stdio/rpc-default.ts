@@ -1,8 +1,6 @@
 /**
  * `handfast rpc` without a configuration file. Everything this file imports is loaded before the handshake is answered;
  * `scripts/build.ts` makes one file of it, because no code of the user is loaded in this mode.
- *
- * Called by `rpc.ts`.
  */
 import { assembleControl } from '../../server/control/control-assembly.ts';
 import { defaultConfig } from '../../server/default-config.ts';

@@ -2,7 +2,7 @@
  * `handfast rpc`, the fast path: reads its few options itself and loads neither the command line library nor, without a
  * configuration file, the code that reads one. The program that started this process waits for its handshake.
  *
- * Called by `main.ts`. Words that it does not know go to `program.ts`, which has the help and the errors for them.
+ * Words that it does not know go to `program.ts`, which has the help and the errors for them.
  */
 import type { RpcFlags } from './serve-rpc.ts';
 

@@ -1,8 +1,6 @@
 /**
  * `handfast stdio` without a configuration file. Everything this file reaches is loaded before the first handshake is
  * answered, so it reaches little; `scripts/build.ts` may make one file of it, because it loads no code of the user.
- *
- * Called by `stdio.ts`.
  */
 import { defaultConfig } from '../../server/default-config.ts';
 import { serveStdio } from './serve-stdio.ts';

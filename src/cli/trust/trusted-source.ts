@@ -1,7 +1,7 @@
 /**
  * The content of a configuration file that was found in the current folder, when this user trusts it as it is.
  *
- * Called by `cli/config-file.ts`. The bytes that were checked are the bytes that are used.
+ * The bytes that were checked are the bytes that are used.
  */
 import { realpathSync } from 'node:fs';
 import { join } from 'node:path';

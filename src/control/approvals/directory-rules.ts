@@ -1,8 +1,8 @@
 /**
  * Remembered answers for a working directory, in one JSON file of the data directory: owner → directory → rules.
  *
- * Opened by `control-server.ts`. The file is 0600 and replaced as a whole; one that cannot be read is
- * set aside and nothing is remembered, which means asking again.
+ * The file is 0600 and replaced as a whole; one that cannot be read is set aside and nothing is remembered, which means
+ * asking again.
  */
 import { readFile, rename } from 'node:fs/promises';
 import { isOutOfSpace } from '../../base/disk-space.ts';

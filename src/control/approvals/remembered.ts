@@ -1,6 +1,6 @@
 /**
- * Remembered answers: those of a session, found in its record, and those of a working directory, found in a store
- * outside the sessions. Called by `broker.ts`.
+ * Remembered answers: those of a session, found in its record, and those of a working directory, found in a store outside
+ * the sessions.
  */
 import { setNewest } from '../../base/evict-oldest.ts';
 import type { Approval } from '../../protocol/session-types.ts';

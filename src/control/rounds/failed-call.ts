@@ -1,8 +1,4 @@
-/**
- * The result of a call that was not made, or failed, in the one shape the model and clients know.
- *
- * Called by `rounds.ts`, `with-approvals.ts` and `environment.ts`.
- */
+/** The result of a call that was not made, or failed, in the one shape the model and clients know. */
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 
 /** Why there is no result of the tool itself. `interrupted` = by a restart: whether it took effect is not known. */

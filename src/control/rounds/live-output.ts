@@ -2,7 +2,7 @@
  * Live output of one tool call within a rate: what a program prints goes to every client and into the journal, so a
  * program that prints without end must not be passed on whole. The result of the call is not touched by it.
  *
- * Called by `environment.ts`. Spans left out are named where they were.
+ * Spans left out are named where they were.
  */
 
 /** Receives a piece of output. */

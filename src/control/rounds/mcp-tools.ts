@@ -3,8 +3,8 @@
  * beside the tools of the session's environment, ask for approval like any tool that does not say what it can do, and their
  * servers end with the session.
  *
- * Used by `environments.ts`. How a server is reached is the composition's (`server/control/mcp-peers.ts`). A server that cannot
- * be used is reported to the user, once for each reason, and costs a turn no more than its tools.
+ * How a server is reached is the composition's (`server/control/mcp-peers.ts`). A server that cannot be used is reported
+ * to the user, once for each reason, and costs a turn no more than its tools.
  */
 import type { McpAnswerer } from '../../mcp/asks.ts';
 import type { McpProgress, McpResult, McpTool } from '../../mcp/definition.ts';

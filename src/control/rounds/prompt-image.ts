@@ -2,8 +2,8 @@
  * One image of a prompt: out of a data URL, or out of a file inside the folders images may come from. Audio comes in data URLs
  * alone, and is an attachment like an image.
  *
- * Called by `prompt.ts`. The client that names a path may have no right to read the server's files, so a path
- * that leads out of the allowed folders, by links too, gets the answer of one that does not exist.
+ * The client that names a path may have no right to read the server's files, so a path that leads out of the allowed
+ * folders, by links too, gets the answer of one that does not exist.
  */
 import { type FileHandle, realpath } from 'node:fs/promises';
 import { extname, isAbsolute, resolve } from 'node:path';

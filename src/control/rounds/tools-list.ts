@@ -1,8 +1,4 @@
-/**
- * `tools.list`: the tools a model is given in the server's own working directory, with the rights of the caller.
- *
- * Made by `control-server.ts`.
- */
+/** `tools.list`: the tools a model is given in the server's own working directory, with the rights of the caller. */
 import { toolTokens } from '../../base/tool-definitions.ts';
 import { toolsList } from '../../protocol/session-rpc.ts';
 import type { Principal } from '../../session/principal.ts';

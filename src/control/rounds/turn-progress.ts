@@ -2,7 +2,7 @@
  * The progress of a turn that continues after a restart of the server: its round, and the state of that round's
  * calls. Read from the session alone; nothing of the old process is left.
  *
- * Called by `rounds.ts`. A call that may have started is never made again: the model gets it as interrupted.
+ * A call that may have started is never made again: the model gets it as interrupted.
  */
 import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import type { Turn } from '../contract/backend.ts';

@@ -2,7 +2,7 @@
  * The methods the wire side answers itself: the handshake, what concerns the connection and its events, and the end of
  * the server.
  *
- * Made by `rpc-server.ts`. @see docs/protocol/session-rpc.md#methods
+ * @see docs/protocol/session-rpc.md#methods
  */
 
 import type { ResultOf } from '../../protocol/rpc-reader.ts';

@@ -6,7 +6,7 @@
  * Events of a session are always sent in the order of their sequence numbers. A live event precedes the reply of the request
  * that caused it; a lagging subscription gets it from the journal later.
  *
- * Owned by `connected-client.ts`. @see docs/protocol/session-rpc.md#subscriptions
+ * @see docs/protocol/session-rpc.md#subscriptions
  */
 
 import type { Log } from '../../base/log.ts';

@@ -1,7 +1,6 @@
 /**
  * The digest of a dispatch: what makes two of them the same task.
  *
- * Called by `rules.ts`.
  * @see docs/protocol/fleet.md#task_dispatch
  */
 import type { TaskDispatch } from '../../protocol/fleet.ts';

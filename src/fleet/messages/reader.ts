@@ -2,7 +2,7 @@
  * The reader of the fleet dialect: walks the short form of a schema (`protocol/fleet.generated.ts`) over a value that
  * arrived, and reports every error and warning in one pass. `null` equals absent; unknown members pass.
  *
- * Called by `decode.ts`. Rules between members, which no schema says, are in `rules.ts`.
+ * Rules between members, which no schema says, are in `rules.ts`.
  * @see docs/protocol/fleet.md#scalars
  */
 

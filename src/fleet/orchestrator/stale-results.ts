@@ -2,7 +2,6 @@
  * Results that give their sender no credit: stored in the events of the task they name, at most 32 of a task, and applied to
  * nothing. A worker could otherwise fill the disk with them.
  *
- * Called by `peer-event-handler.ts`.
  * @see docs/fleet.md#failure-semantics
  */
 import { setNewest } from '../../base/evict-oldest.ts';

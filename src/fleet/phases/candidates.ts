@@ -1,6 +1,6 @@
 /**
  * Finds the parts of a prose text that may be a JSON object: fenced blocks, blocks inside those, and balanced braces. The
- * strict decoder reads their content. Called by `announce-reply.ts` and `reply.ts`. Texts have LF line ends.
+ * strict decoder reads their content. Texts have LF line ends.
  *
  * Linear: fences take one pass, and the search for braces stops after 64 that never close.
  */

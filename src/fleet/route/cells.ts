@@ -1,10 +1,9 @@
 /**
  * Workers that can accept a task now, ordered so that a decision finds the best of them without scoring the rest.
  *
- * Workers of one tier form a cell when they share the load, the profile lifetime and the task-independent part of the score.
- * Inside a cell the youngest profile comes first. That order never changes, because freshness falls equally for all of them.
- * A decision walks the cells from the best down and stops when no later cell can beat the results found so far.
- * Used by `router.ts`.
+ * Workers of one tier form a cell when they share the load, the profile lifetime and the task-independent part of the
+ * score. Inside a cell the youngest profile comes first. That order never changes, because freshness falls equally for all
+ * of them. A decision walks the cells from the best down and stops when no later cell can beat the results found so far.
  */
 import { hasBit } from './bits.ts';
 import { byCodeUnit } from './filters.ts';

@@ -1,7 +1,7 @@
 /**
  * Sets of workers that pass one requirement (“has this server, and it is healthy”). A set is made when a task first needs
- * it and is updated from then on, so memory grows with the requirements of tasks, not with the claims of workers. The least
- * recently used set is evicted first. Used by `eligibility.ts`.
+ * it and is updated from then on, so memory grows with the requirements of tasks, not with the claims of workers. The
+ * least recently used set is evicted first.
  */
 import { setNewest } from '../../base/evict-oldest.ts';
 import { bitsFor, grown, setBit } from './bits.ts';

@@ -2,7 +2,6 @@
  * The order of model tiers. Three are built in; the map of the policy ranks other families. A tier without a rank cannot be
  * compared: it gets half of the tier score, never satisfies a minimum, and sorts as the most expensive.
  *
- * Called by `filters.ts`, `score.ts` and `router.ts`.
  * @see docs/fleet.md#routing
  */
 import type { Priority } from '../../protocol/fleet.ts';

@@ -1,7 +1,4 @@
-/**
- * The best few workers of a decision: a short sorted list to which candidates are offered in any order. Used by `router.ts`,
- * `cells.ts` and `scan.ts`.
- */
+/** The best few workers of a decision: a short sorted list to which candidates are offered in any order. */
 import { byCodeUnit } from './filters.ts';
 import type { WorkerSlot } from './worker-slot.ts';
 

@@ -2,7 +2,6 @@
  * Decides when a worker announces itself: at its start, on every change, for the first task of a context, when
  * asked. Liveness is the matter of heartbeats.
  *
- * Called by `worker.ts`.
  * @see docs/fleet.md#when-to-announce
  */
 import { evictOldest } from '../../base/evict-oldest.ts';

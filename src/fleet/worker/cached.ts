@@ -1,8 +1,4 @@
-/**
- * A finding that is expensive to make: cached, renewed when it is too old, never made twice at a time.
- *
- * Used by `facts.ts`.
- */
+/** A finding that is expensive to make: cached, renewed when it is too old, never made twice at a time. */
 
 export class Cached<T> {
   readonly #find: () => Promise<T>;

@@ -2,7 +2,7 @@
  * How far the clock of an orchestrator is from ours, so that a deadline means the same moment on both sides.
  *
  * A message says when it was sent; the difference to when it came is the skew of the clocks less the time it was under
- * way. So the largest of several differences is the one nearest to the skew. Called by `clocks.ts`.
+ * way. So the largest of several differences is the one nearest to the skew.
  * @see docs/fleet.md#failure-semantics
  */
 

@@ -3,7 +3,6 @@
  * another worker since, so that a duplicate that comes later must not start. On disk before the reply leaves; looked up in
  * memory, once for every dispatch.
  *
- * Called by `worker.ts`.
  * @see docs/fleet.md#failure-semantics
  */
 import { setNewest } from '../../base/evict-oldest.ts';

@@ -1,5 +1,5 @@
 /**
- * A worker's journal in SQLite, under the contract of `journal.ts`. Opened by `createWorker`.
+ * A worker's journal in SQLite, under the contract of `journal.ts`.
  *
  * All writes of one turn of the event loop are one commit, synced apart from the thread.
  */

@@ -1,8 +1,8 @@
 /**
  * Renews the lease of an attempt while it runs, and reports when it is lost.
  *
- * A lease that can be renewed is renewed every third of its lifetime. Any other is renewed by the orchestrator when it receives
- * progress: then a heartbeat goes out as often. Called by `task-run.ts`.
+ * A lease that can be renewed is renewed every third of its lifetime. Any other is renewed by the orchestrator when it
+ * receives progress: then a heartbeat goes out as often.
  * @see docs/fleet.md#failure-semantics
  */
 import { type Clock, repeat } from '../../base/timer-queue.ts';

@@ -2,7 +2,7 @@
  * Results on their way to their orchestrators. A result is in the journal before it is in here, is sent until the other end has
  * stored it durably, and waits while the other end is unreachable, however long that is.
  *
- * Called by `worker.ts`. One lane for each name of a reply channel, so that an unreachable one delays no other.
+ * One lane for each name of a reply channel, so that an unreachable one delays no other.
  */
 import { backoffMs } from '../../base/backoff.ts';
 import type { Log } from '../../base/log.ts';

@@ -1,8 +1,4 @@
-/**
- * The prompt of an executor: the brief as it was sent, where and how to work, and how to report.
- *
- * Called by `task-run.ts`.
- */
+/** The prompt of an executor: the brief as it was sent, where and how to work, and how to report. */
 import type { Dispatched } from '../messages/decoded.ts';
 import { replyInstruction } from '../phases/instruction.ts';
 

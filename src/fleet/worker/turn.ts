@@ -1,8 +1,4 @@
-/**
- * One turn of an executor: waits for its end with a bound, and reads its reply.
- *
- * Called by `task-run.ts`.
- */
+/** One turn of an executor: waits for its end with a bound, and reads its reply. */
 
 import { withGrace } from '../../base/race.ts';
 import type { Timer } from '../../base/timer-queue.ts';

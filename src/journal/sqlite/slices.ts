@@ -1,7 +1,7 @@
 /**
  * Work on many sessions in slices, one in each turn of the event loop, so that no other work waits for all of it.
  *
- * Used by `expiry.ts` and `owner-shares.ts`. What a slice throws ends the work and is reported; the next one tries again.
+ * What a slice throws ends the work and is reported; the next one tries again.
  */
 export class Slices {
   readonly #failed: (thrown: unknown) => void;

@@ -1,6 +1,6 @@
 /**
- * Whether a durable entry could be stored now, as far as earlier writes show it; see `Journal.unwritable`. Reports failures to
- * the list of failing stores. Owned by `store.ts`.
+ * Whether a durable entry could be stored now, as far as earlier writes show it; see `Journal.unwritable`. Reports
+ * failures to the list of failing stores.
  */
 import { storeFailed, storeWorks } from '../../base/failing-stores.ts';
 import { mayGrow, mayWrite } from '../../base/sqlite/file.ts';

@@ -4,7 +4,7 @@
  * address, for all of them.
  * Each session has the rights of its owner there.
  *
- * Used by `control-assembly.ts`. `control/rounds/environments.ts` decides how long each stays open.
+ * `control/rounds/environments.ts` decides how long each stays open.
  */
 import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession, type Dial } from '../../agent/agent.ts';

@@ -1,6 +1,6 @@
 /**
- * The task list of a control session as a plan of the planning capability, so that boards, `handfast plan` and other agents of the user
- * see it and change it. Made by `session-capabilities.ts`.
+ * The task list of a control session as a plan of the planning capability, so that boards, `handfast plan` and other
+ * agents of the user see it and change it.
  *
  * The list of the session is what its model said last, with what was changed elsewhere since. When the model says a new list, the plan is
  * brought to it; its comments and history stay.

@@ -2,7 +2,6 @@
  * The `fleet.*` methods of session RPC, served by an orchestrator. With `fleet.submit` a principal hands tasks in, and reads and
  * cancels its own; tasks of others do not exist for it. Everything else is for `fleet.operate`.
  *
- * Called by `fleet-assembly.ts`.
  * @see docs/security/rights.md
  */
 import { type Handled, handles, type RpcCall } from '../../control/contract/handlers.ts';

@@ -2,7 +2,7 @@
  * Tokens that this process makes for itself. Sessions of the control edge connect as agents to the environment host of the same
  * process, with the rights of their owners and without the owners' tokens.
  *
- * Used by `server/serve.ts`. A token is random, never stored, and invalid after the process ends.
+ * A token is random, never stored, and invalid after the process ends.
  */
 import type { Authenticator } from '../../session/auth.ts';
 import type { Principal } from '../../session/principal.ts';

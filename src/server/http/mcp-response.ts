@@ -1,8 +1,6 @@
 /**
  * How replies of `/mcp` leave: one JSON document where nothing comes before it, else a stream of events. Events of a session are
  * stored for a client that was cut off and reads on with `Last-Event-ID`.
- *
- * Used by `mcp-routes.ts`.
  */
 import type { ServerResponse } from 'node:http';
 import { Deadlines } from '../../base/deadlines.ts';

@@ -2,7 +2,7 @@
  * The receiving half of an HTTP client link: holds `GET /stream` open, reconnects with `Last-Event-ID` when it breaks, and
  * reports its final end.
  *
- * Used by `http-client.ts`. A reconnect is tried at once, then with doubling delay, for a bounded time in all.
+ * A reconnect is tried at once, then with doubling delay, for a bounded time in all.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { backoffMs } from '../../base/backoff.ts';

@@ -2,9 +2,9 @@
  * The sending half of an HTTP client link: messages leave in order, one `POST /send` at a time, and everything that was
  * queued meanwhile leaves with the next one when the server accepts several lines a body.
  *
- * Used by `http-client.ts`. A failed POST is repeated only when that cannot deliver it twice: it was refused, it never
- * left, or the server counts bodies (`X-Send-Sequence`). Otherwise the link is reported as lost and the session above
- * resumes, which knows what was answered.
+ * A failed POST is repeated only when that cannot deliver it twice: it was refused, it never left, or the server counts
+ * bodies (`X-Send-Sequence`). Otherwise the link is reported as lost and the session above resumes, which knows what was
+ * answered.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { type BackoffOptions, backoffMs } from '../../base/backoff.ts';

@@ -1,6 +1,6 @@
 /**
- * Checks nodes that only maps and undoing call, and members that a kind of node does not have: a member without effect is a
- * problem of the chain. Called by `structure.ts` and `node-members.ts`. Pure.
+ * Checks nodes that only maps and undoing call, and members that a kind of node does not have: a member without effect is
+ * a problem of the chain. Pure.
  */
 import type { ChainNode } from '../chains.schema.ts';
 import { isPolicy } from './graph.ts';

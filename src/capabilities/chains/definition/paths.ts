@@ -1,8 +1,4 @@
-/**
- * Expressions of A2E 1.0, as the Python SDK evaluates them: paths (`$`, `$.node.field`) and conditions (`$.node.field == 3`).
- *
- * Called by `expressions.ts`.
- */
+/** Expressions of A2E 1.0, as the Python SDK evaluates them: paths (`$`, `$.node.field`) and conditions (`$.node.field == 3`). */
 import { trimmedEnd } from '../../../base/trim-end.ts';
 import { isObject } from '../../../wire/json.ts';
 import { failure } from '../errors.ts';

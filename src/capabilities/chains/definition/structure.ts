@@ -1,6 +1,6 @@
 /**
- * The graph of a chain whose nodes and references are known: entries, cycles, what nothing leads to, the order, the depth. All of
- * it in time and memory linear in nodes and edges, without recursion. Called by `read.ts`.
+ * The graph of a chain whose nodes and references are known: entries, cycles, what nothing leads to, the order, the depth.
+ * All of it in time and memory linear in nodes and edges, without recursion.
  */
 import type { ChainNode } from '../chains.schema.ts';
 import { reportCalled } from './called-nodes.ts';

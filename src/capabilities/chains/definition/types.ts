@@ -1,8 +1,6 @@
 /**
  * Types of a chain, where schemas are known: inputs of nodes against the schemas of what they call, and paths into outputs
  * against the schemas of these. What a schema does not say is not checked, and neither is what only a run can know.
- *
- * Called by `read.ts`.
  */
 import { foreignSchemas } from '../../../base/foreign-schemas.ts';
 import { type JsonSchema, lazyCheck } from '../../../base/json-schema.ts';

@@ -2,7 +2,7 @@
  * Counters of a memory database: entries and bytes of each part and tier, entries of a part that hold, vectors of an embedder.
  * They are written once at the end of a write, in its transaction.
  *
- * Owned by `database.ts`. No triggers: each would make the full-text index write its changes row by row.
+ * No triggers: each would make the full-text index write its changes row by row.
  */
 import type { StatementSync } from 'node:sqlite';
 

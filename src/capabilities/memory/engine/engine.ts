@@ -1,8 +1,6 @@
 /**
  * The memory engine as the plugin sees it: starts the thread at the first request, sends it operations and waits for what
  * came of them. A thread that ends takes its open requests with it; the next request starts another.
- *
- * Made by `plugin.ts`.
  */
 import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';

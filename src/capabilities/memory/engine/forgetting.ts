@@ -1,7 +1,7 @@
 /**
  * Deletes the selected entries, and their bytes from the files: some at a time, so that requests of others come in between.
  *
- * Used by `service.ts`. After a kill in between, some are deleted and the caller has no reply; it repeats the request.
+ * After a kill in between, some are deleted and the caller has no reply; it repeats the request.
  */
 import { canonical, type MemoryKey } from '../key.ts';
 import { MAX_CHANGED_KEYS } from '../limits.ts';

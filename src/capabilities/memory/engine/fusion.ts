@@ -1,7 +1,7 @@
 /**
  * One ranking of several: reciprocal rank fusion, and the score that replies carry. Pure.
  *
- * Used by `search.ts`. @see docs/memory.md#ranking
+ * @see docs/memory.md#ranking
  */
 
 /** One ranking: ids, the best first. */

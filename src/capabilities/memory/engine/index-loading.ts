@@ -1,8 +1,4 @@
-/**
- * Brings the index in memory up to the state of the database: at the first search, and when another process has written.
- *
- * Used by `search.ts` and `database.ts`.
- */
+/** Brings the index in memory up to the state of the database: at the first search, and when another process has written. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { entriesOf, type PackedEntry, type Packs } from './packs.ts';
 import { type IndexedEntry, SignatureIndex } from './signatures.ts';

@@ -1,7 +1,7 @@
 /**
  * Search by words and by literal parts: queries of the two full-text tables, bounded in work however common a word is.
  *
- * Used by `search.ts`. A query is literal text: each word becomes a quoted term, so no character of it is syntax.
+ * A query is literal text: each word becomes a quoted term, so no character of it is syntax.
  */
 import type { MemoryDatabase } from './database.ts';
 import { readVarints } from './packs.ts';

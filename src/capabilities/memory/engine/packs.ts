@@ -2,8 +2,9 @@
  * The index as it is stored: many entries in one row, as columns of numbers that are copied into the index in memory as they
  * are. A first search reads these rows, and one by one only the newest entries, which are in no pack yet.
  *
- * Owned by `database.ts`. Every change of an entry changes its pack in the same transaction: packs are never behind, and a
- * deleted entry is in none. @see docs/decisions/0060-an-index-in-packs.md
+ * Every change of an entry changes its pack in the same transaction: packs are never behind, and a deleted entry is in
+ * none.
+ * @see docs/decisions/0060-an-index-in-packs.md
  */
 import type { StatementSync } from 'node:sqlite';
 import { crc32 } from 'node:zlib';

@@ -1,8 +1,6 @@
 /**
  * What is read: entries by key and tag, lists, histories, and the page of a search. Every version is checked against its
  * checksum before it leaves.
- *
- * Used by `service.ts`.
  */
 import { fail } from '../../../wire/errors.ts';
 import { canonical, type MemoryKey } from '../key.ts';

@@ -1,8 +1,6 @@
 /**
  * The open databases of a host: one file for each principal, one for the shared spaces. Opened when they are used, closed
  * when they are not; what is damaged is set aside, and what can be read of it is put into a new one.
- *
- * Owned by `service.ts`.
  */
 import { readdirSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';

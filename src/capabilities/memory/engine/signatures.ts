@@ -2,9 +2,9 @@
  * The vectors of all entries as signatures of 512 bits, with what decides whether an entry may be found, in typed arrays.
  * A search passes over all of them in some milliseconds, and compares the exact vectors of the nearest alone.
  *
- * Used by `search.ts`, `writes.ts` and `index-loading.ts`. A bit is the sign of the vector in one direction of a fixed random
- * rotation. The share of equal bits estimates the angle between two vectors; the rotated query, unrounded, against the bits
- * of an entry estimates it twice as well, and costs more.
+ * A bit is the sign of the vector in one direction of a fixed random rotation. The share of equal bits estimates the angle
+ * between two vectors; the rotated query, unrounded, against the bits of an entry estimates it twice as well, and costs
+ * more.
  */
 import { Postings } from './postings.ts';
 

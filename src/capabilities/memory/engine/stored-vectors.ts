@@ -1,8 +1,6 @@
 /**
  * Vectors as they are stored: a byte a number and one scale, a quarter of their size. A cosine from one is off by some
  * 0.001, less than it means.
- *
- * Used by `writes.ts` and `search.ts`.
  */
 
 /** The scale, as a 32-bit float in little-endian order, comes before the numbers. */

@@ -1,8 +1,4 @@
-/**
- * What the plugin asks of the memory engine and what it is replied: plain data that crosses to the engine's thread.
- *
- * Used by `plugin.ts`, `engine.ts` and `service.ts`.
- */
+/** What the plugin asks of the memory engine and what it is replied: plain data that crosses to the engine's thread. */
 import type { MemoryKey } from '../key.ts';
 
 export const TIERS = ['working', 'episodic', 'semantic'] as const;

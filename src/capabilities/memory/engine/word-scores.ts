@@ -1,7 +1,7 @@
 /**
  * BM25 of all entries for one query, from the list of each of its words.
  *
- * Used by `lexical.ts`. The formula and its constants are those of FTS5, so the scores are the same.
+ * The formula and its constants are those of FTS5, so the scores are the same.
  * @see https://www.sqlite.org/fts5.html#the_bm25_function
  */
 import type { Posting } from './postings.ts';

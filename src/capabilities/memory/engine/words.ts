@@ -2,8 +2,7 @@
  * How text becomes what is searched: one folded form, and the words of it. The same for entries and queries, so a query is
  * literal text and has no syntax.
  *
- * Used by `writes.ts`, `lexical.ts` and `hashed.ts`. A change of its results needs new indexes: a migration of `database.ts` that fills
- * the table `unfolded`.
+ * A change of its results needs new indexes: a migration of `database.ts` that fills the table `unfolded`.
  */
 import { folded } from '../../../base/fold-text.ts';
 

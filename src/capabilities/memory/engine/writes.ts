@@ -1,8 +1,6 @@
 /**
  * What is written: versions of entries, their indexes, and deletions. Every function here runs inside a write of
  * `MemoryDatabase`, so its effect is there whole or not at all.
- *
- * Used by `service.ts` and `expiry.ts`.
  */
 import { crc32 } from 'node:zlib';
 import { canonical, type MemoryKey } from '../key.ts';

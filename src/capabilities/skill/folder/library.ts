@@ -1,6 +1,6 @@
 /**
- * The skills of a host: those of all roots, with their versions, and what is wrong with the others. Scanned again when they are
- * listed and when a call finds that its files have changed. Made by `plugin.ts`.
+ * The skills of a host: those of all roots, with their versions, and what is wrong with the others. Scanned again when
+ * they are listed and when a call finds that its files have changed.
  *
  * A root that comes first wins: of two skills of the same name and version the second is reported. A name means its newest
  * version in the first root that has it.

@@ -1,6 +1,6 @@
 /**
- * The command lines of the sandboxes that are processes: Node under its permission model, and bubblewrap around it. Pure but for
- * looking for programs. Called by `process.ts`.
+ * The command lines of the sandboxes that are processes: Node under its permission model, and bubblewrap around it. Pure
+ * but for looking for programs.
  */
 import { lstatSync, readlinkSync } from 'node:fs';
 import { NO_DEBUGGER } from '../../../base/node-program.ts';

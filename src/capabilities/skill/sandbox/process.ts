@@ -3,8 +3,8 @@
  * empty environment, limits of the system and Node's permission model; `bubblewrap` puts a view of the system around it in which
  * there is no network and no file of the host's users. A process runs one skill and is killed behind it.
  *
- * Some wait warm; a process of the host's starts them, so that its event loop does not stop for a start. Messages go over a descriptor of their own, so that nothing that a skill prints is taken for one. Made by
- * `plugin.ts`.
+ * Some wait warm; a process of the host's starts them, so that its event loop does not stop for a start. Messages go over
+ * a descriptor of their own, so that nothing that a skill prints is taken for one.
  */
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';

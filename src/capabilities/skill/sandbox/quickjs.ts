@@ -3,7 +3,7 @@
  * its time, because the interpreter's own interrupt misses loops in its native code.
  *
  * Threads wait warm, each with an instance of the interpreter in which nothing ran: a run uses it up, and the thread makes
- * the next one behind it. A thread whose run did not end by itself is ended. Made by `plugin.ts`.
+ * the next one behind it. A thread whose run did not end by itself is ended.
  */
 import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';

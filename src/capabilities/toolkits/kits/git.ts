@@ -2,8 +2,8 @@
  * The toolkit `git`: status, differences, history, blame, branches, commits and worktrees of a repository in the workspace, by the
  * real program.
  *
- * Only names, descriptions and shapes; the work is loaded with the first call (`git-run.ts`), which also keeps a repository from
- * running code of its own. Made by `kits/index.ts`.
+ * Only names, descriptions and shapes; the work is loaded with the first call (`git-run.ts`), which also keeps a
+ * repository from running code of its own.
  */
 import { pathProperty } from '../../tools/builtin/file-tools.ts';
 import { type AnyTool, type Risk, tool } from '../../tools/tool.ts';

@@ -1,8 +1,6 @@
 /**
  * The toolkit `process`: programs by the capability `proc` of the host, under its rules: what it does not allow, no tool of this toolkit
  * runs. Where the host or the principal has no `proc`, calls fail with `capability_missing`.
- *
- * Made by `kits/index.ts`.
  */
 import type { CallEvent } from '../../../connection/call.ts';
 import type { CallContext } from '../../../host/context.ts';

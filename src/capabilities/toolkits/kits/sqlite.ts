@@ -1,8 +1,8 @@
 /**
  * The toolkit `sqlite`: databases in files of the workspace, read-only unless the host says otherwise.
  *
- * Only names, descriptions and shapes; a query runs in a process of its own (`sqlite-run.ts`), which is ended at its time limit.
- * Made by `kits/index.ts`.
+ * Only names, descriptions and shapes; a query runs in a process of its own (`sqlite-run.ts`), which is ended at its time
+ * limit.
  */
 import { pathProperty } from '../../tools/builtin/file-tools.ts';
 import { type AnyTool, type Risk, tool } from '../../tools/tool.ts';

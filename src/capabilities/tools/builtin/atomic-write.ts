@@ -1,6 +1,6 @@
 /**
- * Replaces the content of a file in one step: a reader sees the old content or the new, never a mixture, also
- * after a crash. Called by `write-file.ts` and `edit-file.ts`.
+ * Replaces the content of a file in one step: a reader sees the old content or the new, never a mixture, also after a
+ * crash.
  *
  * A temporary file in the same directory is written and synced, then renamed over the name, then the directory is
  * synced. Hard links to the old file still have the old content; that is the price of the one step.

@@ -1,5 +1,5 @@
 /**
- * Applies the rules of `.gitignore` files to a path. The only file that imports the `ignore` package. Used by `tree-walk.ts`.
+ * Applies the rules of `.gitignore` files to a path. The only file that imports the `ignore` package.
  *
  * Rules of nested files are rewritten to start at the top of the walk and stored in one list, outer before inner, so that
  * the last matching rule decides as git has it.

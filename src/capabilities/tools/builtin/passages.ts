@@ -1,8 +1,7 @@
 /**
  * How a text becomes what a ranked search finds: passages with the numbers of their lines, and the words in them. Pure.
  *
- * Used by `ranked-search.ts` and `passage-index.ts`. Changing what these functions return means a new index: raise
- * {@link PASSAGES_VERSION}.
+ * Changing what these functions return means a new index: raise {@link PASSAGES_VERSION}.
  */
 import { folded } from '../../../base/fold-text.ts';
 

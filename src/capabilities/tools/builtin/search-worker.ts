@@ -1,6 +1,4 @@
-/**
- * Entry of the search thread: accepts one job, sends one result, ends. Started by `search.ts`.
- */
+/** Entry of the search thread: accepts one job, sends one result, ends. */
 import { constants, setPriority } from 'node:os';
 import { parentPort, workerData } from 'node:worker_threads';
 import { PathGuard } from '../../../base/workspace/protected-paths.ts';

@@ -1,7 +1,7 @@
 /**
  * The text an agent is writing: what of it is finished, as lines to print, and what is not yet, as lines to draw.
  *
- * Used by `chat-screen.ts`. Text is escaped before it gets here.
+ * Text is escaped before it gets here.
  */
 import { type Block, MarkdownStream } from './markdown-stream.ts';
 import type { Theme } from './theme.ts';

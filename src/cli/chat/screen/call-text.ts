@@ -1,8 +1,6 @@
 /**
  * What tools print and change, as text: the output of a finished call, and the change of files that a call would make as
  * its diff. Goes by the members that calls and results have in common, so that tools of plugins and agents are shown too.
- *
- * Used by `chat-screen.ts`.
  */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';

@@ -1,8 +1,6 @@
 /**
  * What Tab completes in `handfast chat`: `/commands` at the start of the input, `@file` anywhere in it, and with Tab itself
  * any word as a path.
- *
- * Used by `chat-screen.ts`.
  */
 import { escapeControls } from '../../../base/escape-controls.ts';
 import { oneLine } from '../../output/tool-summary.ts';

@@ -2,7 +2,7 @@
  * Long texts of which the chat shows a part: outputs of tools, changes of files. The newest ones stay in memory, each cut
  * to a size, and one after the other can be shown in whole.
  *
- * Used by `chat-screen.ts`. Pure.
+ * Pure.
  */
 
 /** Texts in memory, and the longest of each, in characters and lines. */

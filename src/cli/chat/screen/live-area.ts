@@ -2,7 +2,7 @@
  * The part of the terminal that is drawn again and again, below text that is written once: what is finished scrolls away
  * into the terminal's own history, where it can be searched and copied, and costs this process nothing.
  *
- * Used by `chat-screen.ts`. A frame is drawn at most every {@link FRAME_MS}, and only rows that changed are written.
+ * A frame is drawn at most every {@link FRAME_MS}, and only rows that changed are written.
  */
 import { visibleWidth } from './widgets.ts';
 

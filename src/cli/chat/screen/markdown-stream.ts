@@ -2,7 +2,7 @@
  * Cuts a streamed answer into blocks of Markdown that will not change any more, and the tail that still may. Each
  * character is looked at once, and the tail is bounded, so a long answer costs no more per character than a short one.
  *
- * Used by `chat-screen.ts`. Lines of code are finished one by one; other blocks end with an empty line. Pure.
+ * Lines of code are finished one by one; other blocks end with an empty line. Pure.
  */
 
 /** Characters and lines of a block after which it is cut: a paragraph, list or table without an end. */

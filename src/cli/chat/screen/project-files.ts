@@ -1,8 +1,6 @@
 /**
  * The files of a folder, for completing `@file`: those that `.gitignore` does not leave out, nearest first, up to a number
  * and a time, so that a folder with millions of files costs no more than one with thousands.
- *
- * Used by `completions.ts`.
  */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

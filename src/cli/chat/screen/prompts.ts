@@ -1,7 +1,7 @@
 /**
  * What takes the place of the input for a moment: a list to choose from, narrowed by typing, and a text that is not shown.
  *
- * Used by `chat-screen.ts`. Escape and Ctrl-C end both without a result.
+ * Escape and Ctrl-C end both without a result.
  */
 import { escapeControls } from '../../../base/escape-controls.ts';
 import { oneLine } from '../../output/tool-summary.ts';

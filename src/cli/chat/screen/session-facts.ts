@@ -1,8 +1,6 @@
 /**
  * What a session's events say about it beside its conversation: model, tokens, what is left of the context, the messages
  * that wait. Feeds the rows around the input of `handfast chat`.
- *
- * Used by `chat-screen.ts`.
  */
 import type { ControlEvent, EventGap } from '../../../control-client/control-event.ts';
 import { isTerminal } from '../../../control-client/turn.ts';

@@ -1,6 +1,6 @@
 /**
- * The program behind a path in a command line: a link in the folder starts its target, and a copy of a program is that program. Used by
- * `control-server.ts`. Looks at files, of a bounded size, and only at those that a command names by a path.
+ * The program behind a path in a command line: a link in the folder starts its target, and a copy of a program is that
+ * program. Looks at files, of a bounded size, and only at those that a command names by a path.
  */
 import { readFileSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { programInPath } from '../../../base/program-file.ts';

@@ -1,7 +1,4 @@
-/**
- * What an agent asks its user, as approvals of ours: permission for a tool call, and questions with a form. Called by
- * `acp-session.ts`.
- */
+/** What an agent asks its user, as approvals of ours: permission for a tool call, and questions with a form. */
 import { filledIn, formSchema, optionOf } from '../../../acp/answers.ts';
 import type {
   CreateElicitationRequest,

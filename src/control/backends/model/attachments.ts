@@ -2,7 +2,7 @@
  * Images and audio of a conversation as a provider takes them: the type by the bytes and not by the label, and within the limits that
  * the provider's reference names. An attachment that does not fit is left out with the reason; of too many, the oldest give way.
  *
- * Used by `conversation.ts`. Pure.
+ * Pure.
  */
 import { SNIFFED_BYTES, type SniffedMedia, sniffedMedia } from '../../../base/media-type.ts';
 import type { Image } from '../../../protocol/session-types.ts';

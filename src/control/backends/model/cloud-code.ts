@@ -2,7 +2,7 @@
  * Google's Cloud Code service, behind an Antigravity sign-in: it speaks the Gemini API inside an envelope. This puts
  * requests in and takes answers out, as the `fetch` that the SDK's Google package is given.
  *
- * Called by `sdk.ts`. The request goes to the configured address only, with the sign-in's token and headers.
+ * The request goes to the configured address only, with the sign-in's token and headers.
  */
 import { fail } from '../../../wire/errors.ts';
 import type { ProviderAccess } from '../../contract/providers.ts';

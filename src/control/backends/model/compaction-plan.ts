@@ -1,8 +1,8 @@
 /**
  * What of a history is summed up and what stays: pure, so that it can be looked at without a model.
  *
- * Used by `compaction.ts`. Between turns everything is summed up, and the newest messages are quoted behind the summary.
- * During a turn the turn must be able to continue: its prompt and its newest rounds stay, calls with their results.
+ * Between turns everything is summed up, and the newest messages are quoted behind the summary. During a turn the turn
+ * must be able to continue: its prompt and its newest rounds stay, calls with their results.
  */
 import { boundedValue } from '../../../wire/bounded-value.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';

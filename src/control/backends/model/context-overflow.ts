@@ -2,7 +2,7 @@
  * How providers report a request that exceeds the context of their model. There is no common code for it, so the words are
  * recognised; a limit of tokens per minute is another matter and not meant.
  *
- * Used by `failures.ts`. Sources: the providers' error references and the messages of common servers.
+ * Sources: the providers' error references and the messages of common servers.
  */
 
 const CODES = /context_length_exceeded|context_window|request_too_large|exceed_context_size/;

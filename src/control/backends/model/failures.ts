@@ -2,7 +2,7 @@
  * What a provider's failure means: one error for the caller with the provider's own words and none of its secrets, and
  * whether asking again can help.
  *
- * Used by `provider-rounds.ts`. The SDK's errors hold the whole request; nothing of that, and no credential, is passed on.
+ * The SDK's errors hold the whole request; nothing of that, and no credential, is passed on.
  */
 import { HandfastError } from '../../../wire/errors.ts';
 import type { ModelChoice } from '../../contract/providers.ts';

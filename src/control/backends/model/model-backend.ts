@@ -2,7 +2,7 @@
  * The model backend: turns thought by a model of a provider, through the AI SDK, with the tools of the session's
  * environment. The rounds are `control/rounds/rounds.ts`'s; here are the conversation, the provider and the context.
  *
- * Made by `control-server.ts`. Model and credentials are read from the settings for each turn.
+ * Model and credentials are read from the settings for each turn.
  * @see docs/protocol/session-rpc.md#turns
  */
 import { Turns } from '../../../base/turns.ts';

@@ -3,7 +3,7 @@
  * are translated on the way out and back. Only names that the schema declares at their place are translated; the keys of free
  * objects are data.
  *
- * Used by `tool-schemas.ts`. Pure.
+ * Pure.
  */
 import { FreeNames, lettersOf } from '../../../base/free-names.ts';
 import { isObject, membersOf } from '../../../wire/json.ts';

@@ -3,7 +3,7 @@
  * encrypted, since OpenAI stores nothing; Anthropic wants a signature, no message that ends with thinking, and either all calls behind
  * thinking or none. Reasoning that does not fit is left out: the conversation is complete without it.
  *
- * Used by `conversation.ts` and `provider-rounds.ts`. Pure.
+ * Pure.
  */
 import type { ModelChoice } from '../../contract/providers.ts';
 import type { CallPart, PromptMessage, ReasoningPart, TextPart } from './provider-model.ts';

@@ -3,7 +3,7 @@
  * ones leave out the part that the refusal names: a tool, attachments, data of the provider, at last the prompt itself. The user gets a
  * line about each, and the next prompt of the session works.
  *
- * Used by `model-backend.ts`. Tools are left out while the session is open here; parts of the history for good (`left-out.ts`).
+ * Tools are left out while the session is open here; parts of the history for good (`left-out.ts`).
  * @see docs/decisions/0062-requests-that-providers-take.md and 0068-refusals-without-a-name.md
  */
 import { HandfastError } from '../../../wire/errors.ts';

@@ -1,7 +1,7 @@
 /**
  * How long a request to a provider may take and how often it is tried: the limits, and the plan after a failure. Pure.
  *
- * Used by `provider-rounds.ts`. The retry numbers are the protocol's: eight attempts, 1.25 s doubling to 20 s.
+ * The retry numbers are the protocol's: eight attempts, 1.25 s doubling to 20 s.
  * @see docs/protocol/session-rpc.md#turns
  */
 import { backoffMs } from '../../../base/backoff.ts';

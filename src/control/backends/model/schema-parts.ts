@@ -1,7 +1,7 @@
 /**
  * Parts of JSON Schemas: valid types, values and patterns, and how branches become one object.
  *
- * Used by `tool-schemas.ts`. Pure.
+ * Pure.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { isObject, membersOf } from '../../../wire/json.ts';

@@ -2,8 +2,7 @@
  * What can be read out of the value a request to a provider was ended by: errors of the SDK, of the network, and the many
  * shapes in which providers report a failure in the middle of a stream.
  *
- * Used by `failures.ts`. Errors are looked at by their members and not by their classes, because each package may bring
- * its own copy of them.
+ * Errors are looked at by their members and not by their classes, because each package may bring its own copy of them.
  */
 
 export interface ThrownFacts {

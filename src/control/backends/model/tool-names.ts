@@ -4,7 +4,7 @@
  * by `tool-schemas.ts`. A tool that cannot be put into the form of the provider is left out, with its reason: one definition that the
  * provider refuses costs the whole request.
  *
- * Used by `provider-rounds.ts`. Pure; the same tools get the same names in every round.
+ * Pure; the same tools get the same names in every round.
  */
 import { FreeNames } from '../../../base/free-names.ts';
 import { atOnce, inTurns, type Turns } from '../../../base/turns.ts';

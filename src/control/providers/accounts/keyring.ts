@@ -1,6 +1,6 @@
 /**
- * The operating system's keyring, for the one key that seals the credentials: Keychain, Credential Manager, or the
- * Secret Service on Linux. Used by `credentials.ts`.
+ * The operating system's keyring, for the one key that seals the credentials: Keychain, Credential Manager, or the Secret
+ * Service on Linux.
  *
  * Every access runs in a child process with a deadline. A session bus that accepts and never answers, or a keyring that
  * waits for its owner to unlock it, blocks the native call for good: even opening an entry holds the calling thread, and

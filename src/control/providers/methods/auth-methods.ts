@@ -4,7 +4,6 @@
  * A method that changes something emits `state.changed` before it replies. The profile of a provider's account goes only to
  * calls of its owner, never into `state.changed`, which reaches every client.
  *
- * Called by `settings.ts`.
  * @see docs/protocol/session-rpc.md#auth
  */
 import { headerProblem } from '../../../base/secret-text.ts';

@@ -1,7 +1,6 @@
 /**
  * Signing in to Antigravity with a Google account, in a browser on this machine.
  *
- * Called by `login-flows.ts`.
  * @see docs/protocol/session-rpc.md#login
  */
 import { type OAuthService, oauthClient } from '../accounts/oauth.ts';

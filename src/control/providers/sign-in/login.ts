@@ -2,8 +2,7 @@
  * What every sign-in is made of: the running sign-in that a method is given, the credential it yields, and the way through
  * a browser, which both services have.
  *
- * Called by `openai-login.ts` and `antigravity-login.ts`. Nothing here opens a browser: the client that shows the address
- * to its user does.
+ * Nothing here opens a browser: the client that shows the address to its user does.
  */
 
 import { openCallback } from '../../../base/http/sign-in-callback.ts';

@@ -1,7 +1,6 @@
 /**
  * Signing in to OpenAI: in a browser on this machine, or by a code that the user types elsewhere.
  *
- * Called by `login-flows.ts`.
  * @see docs/protocol/session-rpc.md#login
  */
 import { fail } from '../../../wire/errors.ts';

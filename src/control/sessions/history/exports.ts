@@ -2,7 +2,6 @@
  * A session as lines of JSON, and a conversation out of such lines. The first line is a header, each further one is an entry
  * of the journal. Where the oldest entries were evicted, the session as it is now replaces them.
  *
- * Called by `page-handlers.ts` and `session-handlers.ts`.
  * @see docs/protocol/session-rpc.md#export
  */
 import { nextTurn } from '../../../base/next-turn.ts';

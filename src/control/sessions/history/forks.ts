@@ -1,7 +1,4 @@
-/**
- * A conversation copied from one session, or from an export, into a new session.
- * Called by `session-handlers.ts`.
- */
+/** A conversation copied from one session, or from an export, into a new session. */
 import { type BeyondBound, type JsonBounds, jsonChars } from '../../../base/json-size.ts';
 import type { UiMessage } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';

@@ -1,8 +1,6 @@
 /**
  * Passes every event to every listener, in the order they happened: sessions and the server publish, connections listen
  * (through `event-source.ts`).
- *
- * Made by `control-server.ts`.
  */
 import type { Log } from '../../../base/log.ts';
 import type { PublishedEvent } from '../../contract/events.ts';

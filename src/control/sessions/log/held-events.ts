@@ -5,7 +5,7 @@
  * When the session cannot be stored, its events are dropped: followers see a gap. Only ends of turns leave unstored, as
  * failures, because their callers wait for them.
  *
- * Owned by `open-session.ts`. @see docs/decisions/0054-told-when-stored.md
+ * @see docs/decisions/0054-told-when-stored.md
  */
 import type { HandfastError } from '../../../wire/errors.ts';
 import type { PublishedEvent } from '../../contract/events.ts';

@@ -1,8 +1,6 @@
 /**
  * Events of the server rather than of one session, in a journal stream of their own. Emitted by settings, logins and
  * sessions; replayed like those of a session. What a crash costs of them is a gap.
- *
- * Made by `sessions.ts`.
  */
 import type { Journal } from '../../../journal/journal.ts';
 import type { ServerEventPayloads } from '../../../protocol/session-events.ts';

@@ -1,5 +1,5 @@
 /**
- * The methods about saved chats: `history.list`, `history.get`, `history.clear_session`. Made by `sessions.ts`.
+ * The methods about saved chats: `history.list`, `history.get`, `history.clear_session`.
  * @see docs/protocol/session-rpc.md#saved-chats
  */
 import { type HistoryListResult, historyClear, historyGet, historyList } from '../../../protocol/session-rpc.ts';

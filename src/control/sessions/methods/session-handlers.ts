@@ -1,6 +1,5 @@
 /**
  * The methods about sessions themselves: create, list, load, fork, import, close, delete, rename, configure.
- * Made by `sessions.ts`.
  * @see docs/protocol/session-rpc.md#methods
  */
 import { Turns } from '../../../base/turns.ts';

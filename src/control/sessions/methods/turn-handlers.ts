@@ -1,5 +1,5 @@
 /**
- * The methods about turns: sending, steering, interrupting, the queue. Made by `sessions.ts`.
+ * The methods about turns: sending, steering, interrupting, the queue.
  *
  * An acknowledged prompt is on disk: the reply waits for the journal.
  * @see docs/protocol/session-rpc.md#methods

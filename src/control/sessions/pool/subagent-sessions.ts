@@ -2,8 +2,8 @@
  * Sessions of subagents: made by what runs the subagent and not by a client, with the rights of the subagent and not with those of
  * the owner. In all else they are sessions: the owner lists, follows, steers and interrupts them and answers their approvals.
  *
- * Rights are asked of the subagent each time they are needed. They end with it, and with the process: a session that is found
- * without its subagent may do nothing, and is closed at the next start. Used by `sessions.ts`.
+ * Rights are asked of the subagent each time they are needed. They end with it, and with the process: a session that is
+ * found without its subagent may do nothing, and is closed at the next start.
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 import { sessionCreate } from '../../../protocol/session-rpc.ts';

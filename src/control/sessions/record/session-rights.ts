@@ -2,7 +2,7 @@
  * What a session may be made of: backend, model provider, MCP servers, approvals. Asked of the caller who chooses, and of the
  * owner when a turn starts, because defaults and rights change in between.
  *
- * Used by `session-handlers.ts` and `turn-run.ts`. @see docs/security/rights.md
+ * @see docs/security/rights.md
  */
 import { givenVariables, maySet, refusedVariable } from '../../../base/child-environment.ts';
 import type { SessionSettings } from '../../../protocol/session-types.ts';

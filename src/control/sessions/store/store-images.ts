@@ -2,7 +2,7 @@
  * The texts of long images, each in a file: written and synced off the event loop, once, however many entries refer to it. A session and a
  * saved chat have a folder each, which is removed with them; an image of both is one file with two names.
  *
- * Made by `store.ts`. @see docs/decisions/0063-images-stored-once.md
+ * @see docs/decisions/0063-images-stored-once.md
  */
 import { randomUUID } from 'node:crypto';
 import {

@@ -1,6 +1,6 @@
 /**
  * The one thing of the store that nothing else has a copy of: the counter of message ids. On disk before an id is given
- * out. Called by `store.ts`.
+ * out.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { StoreWrites } from '../../../base/sqlite/store-writes.ts';

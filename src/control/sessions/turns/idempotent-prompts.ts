@@ -2,7 +2,6 @@
  * Prompts that are sent again because their client never got the reply. The idempotency key is stored with its turn,
  * so it is as durable as the turn, and needs no memory of its own.
  *
- * Called by `turn-handlers.ts`.
  * @see docs/protocol/session-rpc.md#idempotent-send
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';

@@ -2,7 +2,6 @@
  * The running turn as its backend sees it: turns the backend's output into events of the session. After the end of the turn
  * it ignores the output of an abandoned backend.
  *
- * Made by `turn-run.ts`.
  * @see docs/protocol/session-rpc.md#events
  */
 

@@ -2,7 +2,6 @@
  * The title of what a model is thinking, for the status line: its leading bold text, else its first line. Computed from
  * the text so far, piece by piece, and returned once it is whole, so that no half word is shown.
  *
- * Called by `control/sessions/turns/live-turn.ts`.
  * @see docs/protocol/session-rpc.md#status-labels
  */
 

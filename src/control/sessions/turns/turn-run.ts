@@ -2,7 +2,6 @@
  * One turn from its prompt to its result: reads the prompt, checks the backend, waits for a slot, fits the context, and runs
  * the backend. `session-turns.ts` writes the end (`turn-end.ts`).
  *
- * Made by `session-turns.ts`.
  * @see docs/protocol/session-rpc.md#turns
  */
 

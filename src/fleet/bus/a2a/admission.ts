@@ -2,7 +2,6 @@
  * Decides on each message of an A2A client before the SDK starts a task, because the SDK turns every later failure into a
  * failed task, and a busy worker has not failed.
  *
- * Used by `request-handler.ts`.
  * @see docs/a2a.md#agent
  */
 import { hash } from 'node:crypto';

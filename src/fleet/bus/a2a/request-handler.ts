@@ -2,7 +2,6 @@
  * The requests of A2A clients, one step before the SDK: new messages are admitted by `admission.ts`, all other calls go to
  * the SDK's own handler.
  *
- * Made by `worker-agent.ts`.
  * @see docs/a2a.md#agent
  */
 import { A2aAdmission, type A2aAdmissionOptions, type Admitted } from './admission.ts';

@@ -2,8 +2,8 @@
  * Checks the parameters of an A2A request before the SDK reads them: the SDK turns a number, a list or an object into a text,
  * and would search for a task named "[object Object]" or run one with the brief "7".
  *
- * Called by `worker-agent.ts`. Follows the JSON form of A2A's messages: null is absent, an integer may be a decimal text, and
- * an enumeration may be a number. Unknown members are ignored.
+ * Follows the JSON form of A2A's messages: null is absent, an integer may be a decimal text, and an enumeration may be a
+ * number. Unknown members are ignored.
  * @see docs/a2a.md#agent
  */
 import { parseTimestamp, TIMESTAMP_FORM } from '../../../base/timestamp.ts';

@@ -1,8 +1,6 @@
 /**
  * A stream of events as the response to a request: server-sent events with keep-alives, ended when the reader disconnects or does
  * not read.
- *
- * Used by `worker-agent.ts`.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';

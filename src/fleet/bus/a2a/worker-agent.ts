@@ -1,7 +1,7 @@
 /**
  * The A2A agent of a worker: routes its HTTP requests, runs them through the SDK, and recovers the tasks of an earlier process.
  *
- * Loaded by `worker-server.ts`. @see docs/a2a.md#agent
+ * @see docs/a2a.md#agent
  */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';

@@ -2,7 +2,7 @@
  * Delivers the results of a managed receiver by calling the orchestrator's own receiver. The worker's outbox retries until
  * the orchestrator acknowledges.
  *
- * Used by `reply-channel.ts`. @see docs/protocol/fleet.md#http
+ * @see docs/protocol/fleet.md#http
  */
 import { Buffer } from 'node:buffer';
 import type { Log } from '../../../base/log.ts';

@@ -1,8 +1,6 @@
 /**
  * The calls an orchestrator makes to one receiver: with the token, within their bounds, and with failures that say whether
  * the receiver may have received it.
- *
- * Used by `peer.ts` and `inbound.ts`.
  */
 import type { Log } from '../../../base/log.ts';
 import type { TokenSource } from '../../../connection/token.ts';

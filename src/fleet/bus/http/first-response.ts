@@ -1,8 +1,6 @@
 /**
  * Waits until a dispatch to a receiver counts as accepted. A receiver that works at once responds when the task has ended;
  * by then it has long had the task, so silence for a while after the request was sent counts as acceptance.
- *
- * Used by `peer.ts`.
  */
 import { asError, type HandfastError } from '../../../wire/errors.ts';
 

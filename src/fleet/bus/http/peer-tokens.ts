@@ -2,7 +2,7 @@
  * Whose call-back it is: the tokens of this server, and the token that each peer is called with, which managed receivers bring
  * when they call back. A peer's own token is granted the name of that peer and nothing else.
  *
- * Used by `replies.ts`. @see docs/fleet.md#receivers-that-call-back
+ * @see docs/fleet.md#receivers-that-call-back
  */
 import type { TokenSource } from '../../../connection/token.ts';
 import { type Authenticator, createAuthenticator, tokenDigest } from '../../../session/auth.ts';

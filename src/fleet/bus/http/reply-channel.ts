@@ -2,7 +2,7 @@
  * The reply channel of a worker towards one HTTP client: a result is the response to the request that waits for it, or goes
  * to the client's own receiver, or waits in the outbox until the client asks for it again.
  *
- * One for each principal. Made by `worker-server.ts`.
+ * One for each principal.
  */
 
 import { evictOldest } from '../../../base/evict-oldest.ts';

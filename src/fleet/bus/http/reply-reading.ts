@@ -1,8 +1,4 @@
-/**
- * What the responses of a receiver mean.
- *
- * Used by `peer.ts` and `inbound.ts`.
- */
+/** What the responses of a receiver mean. */
 import type { Buffer } from 'node:buffer';
 import type { Reported } from '../../messages/decoded.ts';
 import type { OpenTask } from '../plain/open-tasks.ts';

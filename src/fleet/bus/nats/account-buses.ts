@@ -3,7 +3,6 @@
  * it, so that a subject identifies no sender there; the boundary of an account is what the server enforces. A worker that is
  * not trusted therefore has a separate account, and the bus believes that account about this worker only.
  *
- * Made by `server/fleet/fleet-nats.ts`.
  * @see docs/nats.md#permissions
  */
 import { Backoff } from '../../../base/backoff.ts';

@@ -2,7 +2,6 @@
  * Forwards the events of workers: each message of the events stream goes to the orchestrator in order and is acknowledged when
  * it was stored; one that could not be stored is redelivered. Dispatches that no worker could accept end here as well.
  *
- * Used by `orchestrator-bus.ts`.
  * @see docs/nats.md#dead-letters
  */
 import { backoffMs } from '../../../base/backoff.ts';

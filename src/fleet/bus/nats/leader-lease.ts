@@ -2,7 +2,6 @@
  * The leader lease of an orchestrator's name. Of two that start, one leads; the other gets `superseded`. It is a key that must be
  * renewed, like the lease of a task.
  *
- * Used by `leadership.ts`.
  * @see docs/nats.md#leader-and-standby
  */
 

@@ -3,7 +3,7 @@
  * a claim that stays. The lease prevents two at a time; the claim prevents a second start of an attempt, also after the lease
  * has ended, when the server lost the acknowledgement, and wherever the dispatch is redelivered.
  *
- * Called by `dispatch-consumer.ts`. No clock of this machine is compared with another's: ages are the server's, waits are ours.
+ * No clock of this machine is compared with another's: ages are the server's, waits are ours.
  * @see docs/nats.md#leases
  */
 import type { Lease } from '../reply-channel.ts';

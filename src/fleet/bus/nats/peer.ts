@@ -1,8 +1,6 @@
 /**
  * One worker on NATS, as the orchestrator sees it. Dispatches are stored on its queue; messages about a running task are
  * requests to it, stored on the control stream.
- *
- * Made by `orchestrator-bus.ts`.
  */
 import type { Feature, FleetMessage, TaskDispatch } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';

@@ -2,8 +2,7 @@
  * A worker's presence: its description in the profiles bucket, rewritten every heartbeat so that it does not expire, its
  * card in the discovery bucket, and its announces on the events stream.
  *
- * Two processes of one name cannot both be present: the one that joined last has the name, the other gets `superseded`. Used by
- * `join.ts`.
+ * Two processes of one name cannot both be present: the one that joined last has the name, the other gets `superseded`.
  */
 import { FLEET_VERSION, type SessionAnnounce, type SessionBye } from '../../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';

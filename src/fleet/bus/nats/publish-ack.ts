@@ -1,8 +1,4 @@
-/**
- * How a NATS server acknowledges a stored message, and what its refusals mean here.
- *
- * Used by `connection.ts` and `requests.ts`.
- */
+/** How a NATS server acknowledges a stored message, and what its refusals mean here. */
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import type { Msg } from './client.ts';
 

@@ -1,8 +1,6 @@
 /**
  * When the NATS client dials a lost server again. The client itself dials; this decides how long it waits, and reports each
  * attempt before it comes, as `connection/reconnect.ts` does for other transports.
- *
- * Used by `connection.ts`.
  */
 import { Backoff, type BackoffOptions, STEADY_MS } from '../../../base/backoff.ts';
 import type { HandfastError } from '../../../wire/errors.ts';

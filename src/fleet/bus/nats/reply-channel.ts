@@ -1,8 +1,6 @@
 /**
  * The reply channel of a worker on NATS: results, acks, progress and questions go to the events stream, announces to its
  * presence. A result on the stream is durable, whichever side is down.
- *
- * Made by `join.ts`.
  */
 import { createHash } from 'node:crypto';
 import type { Feature, FleetMessage, SessionAnnounce, SessionBye, TaskResult } from '../../../protocol/fleet.ts';

@@ -1,8 +1,6 @@
 /**
  * Requests over one connection, answered on one subject of its own. The client has requests as well, with a timer and an
  * error object for each; a fleet makes several for every task.
- *
- * Used by `connection.ts`.
  */
 import type { Msg, MsgHdrs, NatsConnection } from './client.ts';
 

@@ -1,8 +1,6 @@
 /**
  * Requests of an orchestrator about a running task: each is stored on the control stream, and the worker replies itself while
  * it is connected. A worker that is not connected finds it on the stream, and replies with an event.
- *
- * Used by `orchestrator-bus.ts`.
  */
 import { within } from '../../../base/race.ts';
 import type { FleetMessage } from '../../../protocol/fleet.ts';

@@ -2,7 +2,6 @@
  * The secrets of a connection to NATS: named by file or variable, read when the client asks for them, at every connection
  * again, so that a secret can be rotated while a fleet runs.
  *
- * Used by `connection.ts`.
  * @see docs/nats.md#authentication
  */
 import { readFileSync } from 'node:fs';

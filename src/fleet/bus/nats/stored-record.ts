@@ -2,7 +2,7 @@
  * Reads the task records in a bucket. Other users of the account may write there, so each member is checked before an
  * orchestrator works with the record.
  *
- * Pure. Used by `task-store.ts`.
+ * Pure.
  */
 import { TASK_STATES } from '../../../protocol/fleet-words.ts';
 import { fail } from '../../../wire/errors.ts';

@@ -2,7 +2,6 @@
  * The streams, buckets and durable consumers of a fleet. The first process makes them, all others find them; an existing one
  * whose settings would break a guarantee is refused by name.
  *
- * Called by `leadership.ts`, `join.ts`, `provision.ts` and `task-store.ts`.
  * @see docs/nats.md#streams-and-buckets
  */
 import { fail } from '../../../wire/errors.ts';

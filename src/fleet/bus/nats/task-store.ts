@@ -3,7 +3,6 @@
  * put is compared with the revision the server has, and made only while the place is held. On one machine, the SQLite store
  * is faster.
  *
- * Made by `server/fleet/fleet-nats.ts`.
  * @see docs/nats.md#task-records
  */
 import { fail } from '../../../wire/errors.ts';

@@ -1,7 +1,6 @@
 /**
  * TLS towards NATS servers: the options of the client, and what a refusal of a certificate means.
  *
- * Used by `connection.ts`.
  * @see docs/nats.md#tls
  */
 import { readFileSync } from 'node:fs';

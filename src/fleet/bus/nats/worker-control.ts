@@ -1,8 +1,6 @@
 /**
  * The messages of an orchestrator to a worker about its tasks: by request, with a reply at once, and from the stream that mirrors the
  * requests, for those that were missed. Each message is handled once, whichever way it comes first.
- *
- * Used by `join.ts`.
  */
 import { evictOldest } from '../../../base/evict-oldest.ts';
 import { decode } from '../../messages/decode.ts';

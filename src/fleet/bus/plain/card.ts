@@ -1,7 +1,7 @@
 /**
  * What the agent cards of both dialects share: where a card is, and our extension in it.
  *
- * Used by `http/card.ts` and `a2a/card.ts`. @see docs/protocol/fleet.md#http
+ * @see docs/protocol/fleet.md#http
  */
 import { type Feature, FLEET_EXTENSION, FLEET_VERSION } from '../../../protocol/fleet.ts';
 import { knownFeatures } from '../features.ts';

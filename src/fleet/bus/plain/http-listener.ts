@@ -2,7 +2,6 @@
  * A port for a worker server, or for an orchestrator's replies: the configured one, or the first free port of the band that
  * upstream gives to this kind of worker, so that two kinds never share one.
  *
- * Called by `server/fleet/worker-endpoints.ts` and `a2a/worker-server.ts`.
  * @see docs/protocol/fleet.md#http
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';

@@ -1,8 +1,6 @@
 /**
  * Health checks of peers that are found at configured addresses and do not dial in: probes each periodically, requests its
  * announce when something has changed, and reports to the orchestrator when it connects and leaves.
- *
- * Made by `orchestrator-bus.ts`.
  */
 import type { Log } from '../../../base/log.ts';
 import { sleep } from '../../../base/sleep.ts';

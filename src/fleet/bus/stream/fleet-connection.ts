@@ -2,7 +2,6 @@
  * The connection of a stream link, as both its ends use it: the {@link Connection} of all protocols with the fleet's codec,
  * messages that are refused when the peer does not read, and requests that the peer acknowledges.
  *
- * Used by `stream-peer.ts` and `worker-connection.ts`.
  * @see docs/protocol/fleet.md#stream-links
  */
 import { isLogged } from '../../../base/log.ts';

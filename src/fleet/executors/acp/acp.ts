@@ -2,7 +2,7 @@
  * The `acp` executor: any agent of the Agent Client Protocol, with one process for each conversation. Prefer it where an agent
  * supports the protocol: it reports progress, asks for permission, and can be cancelled.
  *
- * Made by `make.ts`. An idle process lives for a few minutes after a turn, because starting one takes seconds.
+ * An idle process lives for a few minutes after a turn, because starting one takes seconds.
  * @see docs/fleet-executors.md
  */
 import type { StartProgram } from '../../../acp/start-program.ts';

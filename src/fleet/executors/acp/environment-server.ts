@@ -1,8 +1,6 @@
 /**
  * The worker's environment as an MCP server of an agent: by its address where the agent connects to addresses, else as a
  * program, which every agent of the protocol can start.
- *
- * Called by `acp-conversation.ts`.
  */
 import { fileURLToPath } from 'node:url';
 import type { AgentCapabilities } from '../../../acp/sdk.ts';

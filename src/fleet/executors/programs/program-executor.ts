@@ -2,8 +2,6 @@
  * Runs a command-line agent, one process for each turn: the common part of these executors. The adapter makes the arguments
  * and reads the output. This file has the rest: the environment, the stored conversation, one retry if the conversation was
  * not found, the ending of a turn, and the failure of a turn without output.
- *
- * Made by `make.ts`.
  */
 
 import type { Log } from '../../../base/log.ts';

@@ -1,5 +1,5 @@
 /**
- * Passes a prompt as one argument of a program. Called by `program-executor.ts`.
+ * Passes a prompt as one argument of a program.
  *
  * Linux accepts at most 128 KiB in one argument, and a brief may be longer. A longer prompt is written to a file, and the
  * argument tells the agent to read it. A prompt is never truncated.

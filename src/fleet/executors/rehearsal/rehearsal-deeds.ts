@@ -1,7 +1,4 @@
-/**
- * The side effects of the rehearsal executor: reads and writes files below the working directory, and runs commands there.
- * Called by `rehearsal.ts`.
- */
+/** The side effects of the rehearsal executor: reads and writes files below the working directory, and runs commands there. */
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { programEnvironment, startProgram } from '../../../base/program.ts';

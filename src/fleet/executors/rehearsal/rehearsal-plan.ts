@@ -1,8 +1,8 @@
 /**
  * Parses a brief into directives of the rehearsal executor. Pure and deterministic: the same text always gives the same steps.
  *
- * A line that starts with a verb is a directive, or several joined by `;`, `then` and `and`. Any other line is prose and does
- * nothing, as does everything between code fences. Called by `rehearsal.ts`.
+ * A line that starts with a verb is a directive, or several joined by `;`, `then` and `and`. Any other line is prose and
+ * does nothing, as does everything between code fences.
  */
 
 export type CountedUnit = 'lines' | 'words' | 'characters';

@@ -3,7 +3,7 @@
  * counts the tokens a model would have used (four characters each). A fleet, its policies and its budgets can be tried with it
  * in a real repository at no cost. The same brief always has the same effect.
  *
- * Made by `make.ts`. `rehearsal-plan.ts` lists the directives.
+ * `rehearsal-plan.ts` lists the directives.
  */
 import { setTimeout as delay, setImmediate as turnOfLoop } from 'node:timers/promises';
 import type { Usage } from '../../../protocol/fleet.ts';

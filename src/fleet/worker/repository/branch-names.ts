@@ -1,8 +1,6 @@
 /**
  * Names of branches for the work of conversations, as a repository can have them: git holds a branch `a` or branches `a/…`, never
  * both, and a branch can be checked out in one worktree.
- *
- * Called by `worktrees.ts`.
  */
 import { git } from './git.ts';
 

@@ -1,8 +1,7 @@
 /**
  * What git reports about the folder a worker works in: branch, commit, what is not committed, and what a task changed.
  *
- * Called by `facts.ts`, `task-run.ts`, `worktrees.ts` and `recovery.ts`. Only asks, takes no locks an agent's own git
- * would meet, and runs no hook or monitor of the repository.
+ * Only asks, takes no locks an agent's own git would meet, and runs no hook or monitor of the repository.
  */
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,8 +1,4 @@
-/**
- * Where an attempt works: the worker's folder, or a worktree of its own. Marked before the task, compared after it.
- *
- * Called by `task-run.ts`.
- */
+/** Where an attempt works: the worker's folder, or a worktree of its own. Marked before the task, compared after it. */
 import type { Log } from '../../../base/log.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { Dispatched } from '../../messages/decoded.ts';
