@@ -1,6 +1,6 @@
 /**
  * `npm run build`: an empty `dist/`, then the JavaScript and declarations of `src/`, file for file; and the default ways of
- * `handfast stdio` and `handfast rpc` once more as one file each, in `dist/cli/stdio/bundled/`.
+ * `handfast stdio` and `handfast rpc` once more in few files, in `dist/cli/stdio/bundled/`.
  *
  * Needed before packing and by the benchmark; everything else runs the sources. The compiler stays a separate process so
  * that its exit code is the only thing that decides.
@@ -22,10 +22,7 @@ const { status } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.
   stdio: 'inherit',
 });
 
-if (status === 0) {
-  await bundle(join(root, 'dist'), 'stdio');
-  await bundle(join(root, 'dist'), 'rpc');
-}
+if (status === 0) await bundle(join(root, 'dist'), ['stdio', 'rpc']);
 
 // npm sets the mode of `bin` files when it installs; a checkout run as dist/cli/main.js needs it too.
 if (status === 0) chmodSync(join(root, 'dist', 'cli', 'main.js'), 0o755);
@@ -33,44 +30,60 @@ process.exitCode = status ?? 1;
 
 /**
  * The program that starts `handfast stdio` or `handfast rpc` waits for its handshake, and loading hundreds of small modules
- * takes more than half of that time. What the default way of a command loads at once becomes one file, what it loads later
- * stays apart. No plugin of a user is ever loaded on this way, so no module is there twice in one process.
+ * takes more than half of that time. The default way of each command loads at once one file of its own and one that both have;
+ * the rest stays apart. No plugin of a user is ever loaded on this way, so no module is there twice in one process.
  * See docs/decisions/0009-stdio-in-one-file.md.
  */
-async function bundle(dist: string, command: 'stdio' | 'rpc'): Promise<void> {
+async function bundle(dist: string, commands: readonly string[]): Promise<void> {
   const folder = join(dist, 'cli', 'stdio');
-  const name = `${command}-default`;
-  const entry = join(folder, `${name}.js`);
-  const atOnce = new Set<string>();
-  follow(entry, atOnce);
-  // The default configuration uses these capabilities; the plugins of those that are not offered before are loaded at once too.
-  for (const { name, byDefault, offer } of builtinCapabilities) {
-    if (offer !== undefined) continue;
-    const file = join(dist, 'capabilities', name, 'capability.js');
-    for (const [, path] of readFileSync(file, 'utf8').matchAll(/import\('(\.[^']+)'\)/g)) {
-      if (byDefault && /\/(?:plugin|builtin\/index)\.js$/.test(path as string))
-        follow(resolve(dirname(file), path as string), atOnce);
-    }
-  }
+  const entryOf = (command: string): string => join(folder, `${command}-default.js`);
+  const atOnce = new Map(commands.map((command) => [command, loadedAtOnce(dist, entryOf(command))]));
   const bundled = await rolldown({
-    input: { [name]: entry, ...besides(dist) },
+    input: {
+      ...Object.fromEntries(commands.map((command) => [`${command}-default`, entryOf(command)])),
+      ...besides(dist),
+    },
     platform: 'node',
     external: (id) => !id.startsWith('.') && !id.startsWith('/'),
     // `groups` below decides what is loaded at once: an import of the rest need not be the only one of its module.
     checks: { ineffectiveDynamicImport: false },
   });
+  const isOf = (id: string, command: string): boolean => atOnce.get(command)?.has(id) === true;
   await bundled.write({
-    dir: join(folder, 'bundled', command),
+    dir: join(folder, 'bundled'),
     format: 'esm',
     minify: true,
     chunkFileNames: '[name]-[hash].js',
-    codeSplitting: { groups: [{ name: 'core', test: (id) => atOnce.has(id) }] },
+    codeSplitting: {
+      groups: [
+        { name: 'core', test: (id) => commands.every((command) => isOf(id, command)), priority: 1 },
+        ...commands.map((command) => ({ name: `${command}-core`, test: (id: string) => isOf(id, command) })),
+      ],
+    },
   });
-  const caller = join(folder, `${command}.js`);
-  const text = readFileSync(caller, 'utf8');
-  const direct = `import('./${name}.js')`;
-  if (!text.includes(direct)) throw new Error(`${command}.js does not load ./${name}.js any more: follow it here`);
-  writeFileSync(caller, text.replace(direct, `import('./bundled/${command}/${name}.js')`));
+  for (const command of commands) {
+    const caller = join(folder, `${command}.js`);
+    const text = readFileSync(caller, 'utf8');
+    const direct = `import('./${command}-default.js')`;
+    if (!text.includes(direct))
+      throw new Error(`${command}.js does not load ./${command}-default.js any more: follow it here`);
+    writeFileSync(caller, text.replace(direct, `import('./bundled/${command}-default.js')`));
+  }
+}
+
+/** The modules that the default way of a command loads at once, plugins that are not offered before included. */
+function loadedAtOnce(dist: string, entry: string): ReadonlySet<string> {
+  const seen = new Set<string>();
+  follow(entry, seen);
+  for (const { name, byDefault, offer } of builtinCapabilities) {
+    if (offer !== undefined) continue;
+    const file = join(dist, 'capabilities', name, 'capability.js');
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(/import\('(\.[^']+)'\)/g)) {
+      if (byDefault && /\/(?:plugin|builtin\/index)\.js$/.test(path as string))
+        follow(resolve(dirname(file), path as string), seen);
+    }
+  }
+  return seen;
 }
 
 /** Modules that threads and processes of their own start with: each is found by its path next to the file that starts it. */

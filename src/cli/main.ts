@@ -23,7 +23,10 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
   // The one option that is allowed before `stdio`; it is allowed after it as well.
   const at = words[0] === '--json' ? 1 : 0;
   const isHelp = words.includes('--help') || words.includes('-h');
-  if (isHelp) process.exitCode = await (await import('./program.ts')).run(words);
+  if (words.length === 1 && (words[0] === '--version' || words[0] === '-V')) {
+    const { packageVersion } = await import('./package-info.ts');
+    process.stdout.write(`${packageVersion()}\n`);
+  } else if (isHelp) process.exitCode = await (await import('./program.ts')).run(words);
   else if (words[at] === 'stdio')
     process.exitCode = await (await import('./stdio/stdio.ts')).run(words.toSpliced(at, 1));
   else if (words[0] === 'rpc') process.exitCode = await (await import('./stdio/rpc.ts')).run(words.slice(1));
