@@ -6,7 +6,7 @@
  * that its exit code is the only thing that decides.
  */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { rolldown } from 'rolldown';
 import { builtinCapabilities } from '../src/capabilities/index.ts';
@@ -16,17 +16,42 @@ const root = dirname(import.meta.dirname);
 // What a renamed or deleted source left behind must not reach the package.
 rmSync(join(root, 'dist'), { recursive: true, force: true });
 
-const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-const { status } = spawnSync(process.execPath, [compiler, '-p', 'tsconfig.build.json'], {
-  cwd: root,
-  stdio: 'inherit',
-});
+const status = compiled('--emitDeclarationOnly') || compiled('--declaration', 'false', '--noCheck', '--removeComments');
 
-if (status === 0) await bundle(join(root, 'dist'), ['stdio', 'rpc']);
+if (status === 0) {
+  removeUnusedTypes(join(root, 'dist'));
+  await bundle(join(root, 'dist'), ['stdio', 'rpc']);
+}
 
 // npm sets the mode of `bin` files when it installs; a checkout run as dist/cli/main.js needs it too.
 if (status === 0) chmodSync(join(root, 'dist', 'cli', 'main.js'), 0o755);
-process.exitCode = status ?? 1;
+process.exitCode = status;
+
+/** Runs the compiler; returns its exit code. Comments are for the declarations, which editors show. */
+function compiled(...options: readonly string[]): number {
+  const compiler = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+  const words = [compiler, '-p', 'tsconfig.build.json', ...options];
+  return spawnSync(process.execPath, words, { cwd: root, stdio: 'inherit' }).status ?? 1;
+}
+
+/** Removes the declarations that no entry point of the package leads to. */
+function removeUnusedTypes(dist: string): void {
+  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    readonly exports: Readonly<Record<string, { readonly types: string }>>;
+  };
+  const used = new Set<string>();
+  const follow = (file: string): void => {
+    // Examples in comments name files that do not exist.
+    if (used.has(file) || !existsSync(file)) return;
+    used.add(file);
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from |import\(|import )'(\.[^']+)\.[jt]s'/g))
+      follow(resolve(dirname(file), `${path}.d.ts`));
+  };
+  for (const { types } of Object.values(exports)) follow(join(root, types));
+  for (const path of readdirSync(dist, { recursive: true, encoding: 'utf8' })) {
+    if (path.endsWith('.d.ts') && !used.has(join(dist, path))) rmSync(join(dist, path));
+  }
+}
 
 /**
  * The program that starts `handfast stdio` or `handfast rpc` waits for its handshake, and loading hundreds of small modules
