@@ -5,9 +5,11 @@
  *
  * Used by the executors of this folder, one file each, in the worker's own folder.
  */
-import { readFileSync, renameSync } from 'node:fs';
+import { renameSync } from 'node:fs';
+import { readBounded } from '../../base/bounded-file.ts';
 import { setNewest } from '../../base/evict-oldest.ts';
 import { replaceFile } from '../../base/replace-file.ts';
+import { fail } from '../../wire/errors.ts';
 
 export interface ContextMapOptions<Entry> {
   /** Absolute path of the file; undefined: in memory only. */
@@ -21,6 +23,7 @@ export interface ContextMapOptions<Entry> {
 }
 
 const MAX_ENTRIES = 10_000;
+const MAX_BYTES = 512 * 1024 * 1024;
 
 export class ContextMap<Entry extends object> {
   readonly #options: ContextMapOptions<Entry>;
@@ -30,7 +33,7 @@ export class ContextMap<Entry extends object> {
   #written = 0;
   #writing: Promise<void> | undefined;
 
-  /** Reads the file; a damaged one is renamed to `<file>.damaged`. Throws what the file system throws otherwise. */
+  /** Reads the file; a damaged one is renamed to `<file>.damaged`. Fails with `runtime_error` where it cannot be read. */
   constructor(options: ContextMapOptions<Entry>) {
     this.#options = options;
     this.#entries = options.file === undefined ? new Map() : load(options.file, options);
@@ -81,16 +84,15 @@ export class ContextMap<Entry extends object> {
 }
 
 function load<Entry>(file: string, { read, damaged }: ContextMapOptions<Entry>): Map<string, Entry> {
-  let text: string;
-  try {
-    text = readFileSync(file, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Map();
-    throw error;
+  const found = readBounded(file, MAX_BYTES);
+  if (found.kind === 'absent') return new Map();
+  if (found.kind !== 'file') {
+    const message = `the conversations of an executor cannot be read: ${file} ${found.reason}; move it away, or correct its rights`;
+    throw fail('runtime_error', message, { file });
   }
   try {
     const entries = new Map<string, Entry>();
-    for (const [contextId, value] of JSON.parse(text) as [unknown, unknown][]) {
+    for (const [contextId, value] of JSON.parse(found.bytes.toString()) as [unknown, unknown][]) {
       if (typeof contextId !== 'string' || typeof value !== 'object' || value === null) continue;
       const entry = read(value as Record<string, unknown>);
       if (entry !== undefined) entries.set(contextId, entry);

@@ -53,7 +53,7 @@ export function makeExecutor(
     case 'function':
       return functionExecutor(config);
     case 'rehearsal':
-      return rehearsalExecutor({ contextFile });
+      return rehearsalExecutor({ contextFile, log });
     case 'claude':
       return programExecutor({ cli: claudeCli(config), config, contextFile, promptFolder, trustsFolder, log });
     case 'codex':

@@ -7,7 +7,7 @@ const MAX_LIMIT = 1000;
 
 /** Most records a query answers. */
 export function pageLimit({ limit = DEFAULT_LIMIT }: TaskQuery): number {
-  return Math.max(0, Math.min(limit, MAX_LIMIT));
+  return Math.max(0, Math.min(Math.floor(limit), MAX_LIMIT));
 }
 
 /** Whether a query asks for this record. */

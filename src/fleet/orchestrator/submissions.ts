@@ -3,6 +3,7 @@
  * is; another one of its name is refused.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { Turns } from '../../base/turns.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { rankedTiers } from '../route/tiers.ts';
 import { inOrder } from './dependencies.ts';
@@ -26,8 +27,20 @@ interface Request {
   readonly submitter: Submitter | undefined;
 }
 
+/** Requests of a batch in the order of their dependencies. */
+interface Batch {
+  readonly ordered: readonly Request[];
+  /** Those that exist already. */
+  readonly known: Map<string, TaskRecord>;
+  /** Tasks outside that they wait for, in memory. */
+  readonly others: readonly TrackedTask[];
+  readonly submitter: Submitter | undefined;
+}
+
 export class Submissions {
   readonly #engine: Engine;
+  /** Batches share the process: their tasks are read and added a few at a time. */
+  readonly #turns = new Turns();
   #number = 0;
 
   constructor(engine: Engine) {
@@ -51,78 +64,106 @@ export class Submissions {
     this.checkTier(request.spec);
     const refusal = hooks.refuse(routeTaskOf({ task_id: request.id, spec: request.spec }));
     if (refusal !== null) throw fail('denied', refusal, { task_id: request.id });
-    const others = request.after.length === 0 ? [] : await this.#records(request.after, submitter);
     const parent = await this.#parent(request);
-    // The same request may have been added while these were read from the store.
-    const meanwhile = registry.get(request.id);
-    if (meanwhile !== undefined) return this.#again(meanwhile, request);
-    const added = this.#add(request, parent);
-    this.#queue(added, others);
-    dispatcher.pump();
-    const granted = parent === undefined ? undefined : registry.save(parent);
+    const others = await this.#held(request.after, submitter);
     try {
-      await this.#store(added);
-      await granted;
-    } catch (thrown) {
-      return this.#notStored(added, request, thrown);
+      // The same request may have been added while these were read from the store.
+      const meanwhile = registry.get(request.id);
+      if (meanwhile !== undefined) return await this.#again(meanwhile, request);
+      const added = this.#add(request, parent);
+      this.#queue(added, others);
+      dispatcher.pump();
+      const granted = parent === undefined ? undefined : registry.save(parent);
+      try {
+        await this.#store(added);
+        await granted;
+      } catch (thrown) {
+        return await this.#notStored(added, request, thrown);
+      }
+      return added.record;
+    } finally {
+      this.#release(others);
     }
-    return added.record;
   }
 
   async submitBatch(specs: readonly TaskSpec[], submitter?: Submitter): Promise<readonly TaskRecord[]> {
-    const { registry, dispatcher, hooks } = this.#engine;
     if (specs.length > MAX_BATCH) throw fail('schema_violation', `a batch has at most ${MAX_BATCH} tasks`);
-    const requests = specs.map((spec) => this.#read(spec, submitter));
+    const requests: Request[] = [];
+    for (const spec of specs) {
+      while (this.#turns.over) await this.#turns.next();
+      requests.push(this.#read(spec, submitter));
+    }
     const ids = new Set(requests.map(({ id }) => id));
     if (ids.size < requests.length) throw fail('schema_violation', 'two tasks of the batch have the same id');
     const ordered = inOrder(requests);
     const known = new Map<string, TaskRecord>();
     const named = new Set(specs.map(({ task_id }) => task_id));
     for (const request of ordered) {
+      while (this.#turns.over) await this.#turns.next();
       const record = named.has(request.id) ? await this.#known(request) : undefined;
       if (record !== undefined) known.set(request.id, record);
     }
     const outside = new Set(ordered.flatMap(({ id, after }) => (known.has(id) ? [] : after)));
-    const wanted = [...outside].filter((id) => !ids.has(id) || known.has(id));
-    const others = new Map((await this.#records(wanted, submitter)).map((record) => [record.task_id, record]));
+    const others = await this.#held(
+      [...outside].filter((id) => !ids.has(id) || known.has(id)),
+      submitter,
+    );
+    try {
+      const taken = await this.#takeBatch({ ordered, known, others, submitter });
+      return requests.map(({ id }) => known.get(id) ?? (taken.get(id) as TaskRecord));
+    } finally {
+      this.#release(others);
+    }
+  }
+
+  /** Adds, stores and queues the tasks of a batch that are not `known`. Those that were added meanwhile become known. */
+  async #takeBatch({ ordered, known, others, submitter }: Batch): Promise<ReadonlyMap<string, TaskRecord>> {
+    const { registry, dispatcher, hooks } = this.#engine;
     const parents = new Map<string, TrackedTask>();
     for (const request of ordered) {
+      while (this.#turns.over) await this.#turns.next();
       const parent = await this.#parent(request);
       if (parent !== undefined) parents.set(parent.id, parent);
     }
     await this.#engine.shares.mustHaveRoom(submitter);
-    // Nothing is waited for from here on until all of them are in memory.
-    for (const request of ordered) {
-      const meanwhile = registry.get(request.id);
-      if (meanwhile === undefined || known.has(request.id)) continue;
-      this.#sameOrFail(meanwhile.record, request);
-      known.set(request.id, meanwhile.record);
-    }
-    const fresh = ordered.filter(({ id }) => !known.has(id));
-    this.#checkCapacity(fresh.length, submitter);
-    for (const { id, spec } of fresh) {
-      this.checkTier(spec);
-      const refusal = hooks.refuse(routeTaskOf({ task_id: id, spec }));
-      if (refusal !== null) throw fail('denied', refusal, { task_id: id });
-    }
+    this.#checkCapacity(ordered.filter(({ id }) => !known.has(id)).length, submitter);
     const added: TrackedTask[] = [];
+    const tracked = new Map(others.map((other) => [other.id, other]));
     try {
-      for (const request of fresh) added.push(this.#add(request, parents.get(request.spec.parent_task_id ?? '')));
+      for (const request of ordered) {
+        const { id, spec } = request;
+        if (known.has(id)) continue;
+        while (this.#turns.over) await this.#turns.next();
+        const meanwhile = registry.get(id);
+        if (meanwhile !== undefined) {
+          this.#sameOrFail(meanwhile.record, request);
+          known.set(id, meanwhile.record);
+          tracked.set(id, meanwhile);
+          continue;
+        }
+        this.#checkCapacity(1, submitter);
+        this.checkTier(spec);
+        const refusal = hooks.refuse(routeTaskOf({ task_id: id, spec }));
+        if (refusal !== null) throw fail('denied', refusal, { task_id: id });
+        const task = this.#add(request, parents.get(spec.parent_task_id ?? ''));
+        added.push(task);
+        tracked.set(id, task);
+      }
       await Promise.all([
-        ...added.map((tracked) => this.#store(tracked)),
+        ...added.map((task) => this.#store(task)),
         ...parents.values().map((parent) => registry.save(parent)),
       ]);
     } catch (thrown) {
       await this.#undoBatch(added);
       throw thrown;
     }
-    for (const tracked of added) {
-      const after = tracked.record.spec.after.map((id) => others.get(id) ?? (registry.get(id)?.record as TaskRecord));
-      this.#queue(tracked, after);
+    for (const task of added) {
+      while (this.#turns.over) await this.#turns.next();
+      const after = task.record.spec.after.map((id) => tracked.get(id) as TrackedTask);
+      this.#queue(task, after);
     }
     dispatcher.pump();
-    const taken = new Map(added.map((tracked) => [tracked.id, tracked.record]));
-    return requests.map(({ id }) => known.get(id) ?? (taken.get(id) as TaskRecord));
+    return new Map(added.map(({ id, record }) => [id, record]));
   }
 
   /** Fails with `schema_violation` for a tier that neither the policy nor any worker knows: no worker could ever be compared with it. */
@@ -139,23 +180,37 @@ export class Submissions {
     });
   }
 
-  /** What tasks wait for. Fails with `schema_violation` for one that does not exist, or not for its submitter. */
-  async #records(ids: readonly string[], submitter?: Submitter): Promise<TaskRecord[]> {
-    const { registry, options } = this.#engine;
-    const records: TaskRecord[] = [];
-    for (const id of ids) {
-      const record = registry.get(id)?.record ?? (await options.store.get(id))?.record;
-      if (record === undefined || !existsFor(submitter, record))
-        throw fail('schema_violation', `no task ${id} to wait for`, { path: '/after', task_id: id });
-      records.push(record);
+  /**
+   * What tasks wait for, in memory until `#release`, so that its end is seen in its record. Fails with `schema_violation` for one
+   * that does not exist, or not for its submitter.
+   */
+  async #held(ids: readonly string[], submitter?: Submitter): Promise<readonly TrackedTask[]> {
+    const { registry } = this.#engine;
+    const held: TrackedTask[] = [];
+    try {
+      for (const id of ids) {
+        while (this.#turns.over) await this.#turns.next();
+        const tracked = await registry.pin(id);
+        if (tracked !== undefined) held.push(tracked);
+        if (tracked === undefined || !existsFor(submitter, tracked.record))
+          throw fail('schema_violation', `no task ${id} to wait for`, { path: '/after', task_id: id });
+      }
+      return held;
+    } catch (thrown) {
+      this.#release(held);
+      throw thrown;
     }
-    return records;
+  }
+
+  #release(held: readonly TrackedTask[]): void {
+    for (const tracked of held) this.#engine.registry.release(tracked);
   }
 
   /** Whether what a task waits for lets it run: used when an operator tries it again. Fails with `invalid_message`. */
   async waitAgain(tracked: TrackedTask): Promise<void> {
-    const others = await this.#records(tracked.record.spec.after);
-    const why = this.#engine.dependencies.add(tracked.id, others);
+    const others = await this.#held(tracked.record.spec.after);
+    const why = this.#engine.dependencies.add(tracked.id, recordsOf(others));
+    this.#release(others);
     if (why !== undefined) throw fail('invalid_message', why, { task_id: tracked.id });
   }
 
@@ -163,15 +218,16 @@ export class Submissions {
   async waitStill(tracked: TrackedTask): Promise<void> {
     const { after } = tracked.record.spec;
     if (after.length === 0) return;
-    let others: TaskRecord[];
+    let others: readonly TrackedTask[];
     try {
-      others = await this.#records(after);
+      others = await this.#held(after);
     } catch (thrown) {
       const reason = `dependency_failed: ${asError(thrown).message}`;
       this.#engine.registry.apply(tracked, { type: 'failed', reason });
       return;
     }
     this.#queue(tracked, others, false);
+    this.#release(others);
   }
 
   #read(spec: TaskSpec, submitter: Submitter | undefined): Request {
@@ -239,9 +295,9 @@ export class Submissions {
   }
 
   /** Lets a task wait for others, or be routed. */
-  #queue(tracked: TrackedTask, others: readonly TaskRecord[], watch = true): void {
+  #queue(tracked: TrackedTask, others: readonly TrackedTask[], watch = true): void {
     const { dependencies, registry } = this.#engine;
-    const why = dependencies.add(tracked.id, others);
+    const why = dependencies.add(tracked.id, recordsOf(others));
     if (why !== undefined) registry.apply(tracked, { type: 'failed', reason: why });
     else if (watch) this.#engine.admit(tracked);
   }
@@ -327,6 +383,8 @@ function inOwnContext(spec: TaskSpec, submitter: Submitter | undefined): TaskSpe
   const own = `${submitter.name}:`;
   return { ...spec, context_id: context.startsWith(own) ? context : own + context };
 }
+
+const recordsOf = (tasks: readonly TrackedTask[]): readonly TaskRecord[] => tasks.map(({ record }) => record);
 
 const existsFor = (submitter: Submitter | undefined, record: TaskRecord): boolean =>
   submitter?.ownOnly !== true || record.submitter === submitter.name;

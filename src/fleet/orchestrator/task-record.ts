@@ -24,7 +24,10 @@ const MAX_AFTER = 256;
  * wrong, as code and JSON Pointer into the dispatch.
  */
 export function fullSpec(taskId: string, spec: TaskSpec): FullSpec {
-  const { after = [], context_id = null, pool = null, worker = null, batch = null } = spec;
+  const { context_id = null, pool = null, worker = null, batch = null } = spec;
+  const after = spec.after ?? [];
+  if (!Array.isArray(after) || !after.every((id) => typeof id === 'string' && isId(id)))
+    throw fail('schema_violation', '`after` must be a list of task ids', { path: '/after' });
   if (after.length > MAX_AFTER) throw fail('schema_violation', `a task waits for at most ${MAX_AFTER} others`);
   for (const [path, id] of Object.entries({ context_id, pool, worker, batch })) {
     if (id !== null && (typeof id !== 'string' || !isId(id))) throw fail('schema_violation', `bad ${path}`, { path });

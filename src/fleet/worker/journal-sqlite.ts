@@ -98,7 +98,7 @@ export class SqliteWorkerJournal implements WorkerJournal {
       deliver: prepare('UPDATE tasks SET delivered = 1 WHERE task_id = ? AND attempt = ? AND state = 2'),
       find: prepare(`SELECT ${columns} FROM tasks WHERE task_id = ? ORDER BY attempt DESC LIMIT 1`),
       result: prepare('SELECT result FROM tasks WHERE task_id = ? AND attempt = ?'),
-      unfinished: prepare(`SELECT ${columns} FROM tasks WHERE state < 2 ORDER BY number`),
+      unfinished: prepare(`SELECT ${columns}, accepted_at FROM tasks WHERE state < 2 ORDER BY number`),
       undelivered: prepare(
         'SELECT task_id, attempt, outlet FROM tasks WHERE state = 2 AND delivered = 0 ORDER BY number',
       ),
@@ -135,7 +135,12 @@ export class SqliteWorkerJournal implements WorkerJournal {
   }
 
   unfinished(): readonly JournaledTask[] {
-    return this.#statements.unfinished.all().map(taskOf);
+    const lost = this.loss === undefined ? Number.NEGATIVE_INFINITY : Date.parse(this.loss.found_at);
+    return this.#statements.unfinished.all().map((row) => {
+      const task = taskOf(row);
+      // Its start may be among the writes that were lost.
+      return Number(row.accepted_at) > lost ? task : { ...task, state: 'started' };
+    });
   }
 
   undelivered(): readonly WaitingResult[] {

@@ -184,7 +184,8 @@ const plain = (value: WorkerView): Workers[number] =>
 
 const parsed = (body: string | object): unknown => (typeof body === 'string' ? JSON.parse(body) : body);
 
-const waitOf = (waitMs: number | undefined): number => Math.min(MAX_WAIT_MS, Math.max(0, waitMs ?? 0));
+/** In whole milliseconds, as `AbortSignal.timeout` takes them. */
+const waitOf = (waitMs: number | undefined): number => Math.min(MAX_WAIT_MS, Math.max(0, Math.floor(waitMs ?? 0)));
 
 /** Whether the task has ended or waits for an operator. */
 const isEnded = ({ parked, ended_at }: TaskRecord): boolean => parked || ended_at !== null;

@@ -1,10 +1,12 @@
 /** What executors keep of conversations: on disk before it counts, bounded, and not lost with a damaged file. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { ContextMap } from '../../../src/fleet/executors/context-map.ts';
+import { rehearsalExecutor } from '../../../src/fleet/executors/rehearsal/rehearsal.ts';
 
 interface Entry {
   readonly id: string;
@@ -67,4 +69,28 @@ test('a change that cannot be written is reported to its caller, and the next on
   rmSync(join(at.folder, 'executor'));
   await map.set('b', { id: '2' });
   assert.equal(new ContextMap({ file: at.file, read }).has('a'), true);
+});
+
+test('a folder and a pipe in the place of the file fail with its name, and nothing waits for a writer', () => {
+  using at = place();
+  mkdirSync(join(at.folder, 'folder.json'));
+  execFileSync('mkfifo', [join(at.folder, 'pipe.json')]);
+  for (const name of ['folder.json', 'pipe.json']) {
+    const file = join(at.folder, name);
+    assert.throws(() => new ContextMap({ file, read }), {
+      code: 'runtime_error',
+      message: `the conversations of an executor cannot be read: ${file} is not a file; move it away, or correct its rights`,
+    });
+  }
+});
+
+test('the rehearsal says where its damaged conversations are', () => {
+  using at = place();
+  const contextFile = join(at.folder, 'rehearsal.json');
+  writeFileSync(contextFile, 'not JSON');
+  const told: unknown[] = [];
+  rehearsalExecutor({ contextFile, log: { warn: (...entry) => told.push(entry) } });
+  assert.deepEqual(told, [
+    ['quarantined the damaged conversations of the rehearsal', { movedTo: `${contextFile}.damaged` }],
+  ]);
 });

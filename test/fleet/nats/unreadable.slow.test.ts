@@ -8,6 +8,7 @@ import type { Log } from '../../../src/base/log.ts';
 import { acquireLeadership } from '../../../src/fleet/bus/nats/leadership.ts';
 import { natsTaskStore } from '../../../src/fleet/bus/nats/task-store.ts';
 import { fullSpec, newRecord } from '../../../src/fleet/orchestrator/task-record.ts';
+import { countedTurns } from '../../support/counted-turns.ts';
 import { aDispatch } from '../bus-contract.ts';
 import { ScriptedWorker } from '../support/scripted-worker.ts';
 import { NatsFleet } from './fleet.ts';
@@ -161,5 +162,26 @@ describe('unreadable entries on NATS', { concurrency: 2 }, () => {
     await connection.flush();
     assert.equal(await store.get('kept'), undefined);
     assert.ok((await store.put(record('next', number + 1), 0)) > 0);
+  });
+
+  natsTest('messages that a server delivers at once are read in many turns', async (context, installed) => {
+    const fleet = await NatsFleet.start(context, installed);
+    const { events } = await fleet.orchestrator();
+    const connection = await publisher(context, fleet.server);
+    const turns = countedTurns(context);
+    const inTurn = new Map<number, number>();
+    let count = 0;
+    const all = Promise.withResolvers<void>();
+    context.mock.method(events, 'malformed', () => {
+      inTurn.set(turns(), (inTurn.get(turns()) ?? 0) + 1);
+      if (++count === 600) all.resolve();
+    });
+    for (let number = 0; number < 300; number++) {
+      connection.publish('a2a.agent.worker-1.task.t.events', 'x');
+      connection.publish(`$KV.a2a_profiles.p${number}`, 'x');
+    }
+    await connection.flush();
+    await all.promise;
+    assert.ok(Math.max(...inTurn.values()) <= 10, [...inTurn.values()].join(' '));
   });
 });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inOrder } from '../../../src/fleet/orchestrator/dependencies.ts';
 import { fail } from '../../../src/wire/errors.ts';
+import { countedTurns } from '../../support/counted-turns.ts';
 import { fleet, guardedStore } from './support/fleet.ts';
 import { settle } from './support/virtual-clock.ts';
 
@@ -156,4 +157,65 @@ test('a child takes its budget out of what its parent has left, and gives back w
   assert.equal(await state(parent), 'done');
   await assert.rejects(child(1), { code: 'budget_spent' });
   await assert.rejects(orchestrator.submit({ brief: 'z', parent_task_id: 'nobody' }), { code: 'schema_violation' });
+});
+
+test('what a batch waits for may end while the batch is stored', async (t) => {
+  const ends = new Map<string, () => Promise<unknown>>();
+  const store = guardedStore(async () => {
+    const [first] = ends;
+    if (first === undefined) return;
+    ends.delete(first[0]);
+    await first[1]();
+  });
+  const { bus, orchestrator, state } = await fleet(t, { store });
+  const worker = await bus.worker('w', {}, { worker: { max_concurrent: 10 } });
+  for (const [task_id, status] of [
+    ['good', 'done'],
+    ['bad', 'partial'],
+  ] as const) {
+    await orchestrator.submit({ task_id, brief: 'x' });
+    assert.equal(await state(task_id), 'accepted');
+    ends.set(task_id, () => worker.report(task_id, status, {}, 1));
+    await orchestrator.submitBatch([{ task_id: `after-${task_id}`, brief: 'x', after: [task_id] }]);
+    assert.equal(ends.size, 0);
+  }
+  assert.equal(await state('after-good'), 'accepted');
+  assert.equal(await state('after-bad'), 'blocked');
+  assert.equal(orchestrator.counts().waiting_for_others, 0);
+});
+
+test('a large batch is read and added in many turns, and all or nothing', async (t) => {
+  const { orchestrator } = await fleet(t);
+  const batch = Array.from({ length: 400 }, (_, at) => ({ task_id: `t${at}`, brief: 'x' }));
+  const turns = countedTurns(t);
+  assert.equal((await orchestrator.submitBatch(batch)).length, 400);
+  assert.ok(turns() >= 80, `${turns()} turns`);
+  const bad = [...batch.map((spec) => ({ ...spec, task_id: `u${spec.task_id}` })), { task_id: 'v', brief: '' }];
+  await assert.rejects(orchestrator.submitBatch(bad), { code: 'schema_violation' });
+  await assert.rejects(orchestrator.get('ut0'), { code: 'not_found' });
+});
+
+test('a task of the batch that is submitted meanwhile is the same task', async (t) => {
+  const { orchestrator } = await fleet(t);
+  const batch = Array.from({ length: 400 }, (_, at) => ({ task_id: `t${at}`, brief: 'x' }));
+  countedTurns(t);
+  const whole = orchestrator.submitBatch([...batch, { task_id: 'end', brief: 'x', after: ['t399'] }]);
+  const alone = await orchestrator.submit(batch[399]!);
+  assert.equal((await whole)[399]?.number, alone.number);
+  const refused = orchestrator.submitBatch(batch.map((spec) => ({ ...spec, task_id: `w${spec.task_id}` })));
+  const other = await orchestrator.submit({ task_id: 'wt399', brief: 'another' });
+  await assert.rejects(refused, { code: 'duplicate_conflict' });
+  await assert.rejects(orchestrator.get('wt0'), { code: 'not_found' });
+  assert.equal((await orchestrator.get('wt399')).number, other.number);
+});
+
+test('`after` is a list of ids', async (t) => {
+  const { orchestrator } = await fleet(t);
+  for (const after of [1, true, 'abc', {}, [1], [null], [['t']], ['\ud800']] as unknown[]) {
+    const spec = { brief: 'x', after: after as string[] };
+    await assert.rejects(orchestrator.submit(spec), { code: 'schema_violation', message: /^`after` must be a list/ });
+    await assert.rejects(orchestrator.submitBatch([spec]), { code: 'schema_violation' });
+    await assert.rejects(orchestrator.explain(spec), { code: 'schema_violation' });
+  }
+  assert.deepEqual((await orchestrator.submit({ brief: 'x', after: null as never })).spec.after, []);
 });

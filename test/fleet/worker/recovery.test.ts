@@ -333,3 +333,32 @@ test('a worker that stops while it measures leaves no scratch folder', async (t)
   await worker.close();
   assert.equal(existsSync(scratch), false);
 });
+
+test('an attempt that was accepted before writes were lost may have been started', async (t) => {
+  const home = await folder(t);
+  const log = join(home, 'worker.db-wal');
+  const first = new SqliteWorkerJournal(home, Date.now);
+  await first.accept(task('t-1'));
+  const { size } = await stat(log);
+  await first.start('t-1', 1, about);
+  const [file, wal, mark] = await Promise.all(
+    ['worker.db', 'worker.db-wal', 'worker.db.mark'].map((name) => readFile(join(home, name))),
+  );
+  first.close();
+  await Promise.all([
+    writeFile(join(home, 'worker.db'), file!),
+    writeFile(log, wal!.subarray(0, size)),
+    writeFile(join(home, 'worker.db.mark'), mark!),
+  ]);
+  const states = (journal: SqliteWorkerJournal) =>
+    journal.unfinished().map(({ taskId, state }) => `${taskId} ${state}`);
+  const found = new SqliteWorkerJournal(home, Date.now);
+  assert.equal(found.loss?.acknowledged, true);
+  assert.deepEqual(states(found), ['t-1 started']);
+  found.close();
+  // Until an operator has acknowledged the loss, for what was accepted before it.
+  const later = new SqliteWorkerJournal(home, () => Date.now() + 1000);
+  await later.accept(task('t-2'));
+  assert.deepEqual(states(later), ['t-1 started', 't-2 accepted']);
+  later.close();
+});

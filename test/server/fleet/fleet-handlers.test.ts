@@ -42,6 +42,7 @@ async function operated(t: TestContext, repository?: string) {
     bus,
     orchestrator,
     worker,
+    control,
     client: new FleetClient(control),
     stop: () => stopping.abort(fail('interrupted', 'the fleet is stopping')),
   };
@@ -124,4 +125,12 @@ test('a bus that carries nothing is reported with the workers', async (t) => {
   assert.deepEqual([worker?.status, worker?.unknown_since], ['unknown', outage.since]);
   Object.assign(bus, { down: () => undefined });
   assert.equal((await client.workers())[0]?.status, 'ready');
+});
+
+test('parts of a millisecond and of a task are rounded down', async (t) => {
+  const { client, control } = await operated(t);
+  const { task_id } = await client.submit({ brief: 'x' });
+  assert.equal((await client.list({ limit: 1.5 })).length, 1);
+  for (const method of ['fleet.task.result', 'fleet.task.follow'])
+    await control.call(method, { task_id, wait_ms: 1.5 });
 });

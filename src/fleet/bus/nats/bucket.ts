@@ -9,6 +9,7 @@ import { isLogged } from '../../../base/log.ts';
 import { sleep } from '../../../base/sleep.ts';
 import type { KV } from './client.ts';
 import type { NatsLink } from './connection.ts';
+import { readingTurns } from './payload.ts';
 import { openBucket } from './streams.ts';
 
 const WRITE_MS = 10_000;
@@ -154,6 +155,7 @@ export class Bucket {
       const reported = new Set<string>();
       void (async () => {
         for await (const entry of watch) {
+          while (readingTurns.over) await readingTurns.next();
           if (mine !== round) break;
           const { operation, revision, value, isUpdate: update } = entry;
           try {

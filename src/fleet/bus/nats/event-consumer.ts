@@ -32,8 +32,8 @@ export interface EventConsumerOptions {
   readonly restore: () => Promise<void>;
 }
 
-/** Messages that are stored at the same time, at most. */
-const MAX_IN_FLIGHT = 1024;
+/** Messages that are stored at the same time, at most; each may have 1 MiB. */
+const MAX_IN_FLIGHT = 256;
 /** Stored messages whose acknowledgement may have been lost. */
 const MAX_STORED = 16_384;
 const RETRY_MS = 500;

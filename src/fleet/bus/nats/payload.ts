@@ -3,6 +3,7 @@
  * `max_payload` (1 MiB unless set) while a result with its prose, or a task record with its history, may come near it.
  */
 import { gunzipSync, gzipSync } from 'node:zlib';
+import { Turns } from '../../../base/turns.ts';
 import { fail } from '../../../wire/errors.ts';
 
 /** Text of this many bytes and more is packed. */
@@ -11,6 +12,9 @@ const PACK_BYTES = 128 * 1024;
 export const MAX_MESSAGE_BYTES = 1024 * 1024 + 1;
 /** A task record holds a dispatch, a result and late ones. */
 export const MAX_RECORD_BYTES = 16 * 1024 * 1024;
+
+/** A server delivers many messages in one turn of the event loop; they are read in as many as that takes. */
+export const readingTurns = new Turns();
 
 /** A value as it goes into a message. */
 export function pack(value: unknown): Uint8Array {

@@ -11,6 +11,7 @@ import { withTimeout } from '../../../base/race.ts';
 import { sleep } from '../../../base/sleep.ts';
 import type { Msg, MsgHdrs, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
+import { readingTurns } from './payload.ts';
 import { NoReplyError } from './request-mux.ts';
 
 /** How long a server may take to confirm an acknowledgement. */
@@ -93,6 +94,7 @@ export interface PullOptions {
   readonly consumer: string;
   /** How many messages the owner can accept now, including those that were requested and have not arrived yet. */
   readonly capacity: () => number;
+  /** Must not throw. */
   readonly onDelivery: (delivery: Delivery) => void;
   /** Called when the consumer seems to be removed; makes it again. */
   readonly restore: () => Promise<void>;
@@ -115,6 +117,8 @@ export class PullConsumer {
   #inbox: Subscription | undefined;
   /** Requested, and neither delivered nor abandoned by the server. */
   #requested = 0;
+  /** Delivered, and not handed to the owner yet. */
+  #waiting = 0;
   #receivedAt = performance.now();
   #scheduled: NodeJS.Immediate | undefined;
   #restoring = false;
@@ -148,7 +152,7 @@ export class PullConsumer {
 
   #request(): void {
     if (this.#stopped.signal.aborted || this.#restoring || !this.#link.up || this.#inbox === undefined) return;
-    const room = this.#options.capacity();
+    const room = this.#options.capacity() - this.#waiting;
     const missing = room - this.#requested;
     // Many small requests cost more than a little capacity that stays unused for a moment.
     if (missing <= 0 || (missing < room / 4 && this.#requested > 0)) return;
@@ -179,8 +183,7 @@ export class PullConsumer {
     this.#receivedAt = performance.now();
     if (message.subject !== inbox) {
       this.#requested = Math.max(0, this.#requested - 1);
-      this.#options.onDelivery(new Delivery(this.#link, message));
-      return this.more();
+      return void this.#deliver(new Delivery(this.#link, message));
     }
     const code = message.headers?.code ?? 0;
     if (code === 100) return;
@@ -189,6 +192,15 @@ export class PullConsumer {
     if (code === 408 || code === 404) return this.more();
     // No such consumer, a leader that changed, a server that stops: check, and start again.
     void this.#restore(message.headers?.description || `${code}`);
+  }
+
+  /** In the order of arrival. Never rejects. */
+  async #deliver(delivery: Delivery): Promise<void> {
+    this.#waiting += 1;
+    while (readingTurns.over) await readingTurns.next();
+    this.#waiting -= 1;
+    this.#options.onDelivery(delivery);
+    this.more();
   }
 
   #check(): void {

@@ -10,7 +10,7 @@ import type { Incoming } from '../../messages/decoded.ts';
 import type { FleetPeer } from '../peer.ts';
 import type { Msg, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
-import { pack, unpack } from './payload.ts';
+import { pack, readingTurns, unpack } from './payload.ts';
 import { publishError, readPublishAck } from './publish-ack.ts';
 
 export interface RequestsOptions {
@@ -45,7 +45,7 @@ export class ControlRequests {
     this.#subscription = link.connection.subscribe(`${this.#prefix}.*`, {
       callback: (error, message) => {
         if (error) link.log?.error('replies cannot be received', { error: error.message });
-        else this.#receive(message);
+        else void this.#receive(message);
       },
     });
   }
@@ -99,7 +99,7 @@ export class ControlRequests {
     );
   }
 
-  #receive(message: Msg): void {
+  async #receive(message: Msg): Promise<void> {
     const waiting = this.#waiting.get(message.subject.slice(this.#prefix.length + 1));
     if (waiting === undefined) return;
     const { link, answered } = this.#options;
@@ -111,6 +111,7 @@ export class ControlRequests {
     if (acknowledged !== undefined) return waiting.stored.reject(publishError(acknowledged));
     // The worker itself has received it: the stream is not needed any more.
     waiting.stored.resolve();
+    while (readingTurns.over) await readingTurns.next();
     let decoded: ReturnType<typeof decode>;
     try {
       decoded = decode(unpack(message.data));

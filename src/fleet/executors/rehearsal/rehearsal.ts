@@ -6,6 +6,7 @@
  * `rehearsal-plan.ts` lists the directives.
  */
 import { setTimeout as delay, setImmediate as turnOfLoop } from 'node:timers/promises';
+import type { Log } from '../../../base/log.ts';
 import type { Usage } from '../../../protocol/fleet.ts';
 import { asError } from '../../../wire/errors.ts';
 import { askWhileRunning } from '../ask.ts';
@@ -23,6 +24,7 @@ export const REHEARSAL_BANNER =
 export interface RehearsalOptions {
   /** File that stores its conversations; undefined: in memory. */
   readonly contextFile?: string;
+  readonly log?: Pick<Log, 'warn'>;
 }
 
 /** Data of a conversation, stored between its turns. */
@@ -41,8 +43,12 @@ const SPENDING_STEPS = 20;
 const tokensOf = (characters: number): number => Math.ceil(characters / CHARACTERS_PER_TOKEN);
 
 /** Makes the executor. */
-export function rehearsalExecutor({ contextFile }: RehearsalOptions = {}): Executor {
-  const contexts = new ContextMap<StoredTurn>({ file: contextFile, read: readStored });
+export function rehearsalExecutor({ contextFile, log }: RehearsalOptions = {}): Executor {
+  const contexts = new ContextMap<StoredTurn>({
+    file: contextFile,
+    read: readStored,
+    damaged: (movedTo) => log?.warn('quarantined the damaged conversations of the rehearsal', { movedTo }),
+  });
   const turns = new RunningTurns();
   return {
     kind: 'rehearsal',
