@@ -8,6 +8,7 @@ import { orAborted } from '../base/race.ts';
 import type { Clock } from '../base/timer-queue.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { checkedFetch } from './checked-fetch.ts';
+import { proveClient } from './client-authentication.ts';
 import { tokensOfClient } from './client-credentials.ts';
 import { issuesOf } from './http-problem.ts';
 import { OAuthDocuments } from './oauth-documents.ts';
@@ -73,7 +74,10 @@ export class McpAuthorization {
     const { tokens, expiresAt } = await this.#current();
     if (tokens === undefined) return undefined;
     const canRenew = tokens.refresh_token !== undefined || this.#isAlone;
-    if (expiresAt !== undefined && expiresAt - EARLY_S <= this.#now() / 1_000 && canRenew) {
+    const { expires_in: lifetime } = tokens;
+    // A token that lives shorter than that is used for half of its life.
+    const early = typeof lifetime === 'number' ? Math.min(EARLY_S, lifetime / 2) : EARLY_S;
+    if (expiresAt !== undefined && expiresAt - early <= this.#now() / 1_000 && canRenew) {
       await this.#renewOnce(tokens.access_token, signal);
     }
     return this.#stored?.tokens?.access_token;
@@ -162,7 +166,8 @@ export class McpAuthorization {
     const sdk = await loadMcpClient();
     let failure: HandfastError | undefined;
     this.#stored = await this.file.change(signal, async (stored) => {
-      const { tokens, client, discovery, expiresAt: _, ...rest } = stored;
+      const { expiresAt: _, ...unexpired } = stored;
+      const { tokens, client, discovery, ...rest } = unexpired;
       // Another process has renewed it meanwhile.
       if (tokens === undefined || tokens.access_token !== token) return stored;
       const { refresh_token: refreshToken } = tokens;
@@ -172,18 +177,26 @@ export class McpAuthorization {
       }
       const { authorizationServerUrl, authorizationServerMetadata, resourceMetadata } = discovery as {
         readonly authorizationServerUrl: string;
-        readonly authorizationServerMetadata?: object;
+        readonly authorizationServerMetadata?: { readonly token_endpoint_auth_methods_supported?: readonly string[] };
         readonly resourceMetadata?: { readonly resource: string };
       };
       try {
         const renewed = await sdk.refreshAuthorization(authorizationServerUrl, {
           ...(authorizationServerMetadata && { metadata: authorizationServerMetadata as never }),
           clientInformation: clientOf(client, this.settings) as never,
+          addClientAuthentication: (headers, params) =>
+            proveClient(
+              clientOf(client, this.settings),
+              authorizationServerMetadata?.token_endpoint_auth_methods_supported,
+              headers,
+              params,
+            ),
           refreshToken,
           ...(resourceMetadata && { resource: resourceMetadata.resource as never }),
           fetchFn: new OAuthDocuments(this.url, checkedFetch(this.url, signal)).fetch as never,
         });
-        return { ...stored, ...granted({ scope: tokens.scope, ...renewed }, this.#now()) };
+        // A reply without a lifetime ends that of before.
+        return { ...unexpired, ...granted({ scope: tokens.scope, ...renewed }, this.#now()) };
       } catch (thrown) {
         const { code, message } = thrown as { readonly code?: unknown; readonly message: string };
         if (code === 'invalid_grant') {

@@ -6,6 +6,7 @@
  */
 import { fail, HandfastError } from '../wire/errors.ts';
 import type { CheckedFetch } from './checked-fetch.ts';
+import { proveClient } from './client-authentication.ts';
 import { discovered, issuerOf, resourceOf } from './discovery.ts';
 import { issuesOf } from './http-problem.ts';
 import { OAuthDocuments } from './oauth-documents.ts';
@@ -46,9 +47,15 @@ export async function tokensOfClient(
       clientInformation: () => ({ client_id: clientId, ...(clientSecret && { client_secret: clientSecret }) }),
       prepareTokenRequest: (wanted?: string) =>
         new URLSearchParams({ grant_type: 'client_credentials', ...(wanted && { scope: wanted }) }),
-      ...(privateKey && {
-        addClientAuthentication: sdk.createPrivateKeyJwtAuth({ issuer: clientId, subject: clientId, privateKey, alg }),
-      }),
+      addClientAuthentication: privateKey
+        ? sdk.createPrivateKeyJwtAuth({ issuer: clientId, subject: clientId, privateKey, alg })
+        : (headers: Headers, params: URLSearchParams) =>
+            proveClient(
+              { client_id: clientId, client_secret: clientSecret },
+              metadata?.token_endpoint_auth_methods_supported,
+              headers,
+              params,
+            ),
     };
     const tokens = await sdk.fetchToken(provider as never, authorizationServerUrl, {
       ...(metadata && { metadata }),

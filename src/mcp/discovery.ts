@@ -10,6 +10,9 @@ import type { OAuthSettings } from './oauth-settings.ts';
 import type { McpSdk } from './sdk.ts';
 import type { StoredSignIn } from './sign-in-file.ts';
 
+/** Authorization servers that are tried, of those that a server lists. */
+const MAX_SERVERS = 4;
+
 /** Of which server. */
 interface Asked {
   readonly url: string;
@@ -38,20 +41,28 @@ export async function discovered(
 ): Promise<Discovery> {
   let { resourceMetadataUrl } = challenge;
   let documents = new OAuthDocuments(url, fetchFn, resourceMetadataUrl);
-  let found = await asked(sdk, url, documents, resourceMetadataUrl);
-  if (found.resourceMetadata === undefined && resourceMetadataUrl !== undefined) {
+  let resourceMetadata = await metadataOfResource(sdk, url, documents, resourceMetadataUrl);
+  if (resourceMetadata === undefined && resourceMetadataUrl !== undefined) {
     // The address that the server named has no metadata; the address of the standard may.
     resourceMetadataUrl = undefined;
     documents = new OAuthDocuments(url, fetchFn);
-    found = await asked(sdk, url, documents, undefined);
+    resourceMetadata = await metadataOfResource(sdk, url, documents, undefined);
   }
+  const listed = resourceMetadata?.authorization_servers ?? [];
+  const isNamed = listed.length > 0;
+  const found: Discovery = {
+    ...(await firstOf(
+      sdk,
+      inOrder(isNamed ? listed : [settings.issuer ?? new URL('/', url).href], settings.issuer, before),
+      documents,
+    )),
+    ...(resourceMetadata && { resourceMetadata }),
+  };
   const named = found.authorizationServerUrl;
-  found.authorizationServerMetadata ??= await elsewhere(named, documents);
   if (found.authorizationServerMetadata === undefined && documents.broken !== undefined) {
     throw fail('login_failed', `the metadata at ${documents.broken}; the operator of that server has to correct them`);
   }
   const issuer = issuerOf(found);
-  const isNamed = (found.resourceMetadata?.authorization_servers?.length ?? 0) > 0;
   // Revision 2025-03-26 has no metadata of the resource: those at the address of the server may name another issuer.
   const mayDiffer = !isNamed && settings.clientSecret === undefined && settings.issuer === undefined;
   if (!isSameIssuer(issuer, named) && !mayDiffer) {
@@ -68,29 +79,62 @@ export async function discovered(
   return { ...found, ...(resourceMetadataUrl !== undefined && { resourceMetadataUrl }) };
 }
 
-async function asked(
+/** The listed authorization servers: the one of the configuration alone where it is listed, else that of the last sign-in first. */
+function inOrder(listed: readonly string[], only: string | undefined, before: string | undefined): readonly string[] {
+  const [allowed] = listed.filter((each) => only !== undefined && isSameIssuer(each, only));
+  if (allowed !== undefined) return [allowed];
+  const isKnown = (each: string): boolean => before !== undefined && isSameIssuer(each, before);
+  return [...listed.filter(isKnown), ...listed.filter((each) => !isKnown(each))].slice(0, MAX_SERVERS);
+}
+
+/** The first of the authorization servers that has metadata; else the first. Rejects as its requests do where none has. */
+async function firstOf(
+  sdk: McpSdk,
+  servers: readonly string[],
+  documents: OAuthDocuments,
+): Promise<Pick<Discovery, 'authorizationServerUrl' | 'authorizationServerMetadata'>> {
+  let failure: unknown;
+  for (const authorizationServerUrl of servers) {
+    try {
+      const authorizationServerMetadata =
+        (await throughDocuments(documents, (fetchFn) =>
+          // `discovered` compares the issuer, and ignores a slash at the end.
+          sdk.discoverAuthorizationServerMetadata(authorizationServerUrl, { skipIssuerValidation: true, fetchFn }),
+        )) ?? (await elsewhere(authorizationServerUrl, documents));
+      if (authorizationServerMetadata !== undefined) return { authorizationServerUrl, authorizationServerMetadata };
+    } catch (thrown) {
+      failure ??= thrown;
+    }
+  }
+  if (failure !== undefined) throw failure;
+  return { authorizationServerUrl: servers[0]! };
+}
+
+const metadataOfResource = (
   sdk: McpSdk,
   url: string,
   documents: OAuthDocuments,
-  resourceMetadataUrl: string | undefined,
-): Promise<Discovery> {
+  at: string | undefined,
+): Promise<Discovery['resourceMetadata']> =>
+  throughDocuments(documents, (fetchFn) =>
+    sdk
+      .discoverOAuthProtectedResourceMetadata(url, at === undefined ? {} : { resourceMetadataUrl: at }, fetchFn)
+      .catch(() => undefined),
+  );
+
+/** Runs a step of the official client, which does without documents that it could not get: their refusals are thrown. */
+async function throughDocuments<T>(documents: OAuthDocuments, step: (fetchFn: typeof fetch) => Promise<T>): Promise<T> {
   let refusal: unknown;
-  const discovering = sdk.discoverOAuthServerInfo(url, {
-    ...(resourceMetadataUrl !== undefined && { resourceMetadataUrl: new URL(resourceMetadataUrl) }),
-    // `discovered` compares it, and ignores a slash at the end.
-    skipIssuerMetadataValidation: true,
-    fetchFn: ((address: string | URL, init: object) =>
-      documents.fetch(address, init).catch((thrown: unknown) => {
-        refusal ??= thrown;
-        throw thrown;
-      })) as never,
-  });
-  const found = await discovering.catch((thrown: unknown) => {
+  const fetchFn = (address: string | URL, init: object): Promise<Response> =>
+    documents.fetch(address, init).catch((thrown: unknown) => {
+      refusal ??= thrown;
+      throw thrown;
+    });
+  const found = await step(fetchFn as never).catch((thrown: unknown) => {
     throw refusal ?? thrown;
   });
-  // The official client does without metadata that it could not get.
   if (refusal !== undefined) throw refusal;
-  return { ...found };
+  return found;
 }
 
 /** Looks for the metadata of an authorization server with a path at two more addresses that servers use. */

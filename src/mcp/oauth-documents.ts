@@ -122,7 +122,7 @@ export class OAuthDocuments {
   readonly fetch: CheckedFetch = async (to, init = {}) => {
     const at = new URL(to);
     const response = await this.#fetch(at, init);
-    if (response.status >= 300 && response.status < 400) return response;
+    if (response.status >= 300 && response.status < 400) return redirected(at, response, init.method);
     const body = await response.text();
     if (init.method === undefined || init.method === 'GET') return this.#found(at, response, body);
     const form = String(init.body ?? '');
@@ -183,6 +183,19 @@ export class OAuthDocuments {
       : `replied ${lineOf(response.status, response.statusText, body)}`;
     throw fail('login_failed', `no client could be registered: ${at.href} ${why}${tried}; ${REGISTER_BY_HAND}`);
   }
+}
+
+/** A redirect that the official client follows. Throws `login_failed` for another one of a POST, which has a code or a secret. */
+function redirected(at: URL, response: Response, method = 'GET'): Response {
+  const location = response.headers.get('location');
+  const target = location === null ? null : URL.parse(location, at.href);
+  const keepsMethod = response.status === 307 || response.status === 308;
+  if (method === 'GET' || (keepsMethod && target?.host === at.host)) return response;
+  const where = target === null ? 'nowhere' : target.origin + target.pathname;
+  throw fail(
+    'login_failed',
+    `${at.href} redirects (HTTP ${response.status}) to ${where}, where no code and no secret is sent; its operator has to name that address in the metadata`,
+  );
 }
 
 function lackOf(kind: keyof typeof NEEDS, document: JsonObject): string {

@@ -20,7 +20,10 @@ export interface OAuthSettings {
 }
 
 /** The registration, with the secret of the configuration, which is not stored. */
-export function clientOf(client: Readonly<Record<string, unknown>>, { clientId, clientSecret }: OAuthSettings): object {
+export function clientOf(
+  client: Readonly<Record<string, unknown>>,
+  { clientId, clientSecret }: OAuthSettings,
+): Readonly<Record<string, unknown>> {
   if (clientId === undefined) return client;
   return { ...client, client_id: clientId, ...(clientSecret !== undefined && { client_secret: clientSecret }) };
 }

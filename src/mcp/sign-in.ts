@@ -11,13 +11,14 @@ import { orAborted } from '../base/race.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import { McpAuthorization } from './authorization.ts';
 import { type CheckedFetch, checkedFetch, checkedPage } from './checked-fetch.ts';
+import { methodToRegister, proveClient } from './client-authentication.ts';
 import { connectMcp } from './connection.ts';
 import { type Discovery, discovered, isSameIssuer, issuerOf, resourceOf } from './discovery.ts';
 import { clientProblem, issuesOf } from './http-problem.ts';
 import { OAuthDocuments, REGISTER_BY_HAND } from './oauth-documents.ts';
 import { clientOf, type OAuthSettings } from './oauth-settings.ts';
 import { loadMcpClient, type McpSdk } from './sdk.ts';
-import { granted, type StoredSignIn } from './sign-in-file.ts';
+import { granted, type SignInFile, type StoredSignIn } from './sign-in-file.ts';
 
 export interface SignInOptions {
   readonly signal: AbortSignal;
@@ -35,6 +36,8 @@ const CALLBACK_PATH = '/callback';
 const PROBE_MS = 30_000;
 /** How long a person may take. */
 const PERSON_MS = 15 * 60_000;
+/** Longest wait for the file of the sign-in, after a sign-in that failed. */
+const FORGET_MS = 5_000;
 
 /**
  * Signs in. Rejects with `login_failed`, `not_configured` without the official client, and with the reason of the signal.
@@ -47,6 +50,7 @@ export async function signIn(authorization: McpAuthorization, options: SignInOpt
   }
   const sdk = await loadMcpClient();
   let issuer: string | undefined;
+  let shown: StoredSignIn['client'];
   try {
     const before = await asked(authorization, signal);
     const fetch = checkedFetch(url, signal);
@@ -56,7 +60,11 @@ export async function signIn(authorization: McpAuthorization, options: SignInOpt
       before.issuer !== undefined && isSameIssuer(before.issuer, issuer)
         ? before
         : { server: url, ...(before.challenge && { challenge: before.challenge }) };
-    const result = await throughBrowser(sdk, authorization, known, discovery, options);
+    const show = (address: string): void => {
+      shown = known.client;
+      options.show(address);
+    };
+    const result = await throughBrowser(sdk, authorization, known, discovery, { ...options, show });
     await file.change(signal, async () => ({
       server: url,
       issuer,
@@ -65,9 +73,21 @@ export async function signIn(authorization: McpAuthorization, options: SignInOpt
       discovery: { ...discovery },
     }));
   } catch (thrown) {
+    if (shown !== undefined) await forgetClient(file, shown).catch(() => {});
     signal.throwIfAborted();
     throw loginFailure(thrown, url, issuer);
   }
+}
+
+/**
+ * Forgets a registration with which a person did not come back: an authorization server that has forgotten it shows the person an error and
+ * sends no one back, so the next sign-in registers again. One that tokens are renewed with stays; its renewal says whether it is known.
+ */
+async function forgetClient(file: SignInFile, { client_id: id }: NonNullable<StoredSignIn['client']>): Promise<void> {
+  await file.change(AbortSignal.timeout(FORGET_MS), async (stored) => {
+    const { client, redirectUri: _, ...rest } = stored;
+    return client?.client_id !== id || stored.tokens?.refresh_token !== undefined ? stored : rest;
+  });
 }
 
 /** Forgets a sign-in, after revoking its tokens where the authorization server does that. False: there was none. */
@@ -109,6 +129,7 @@ async function throughBrowser(
 ): Promise<Result> {
   const { url, settings } = authorization;
   const issuer = issuerOf(discovery);
+  const resource = resourceOf(discovery);
   const ports = [settings.callbackPort, portOf(known.redirectUri)].filter((port) => port !== undefined);
   const callback = await openCallback(CALLBACK_PATH, ports);
   try {
@@ -119,9 +140,10 @@ async function throughBrowser(
     const state = crypto.randomUUID();
     let page: URL | undefined;
     let verifier = '';
-    let tokens: Result['tokens'] | undefined;
     let client = usableClient(known, redirectUri, issuer, authorization, now());
     if (client === undefined) mustRegister(discovery, settings, issuer);
+    const metadata = discovery.authorizationServerMetadata;
+    const method = methodToRegister(metadata?.token_endpoint_auth_methods_supported);
     const scopes = sdk.computeScopeUnion(settings.scope, known.tokens?.scope, known.challenge?.scope);
     const provider: Provider = {
       redirectUrl: redirectUri,
@@ -130,10 +152,7 @@ async function throughBrowser(
         redirect_uris: [redirectUri],
         grant_types: ['authorization_code', 'refresh_token'],
         response_types: ['code'],
-        // A program of a user has no secret to prove itself with.
-        ...(discovery.authorizationServerMetadata?.token_endpoint_auth_methods_supported?.includes('none') && {
-          token_endpoint_auth_method: 'none',
-        }),
+        ...(method !== undefined && { token_endpoint_auth_method: method }),
         ...(settings.scope && { scope: settings.scope }),
       },
       ...(settings.clientMetadataUrl && { clientMetadataUrl: settings.clientMetadataUrl }),
@@ -144,9 +163,7 @@ async function throughBrowser(
       },
       // A sign-in is a new one: tokens of before are not renewed by it.
       tokens: () => undefined,
-      saveTokens: (saved) => {
-        tokens = { ...saved } as Result['tokens'];
-      },
+      saveTokens: () => {},
       redirectToAuthorization: (address) => {
         page = checkedPage(address, url);
       },
@@ -155,16 +172,15 @@ async function throughBrowser(
       },
       codeVerifier: () => verifier,
       // `discovered` has compared it with the address of the server; requests have the spelling of the server.
-      validateResourceURL: async () => resourceOf(discovery) as never,
+      validateResourceURL: async () => resource as never,
       discoveryState: () => discovery as never,
       saveDiscoveryState: () => {},
-      invalidateCredentials: (what) => {
-        if (what === 'client' || what === 'all') client = configuredClient(authorization, issuer);
-      },
+      addClientAuthentication: (headers, params) =>
+        proveClient(client ?? {}, metadata?.token_endpoint_auth_methods_supported, headers, params),
     };
     const { fetch } = new OAuthDocuments(url, checkedFetch(url, signal));
-    const common = { serverUrl: url, fetchFn: fetch as never, ...(scopes && { scope: scopes }) };
-    await sdk.auth(provider, common);
+    const fetchFn = fetch as never;
+    await sdk.auth(provider, { serverUrl: url, fetchFn, ...(scopes && { scope: scopes }) });
     if (page === undefined) throw fail('login_failed', 'the authorization server named no page to sign in at');
     const late = AbortSignal.any([signal, AbortSignal.timeout(PERSON_MS)]);
     const arriving = callback.arrival(state, late);
@@ -174,21 +190,27 @@ async function throughBrowser(
       ...(pasted ? [orAborted(pasted, late).then((text) => pastedArrival(text, state))] : []),
     ]);
     arriving.catch(() => {});
+    let tokens: Result['tokens'];
     try {
       const { searchParams } = arrival.url;
       // RFC 9207 compares it as it is written.
       const iss = searchParams.get('iss');
       const authorizationCode = searchParams.get('code') ?? '';
-      await sdk.auth(provider, { ...common, authorizationCode, ...(iss !== null && { iss }) });
-      if (tokens === undefined || client === undefined)
-        throw fail('login_failed', 'the authorization server sent no token');
+      // A code is sent once: the whole sign-in of the official client would send a refused one again.
+      tokens = (await sdk.fetchToken(provider, discovery.authorizationServerUrl, {
+        authorizationCode,
+        fetchFn,
+        ...(metadata && { metadata }),
+        ...(iss !== null && { iss }),
+        ...(resource !== undefined && { resource: resource as never }),
+      })) as Result['tokens'];
       arrival.show({ ok: true, message: 'You are signed in. You can close this window.' });
     } catch (thrown) {
       arrival.show({ ok: false, message: 'Signing in has failed. You can close this window.' });
       throw thrown;
     }
-    const { client_secret: _, ...withoutSecret } = client;
-    return { client: settings.clientId === undefined ? client : withoutSecret, redirectUri, tokens };
+    const { client_secret: _, ...withoutSecret } = client ?? {};
+    return { client: settings.clientId === undefined ? (client ?? {}) : withoutSecret, redirectUri, tokens };
   } finally {
     callback.close();
   }
@@ -207,7 +229,7 @@ const portOf = (address: string | undefined): number | undefined =>
   address === undefined ? undefined : Number(new URL(address).port);
 
 const configuredClient = ({ settings }: McpAuthorization, issuer: string): Record<string, unknown> | undefined =>
-  settings.clientId === undefined ? undefined : (clientOf({ issuer }, settings) as Record<string, unknown>);
+  settings.clientId === undefined ? undefined : clientOf({ issuer }, settings);
 
 /** The client of the configuration, else the one that was registered before, if it can still be used. */
 function usableClient(
@@ -245,19 +267,25 @@ function pastedArrival(text: string, state: string): Arrival {
 /** RFC 7009: the refresh token, which ends the others. */
 async function revoke(authorization: McpAuthorization, stored: StoredSignIn, fetch: CheckedFetch): Promise<void> {
   const { tokens, client = {}, discovery = {} } = stored;
-  const metadata = discovery.authorizationServerMetadata as { readonly revocation_endpoint?: string } | undefined;
+  const metadata = discovery.authorizationServerMetadata as RevocationMetadata | undefined;
   const endpoint = metadata?.revocation_endpoint;
   if (tokens === undefined || endpoint === undefined) return;
-  const { client_id: id, client_secret: secret } = clientOf(client, authorization.settings) as Record<string, string>;
   const isRefresh = tokens.refresh_token !== undefined;
   const body = new URLSearchParams({
     token: tokens.refresh_token ?? tokens.access_token,
     token_type_hint: isRefresh ? 'refresh_token' : 'access_token',
-    ...(id !== undefined && { client_id: id }),
-    ...(secret !== undefined && { client_secret: secret }),
   });
-  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  const headers = new Headers({ 'content-type': 'application/x-www-form-urlencoded' });
+  const methods =
+    metadata?.revocation_endpoint_auth_methods_supported ?? metadata?.token_endpoint_auth_methods_supported;
+  proveClient(clientOf(client, authorization.settings), methods, headers, body);
   await fetch(endpoint, { method: 'POST', headers, body });
+}
+
+interface RevocationMetadata {
+  readonly revocation_endpoint?: string;
+  readonly revocation_endpoint_auth_methods_supported?: readonly string[];
+  readonly token_endpoint_auth_methods_supported?: readonly string[];
 }
 
 /** Failures of the official client, with the address of the server that caused them. No message has a code or a token. */

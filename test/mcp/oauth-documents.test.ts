@@ -229,6 +229,8 @@ const REFUSED: readonly (readonly [ways: Ways, why: RegExp])[] = [
     /\/register sent a reply that has no usable client_id; .*oauth\.client_id/,
   ],
   [{ tokens: 502 }, /the token endpoint http\S+\/token replied HTTP 502 Bad Gateway: no such page/],
+  [{ tokens: 307 }, /\/token redirects \(HTTP 307\) to nowhere, where no code and no secret is sent; its operator/],
+  [{ registered: 302 }, /\/register redirects \(HTTP 302\) to nowhere/],
   [{ tokens: '<html>x</html>' }, /the token endpoint http\S+\/token replied with no JSON document/],
   [{ tokens: { access_token: '' } }, /the reply of the token endpoint http\S+\/token has no usable access_token/],
   [{ tokens: '{"error":"invalid_scope","error_description":null}' }, /invalid_scope/],

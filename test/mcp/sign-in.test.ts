@@ -131,6 +131,23 @@ test('an expired token is renewed before it is sent, a refused one when the serv
   assert.deepEqual([...new Set(sent)], [`Bearer ${tokens?.access_token}`], 'the expired one was not sent');
 });
 
+test('a renewal without a lifetime ends that of before, and a short life is used for half of it', async (t) => {
+  const service = await signInService(t, { lifetime: 20 });
+  const host = await guarded(t, service);
+  await host.login();
+  await call(host.server);
+  assert.equal(service.renewals(), 0);
+  await host.change({ expiresAt: 1 });
+  const fresh = await guarded(t, service);
+  service.options.tokenMembers = { expires_in: undefined };
+  const [file] = (await readdir(host.folder)).filter((name) => name.endsWith('.json'));
+  await writeFile(join(fresh.folder, file!), await readFile(join(host.folder, file!)));
+  await call(fresh.server);
+  await call(fresh.server);
+  assert.equal(service.renewals(), 1);
+  assert.equal((await fresh.stored()).expiresAt, undefined);
+});
+
 test('two processes renew at once: one renewal, and both calls work', async (t) => {
   const service = await signInService(t);
   const host = await guarded(t, service);
@@ -321,6 +338,99 @@ test('a client signs in by itself with its secret, also when its token is refuse
   const failure = await failureOf(call(refused.server));
   assert.equal(failure.code, 'unauthorized');
   assert.match(failure.message, /refuses the client: invalid_client/);
+});
+
+for (const [how, methods] of [
+  ['in a header', ['client_secret_basic', 'private_key_jwt']],
+  ['in the form', ['private_key_jwt', 'client_secret_post']],
+] as const) {
+  test(`a client that has to have a secret registers for one, and sends it ${how}, with any characters`, async (t) => {
+    const service = await signInService(t, {
+      secret: 'a:b c+d%2F/é=',
+      serverMetadata: { token_endpoint_auth_methods_supported: methods },
+    });
+    const host = await guarded(t, service);
+    await host.login();
+    assert.equal(await call(host.server), 'signed in for basic');
+    service.expire();
+    assert.equal(await call(host.server), 'signed in for basic', 'renewed');
+    assert.equal(await signOut(host.authorization, patiently.signal), true);
+    service.expire();
+    assert.equal((await failureOf(call(host.server))).code, 'unauthorized');
+    assert.equal(service.renewals(), 1, 'the refresh token is revoked');
+  });
+}
+
+test('a code is sent once, and the error has the reason of the authorization server', async (t) => {
+  for (const error of ['invalid_grant', 'invalid_client']) {
+    const service = await signInService(t, {
+      tokenMembers: { access_token: undefined, error, error_description: 'no: \u009b2J' },
+    });
+    const said: unknown[] = [];
+    t.mock.method(console, 'warn', (...words: unknown[]) => said.push(words));
+    const host = await guarded(t, service);
+    const failure = await failureOf(host.login());
+    assert.match(failure.message, new RegExp(`${error}: no: `));
+    assert.equal(service.seen.filter(({ path }) => path === '/token').length, 1);
+    assert.deepEqual(said, [], 'nothing is printed past the command');
+  }
+});
+
+test('a registration that the authorization server has forgotten is made again after a sign-in that did not end', async (t) => {
+  const service = await signInService(t);
+  const host = await guarded(t, service);
+  await host.login();
+  service.expire('all');
+  assert.equal((await failureOf(call(host.server))).code, 'unauthorized');
+  const { client } = await host.stored();
+  assert.notEqual(client, undefined, 'the registration stays');
+  service.clients.clear();
+  // The page says that it does not know the client, and sends no one back.
+  const ends = new AbortController();
+  const show = (): void => ends.abort();
+  await assert.rejects(signIn(host.authorization, { signal: ends.signal, show }), { name: 'AbortError' });
+  const again = AbortSignal.timeout(PATIENCE_MS);
+  await signIn(host.authorization, { signal: again, show: (address) => void visit(address) });
+  assert.equal(await call(host.server), 'signed in for basic');
+  assert.notDeepEqual((await host.stored()).client, client);
+
+  const stopped = new AbortController();
+  const stop = (): void => stopped.abort();
+  await assert.rejects(signIn(host.authorization, { signal: stopped.signal, show: stop }), { name: 'AbortError' });
+  service.expire();
+  assert.equal(await call(host.server), 'signed in for basic', 'tokens are renewed with a registration that stays');
+});
+
+test('of several authorization servers it takes the one of the configuration, else the first that has metadata', async (t) => {
+  const service = await signInService(t);
+  const other = await signInService(t);
+  service.options.resourceMetadata = {
+    authorization_servers: ['http://127.0.0.1:1', new URL('/mcp', service.url).href, service.issuer, other.issuer],
+  };
+  const host = await guarded(t, service);
+  await host.login();
+  assert.equal((await host.stored()).issuer, service.issuer);
+  service.options.resourceMetadata = { authorization_servers: [other.issuer, service.issuer] };
+  await host.login();
+  assert.equal((await host.stored()).issuer, service.issuer, 'that of the last sign-in');
+  const bound = await guarded(t, service, { issuer: other.issuer });
+  assert.match((await failureOf(bound.login())).message, /: invalid_target$/);
+  assert.ok(other.seen.some(({ path }) => path === '/register'));
+});
+
+test('the authorization server of the configuration is found where the server names none', async (t) => {
+  const service = await signInService(t, {
+    intercept: ({ url }, response) => url !== '/mcp' && response.writeHead(404).end() !== undefined,
+  });
+  const asked: string[] = [];
+  const bound = await guarded(t, service, { issuer: service.issuer });
+  await failureOf(
+    bound.login((address) => {
+      asked.push(address);
+      void visit(address);
+    }),
+  );
+  assert.match(String(asked[0]), new RegExp(`^${service.issuer}/authorize\\?`));
 });
 
 test('a server that moves to another authorization server: a new registration, nothing of the old one', async (t) => {

@@ -25,6 +25,8 @@ export interface ServiceOptions {
   /** Members of the metadata, over those it has. */
   resourceMetadata?: object;
   serverMetadata?: object;
+  /** The secret of clients that register for one. */
+  secret?: string;
   /** Members of the address that the browser is sent back to. */
   callback?: Readonly<Record<string, string>>;
   /** Members of a reply with tokens, over those it has. */
@@ -33,6 +35,13 @@ export interface ServiceOptions {
   toolScope?: string;
   /** Takes over a request of the MCP server. */
   intercept?: (request: IncomingMessage, response: ServerResponse, body: string) => boolean;
+}
+
+interface Client {
+  readonly redirect_uris: readonly string[];
+  readonly client_secret?: string;
+  /** The only way that it proves itself by. */
+  readonly token_endpoint_auth_method?: string;
 }
 
 export interface Service {
@@ -46,7 +55,7 @@ export interface Service {
   /** Access tokens that are good, with their scopes. */
   readonly good: Map<string, string>;
   /** Clients by id. */
-  readonly clients: Map<string, { readonly redirect_uris: readonly string[]; readonly client_secret?: string }>;
+  readonly clients: Map<string, Client>;
   /** Renewals so far. */
   renewals: () => number;
   /** No access token is good any longer; with `all`, no refresh token either. */
@@ -103,7 +112,20 @@ export async function signInService(t: TestContext, options: ServiceOptions = {}
         });
       case '/register': {
         const asked = JSON.parse(body);
-        const client = { ...asked, client_id: `client-${randomUUID()}`, client_id_issued_at: 0 };
+        const { token_endpoint_auth_methods_supported: methods = ['none'] } = { ...options.serverMetadata } as {
+          readonly token_endpoint_auth_methods_supported?: readonly string[];
+        };
+        // RFC 7591: a client that names no method gets this one.
+        const { token_endpoint_auth_method: method = 'client_secret_basic' } = asked;
+        if (!methods.includes(method)) return refuse('invalid_client_metadata');
+        const { secret = randomUUID() } = options;
+        const client = {
+          ...asked,
+          token_endpoint_auth_method: method,
+          client_id: `client-${randomUUID()}`,
+          client_id_issued_at: 0,
+          ...(method !== 'none' && { client_secret: secret, client_secret_expires_at: 0 }),
+        };
         clients.set(client.client_id, client);
         return reply(response, 201, client);
       }
@@ -121,10 +143,8 @@ export async function signInService(t: TestContext, options: ServiceOptions = {}
       case '/token': {
         const grant = form.get('grant_type') ?? '';
         await options.beforeTokens?.(grant);
-        const client = clients.get(form.get('client_id') ?? '');
-        if (client === undefined || (client.client_secret ?? null) !== form.get('client_secret')) {
+        if (provenClient(request, form, clients) === undefined)
           return reply(response, 401, { error: 'invalid_client' });
-        }
         if (form.get('resource') !== mcpUrl) return refuse('invalid_target');
         if (grant === 'client_credentials') return reply(response, 200, tokens(form.get('scope') ?? ''));
         if (grant === 'refresh_token') {
@@ -146,6 +166,8 @@ export async function signInService(t: TestContext, options: ServiceOptions = {}
         return reply(response, 200, tokens(asked.get('scope') ?? ''));
       }
       case '/revoke':
+        if (provenClient(request, form, clients) === undefined)
+          return reply(response, 401, { error: 'invalid_client' });
         refreshTokens.delete(form.get('token') ?? '');
         return void response.writeHead(200).end();
       default:
@@ -209,6 +231,23 @@ export async function signInService(t: TestContext, options: ServiceOptions = {}
       mcp.close();
     },
   };
+}
+
+/** The client of a request, which proves itself in its own way alone (RFC 6749, section 2.3.1). */
+function provenClient(
+  request: IncomingMessage,
+  form: URLSearchParams,
+  clients: Service['clients'],
+): Client | undefined {
+  const [, basic] = /^Basic (.+)$/.exec(request.headers.authorization ?? '') ?? [];
+  const words = basic === undefined ? [] : Buffer.from(basic, 'base64').toString().split(':');
+  const decoded = words.map((word) => decodeURIComponent(word.replaceAll('+', ' ')));
+  const [id, secret] = basic === undefined ? [form.get('client_id'), form.get('client_secret')] : decoded;
+  const inForm = form.get('client_secret') === null ? 'none' : 'client_secret_post';
+  const method = basic === undefined ? inForm : 'client_secret_basic';
+  const client = clients.get(id ?? '');
+  const isRight = (client?.client_secret ?? null) === (secret ?? null);
+  return isRight && method === (client?.token_endpoint_auth_method ?? method) ? client : undefined;
 }
 
 /** Does what a person with a browser does: goes to the address, and where it sends them. Returns where it ended. */

@@ -1,0 +1,42 @@
+/**
+ * How our client proves itself to an authorization server: by its secret in a header or in the form, or not at all (RFC 6749, section
+ * 2.3.1). The official client does not encode the secret in the header. Pure.
+ *
+ * Used by `sign-in.ts`, `authorization.ts` and `client-credentials.ts`, for every request to a token or revocation endpoint.
+ */
+
+/** The methods of one client, the preferred one first. */
+const METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const;
+
+/** The method that a new registration asks for: a program of a user has no secret to prove itself with. */
+export const methodToRegister = (supported: readonly string[] | undefined): string | undefined =>
+  ['none', ...METHODS].find((method) => supported?.includes(method));
+
+/**
+ * Adds what proves the client to a request.
+ * @param client as it was registered
+ * @param supported the methods of the endpoint; none: not known
+ */
+export function proveClient(
+  client: Readonly<Record<string, unknown>>,
+  supported: readonly string[] = [],
+  headers: Headers,
+  params: URLSearchParams,
+): void {
+  const id = String(client.client_id ?? '');
+  const secret = typeof client.client_secret === 'string' ? client.client_secret : undefined;
+  const usable = METHODS.filter((method) => method === 'none' || secret !== undefined);
+  const allowed = usable.filter((method) => supported.length === 0 || supported.includes(method));
+  const method =
+    allowed.find((each) => each === client.token_endpoint_auth_method) ??
+    allowed[0] ??
+    (secret === undefined ? 'none' : 'client_secret_post');
+  if (method === 'client_secret_basic') {
+    headers.set('authorization', `Basic ${btoa(`${formEncoded(id)}:${formEncoded(secret!)}`)}`);
+    return;
+  }
+  params.set('client_id', id);
+  if (method === 'client_secret_post') params.set('client_secret', secret!);
+}
+
+const formEncoded = (text: string): string => encodeURIComponent(text).replaceAll('%20', '+');
