@@ -234,7 +234,9 @@ export function reasonOf(stderr: string): string {
     .map((line) => line.trim())
     .filter((line) => line !== '' && !NOT_THE_REASON.test(line));
   const [first = ''] = lines;
-  const fatal = lines.find((line) => /^(?:fatal|error|BUG): /.test(line));
+  // Of a partial clone: behind the reason why a file was not fetched stands that it had to be.
+  const fetched = lines.find((line) => / from promisor remote$/.test(line));
+  const fatal = fetched ?? lines.find((line) => /^(?:fatal|error|BUG): /.test(line));
   const said = fatal === undefined || fatal === first ? first : `${first}; ${fatal}`;
   const remedy = lines.find((line) => line.startsWith('git config --global --add safe.directory '));
   return [said.slice(0, MAX_REASON), ...(remedy === undefined ? [] : [`allow it with: ${remedy}`])]

@@ -4,13 +4,15 @@ import { text } from 'node:stream/consumers';
 import { fileProblem } from '../base/workspace/file-error.ts';
 import { fail } from '../wire/errors.ts';
 
-/** The whole text. Fails with `usage` when there is none to read. */
+/** The whole text, without a byte order mark. Fails with `usage` when there is none to read. */
 export async function readText(path: string): Promise<string> {
-  if (path === '-') return text(process.stdin);
-  return readFile(path, 'utf8').catch((cause: NodeJS.ErrnoException) => {
-    throw fail('usage', `cannot read ${path}: ${fileProblem(cause)}`, {}, cause);
-  });
+  const reading = path === '-' ? text(process.stdin) : readFile(path, 'utf8').catch(unreadable(path));
+  return (await reading).replace(/^\ufeff/, '');
 }
+
+const unreadable = (path: string) => (cause: NodeJS.ErrnoException) => {
+  throw fail('usage', `cannot read ${path}: ${fileProblem(cause)}`, {}, cause);
+};
 
 /** The text that a word of the command line names: standard input for `-`, a file for `@FILE`, else itself. */
 export async function textOf(word: string): Promise<string> {

@@ -112,6 +112,10 @@ test('of an error the line that gives the reason is shown, not progress, hints o
     ],
     ['error: first\nfatal: last', 'error: first'],
     [
+      "fatal: '/gone' does not appear to be a git repository\nfatal: could not fetch 3e51 from promisor remote",
+      "fatal: '/gone' does not appear to be a git repository; fatal: could not fetch 3e51 from promisor remote",
+    ],
+    [
       "fatal: detected dubious ownership in repository at '/a'\nTo add an exception for this directory, call:\n\n\tgit config --global --add safe.directory /a\n",
       "fatal: detected dubious ownership in repository at '/a'; allow it with: git config --global --add safe.directory /a",
     ],

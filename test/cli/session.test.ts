@@ -145,7 +145,8 @@ describe('what sessions there are', () => {
     const atTerminal = await user.run(['session', 'export', 'last', '--out', file], { terminal: true });
     assert.match(atTerminal.stdout, /\d+ lines read/, 'how far it is shows where people watch');
     const before = await user.json(['session', 'show', 'last']);
-    const { session_id } = await user.json(['session', 'import', file]);
+    const marked = user.write('marked.jsonl', `\ufeff${readFileSync(file, 'utf8').replaceAll('\n', '\r\n')}`);
+    const { session_id } = await user.json(['session', 'import', marked]);
     assert.notEqual(session_id, before.id);
     const after = await user.json(['session', 'show', session_id]);
     const said = ({ messages }: Json) => messages.map(({ kind, text }: Json) => [kind, text]);

@@ -67,8 +67,13 @@ export function anthropicRefusal(body: Body): string | undefined {
     if (type === 'text' && text === '') return 'messages: text content blocks must be non-empty';
     if (type === 'text' && text.trim() === '') return 'messages: text content blocks must contain non-whitespace text';
   }
-  const mixed = thinkingRefusal(body, blocks);
+  const mixed = thinkingRefusal(body, blocks) ?? cacheRefusal(body, blocks);
   if (mixed !== undefined) return mixed;
+  if (body.messages.at(-1).role !== 'user') return 'This model does not support assistant message prefill.';
+  if (body.thinking?.type === 'enabled' && body.thinking.budget_tokens >= body.max_tokens)
+    return '`max_tokens` must be greater than `thinking.budget_tokens`';
+  if (body.tools === undefined && nested.some(({ type }) => /^tool_/.test(type)))
+    return 'Requests which include `tool_use` or `tool_result` blocks must define tools';
   const ids = new Set<string>();
   for (const [at, content] of blocks.entries()) {
     const { role } = body.messages[at];
@@ -93,6 +98,11 @@ export function anthropicRefusal(body: Body): string | undefined {
       );
       if (!answered) return `tool_use ids were found without tool_result blocks immediately after: ${block.id}`;
     }
+    const answers: Body[] = content.filter(({ type }: Body) => type === 'tool_result');
+    if (answers.some((answer, number) => content[number] !== answer))
+      return `messages.${at}: tool_result blocks must be at the beginning of the content`;
+    if (new Set(answers.map(({ tool_use_id: id }) => id)).size < answers.length)
+      return 'each tool_use must have a single result';
     for (const { type, tool_use_id: id } of content) {
       if (type !== 'tool_result') continue;
       const made = (blocks[at - 1] ?? []).some((each: Body) => each.type === 'tool_use' && each.id === id);
@@ -100,6 +110,16 @@ export function anthropicRefusal(body: Body): string | undefined {
     }
   }
   return undefined;
+}
+
+/** At most four places are cached, none of which is an empty text or thinking. */
+function cacheRefusal(body: Body, blocks: readonly Body[][]): string | undefined {
+  const system: Body[] = Array.isArray(body.system) ? body.system : [{ type: 'text', text: body.system ?? 'x' }];
+  if (system.some(({ text }) => text.trim() === '')) return 'system: text content blocks must be non-empty';
+  const marked = [...system, ...blocks.flat(), ...(body.tools ?? [])].filter((block) => block.cache_control);
+  if (marked.length > 4) return `A maximum of 4 blocks with cache_control may be provided. Found ${marked.length}.`;
+  const wrong = marked.find(({ type, text }) => /thinking/.test(type ?? '') || (type === 'text' && text === ''));
+  return wrong && `cache_control cannot be set for ${wrong.type} blocks`;
 }
 
 /** The work that a request continues is thought about as a whole, or not at all. */
@@ -130,7 +150,23 @@ export function responsesRefusal(body: Body): string | undefined {
   const isSaid = (item: Body): boolean =>
     item !== undefined && (item.type === 'function_call' || item.role === 'assistant');
   const outputs = new Set<string>();
+  const ids = new Set<string>();
+  const called = new Set<string>();
   for (const [at, item] of items.entries()) {
+    if (item.id !== undefined) {
+      if (ids.has(item.id)) return `Duplicate item found with id ${item.id}.`;
+      ids.add(item.id);
+      const begin = { reasoning: 'rs', function_call: 'fc', message: 'msg' }[(item.type ?? 'message') as 'message'];
+      if (begin !== undefined && !item.id.startsWith(begin))
+        return `Invalid 'input[${at}].id': '${item.id}'. Expected an ID that begins with '${begin}'.`;
+    }
+    if (item.type === 'function_call') {
+      if (called.has(item.call_id)) return `Duplicate call_id ${item.call_id}`;
+      called.add(item.call_id);
+      if (!/^.{1,64}$/.test(item.call_id)) return `Invalid 'input[${at}].call_id': string too long`;
+      if (!/^[a-zA-Z0-9_-]{1,128}$/.test(item.name))
+        return `Invalid 'input[${at}].name': string does not match pattern`;
+    }
     if (item.type === 'reasoning') {
       const next = items[at + 1];
       if (!(isSaid(next) || next?.type === 'reasoning')) {
@@ -192,6 +228,13 @@ export function chatRefusal(body: Body): string | undefined {
       if (calls.length === 0 && (message.content ?? '').trim() === '')
         return 'an assistant message needs content or tool_calls';
       const results = messages.slice(at + 1, at + 1 + calls.length);
+      if (new Set(calls.map(({ id }) => id)).size < calls.length) return 'tool call ids must be unique';
+      for (const { id, function: made } of calls) {
+        if (!/^.{1,64}$/.test(id)) return 'tool_calls.id: string too long';
+        if (!/^[a-zA-Z0-9_-]{1,64}$/.test(made.name)) return `tool_calls.function.name: does not match: ${made.name}`;
+        // Templates of models take the arguments apart.
+        if (!isOf(JSON.parse(made.arguments), 'object')) return 'tool_calls.function.arguments: expected an object';
+      }
       for (const [number, call] of calls.entries()) {
         if (results[number]?.role !== 'tool' || results[number].tool_call_id !== call.id) {
           return `An assistant message with 'tool_calls' must be followed by tool messages: ${call.id}`;
@@ -220,7 +263,14 @@ export function googleRefusal(body: Body): string | undefined {
   if (bad !== undefined) return bad;
   const contents: Body[] = body.contents;
   let inline = 0;
+  if (contents[0]?.role !== 'user') return 'Please ensure that the conversation begins with a user turn';
+  if (contents.at(-1)?.role !== 'user') return 'Please use a valid role: user, model.';
   for (const [at, { role, parts }] of contents.entries()) {
+    for (const { functionCall, functionResponse } of parts) {
+      const { name = 'x', args = {}, response = {} } = functionCall ?? functionResponse ?? {};
+      if (!/^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$/.test(name)) return `Invalid function name: ${name}`;
+      if (!isOf(args, 'object') || !isOf(response, 'object')) return 'Proto field is not a Struct';
+    }
     if (parts.length === 0) return `contents[${at}].parts: must not be empty`;
     const calls = parts.filter((part: Body) => part.functionCall);
     const answers = parts.filter((part: Body) => part.functionResponse);
@@ -229,6 +279,12 @@ export function googleRefusal(body: Body): string | undefined {
         return 'Please ensure that function call turn comes immediately after a user turn or after a function response turn.';
       }
       const next = (contents[at + 1]?.parts ?? []).filter((part: Body) => part.functionResponse);
+      if (
+        next.some(
+          ({ functionResponse }: Body, number: number) => functionResponse.name !== calls[number]?.functionCall.name,
+        )
+      )
+        return 'the names of function responses are not those of the function calls';
       if (next.length !== calls.length) {
         return 'Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.';
       }

@@ -11,6 +11,8 @@ import { procKill, procRead, procSpawn, procStatus } from '../proc/messages.ts';
 import { skillCall } from '../skill/messages.ts';
 import { toolCall, toolList } from '../tools/messages.ts';
 import type { ChainNode } from './chains.schema.ts';
+import { isMemoryOperation } from './definition/kinds.ts';
+import { programInput } from './definition/program-input.ts';
 import type { NodeCall } from './engine/contract.ts';
 import { failure } from './errors.ts';
 import { runSubagent } from './subagent-calls.ts';
@@ -62,13 +64,6 @@ export async function idempotentTools(context: Context): Promise<ReadonlySet<str
 /** Characters at the end of each output of a program that an error has. */
 const MAX_SHOWN = 2_000;
 
-/** The exit codes with which a program has done its work; undefined: all, as A2E 1.0 has it. */
-function exitCodesOf({ exit_codes: codes }: Input): readonly unknown[] | undefined {
-  if (codes === undefined || codes === null) return undefined;
-  if (Array.isArray(codes) && codes.every(Number.isSafeInteger)) return codes;
-  throw fail('schema_violation', 'exit_codes: expected a list of whole numbers', { field: 'exit_codes' });
-}
-
 function unexpectedExit(code: number | null, status: string, { stdout, stderr }: Readonly<Record<string, string>>) {
   const how = code === null ? `was ended (${status})` : `ended with the code ${code}`;
   return fail('tool_error', `the program ${how}`, {
@@ -81,19 +76,18 @@ function unexpectedExit(code: number | null, status: string, { stdout, stderr }:
 
 /** Starts a program, and waits until it has ended. Rejects with `tool_error` for another exit code than those of the input. */
 async function runProgram(context: Context, name: string, input: Input, signal: AbortSignal) {
-  const given = input.command ?? input.cmd ?? name;
+  const { command, cmd: words, timeout, cwd, env, exit_codes: codes } = programInput(input);
+  const given = command ?? words ?? name;
   const cmd = Array.isArray(given) ? given.map(String) : String(given).split(/\s+/).filter(Boolean);
-  const { timeout, cwd, env } = input;
-  const codes = exitCodesOf(input);
   const spawned = await context.call(
     procSpawn,
     {
       cmd,
       stream: false,
       stdin_mode: 'null',
-      ...(typeof timeout === 'number' && { timeout }),
-      ...(typeof cwd === 'string' && { cwd }),
-      ...(typeof env === 'object' && env !== null && { env: env as Record<string, string> }),
+      ...(timeout !== undefined && { timeout }),
+      ...(cwd !== undefined && { cwd }),
+      ...(env !== undefined && { env }),
     },
     { signal },
   );
@@ -127,7 +121,8 @@ async function runProgram(context: Context, name: string, input: Input, signal: 
     await ended.promise;
     const { status, procs = [] } = await context.call(procStatus, { proc_id });
     const code = procs[0]?.exit_code ?? null;
-    if (codes !== undefined && !codes.includes(code)) throw unexpectedExit(code, String(status), printed);
+    if (codes !== undefined && !(codes as readonly unknown[]).includes(code))
+      throw unexpectedExit(code, String(status), printed);
     // Programs report at their end.
     return { proc_id, status, exit_code: code, ...printed, ...(cut.size > 0 && { cut: [...cut] }) };
   } catch (thrown) {
@@ -140,14 +135,14 @@ async function runProgram(context: Context, name: string, input: Input, signal: 
   }
 }
 
-const MEMORY_OPERATIONS = { store: memoryStore, retrieve: memoryRetrieve, forget: memoryForget };
+const MEMORY_METHODS = { store: memoryStore, retrieve: memoryRetrieve, forget: memoryForget };
 
 async function useMemory(context: Context, name: string, input: Input, signal: AbortSignal): Promise<unknown> {
   const { namespace, ...body } = input;
-  if (!Object.hasOwn(MEMORY_OPERATIONS, name)) {
+  if (!isMemoryOperation(name)) {
     throw fail('usage', `a memory node does store, retrieve or forget, got ${JSON.stringify(name.slice(0, 64))}`);
   }
-  const operation = MEMORY_OPERATIONS[name as keyof typeof MEMORY_OPERATIONS];
+  const operation = MEMORY_METHODS[name];
   const opened = { ...(typeof namespace === 'string' && { namespace }) };
   const memory_id =
     typeof body.memory_id === 'string'

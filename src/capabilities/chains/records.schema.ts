@@ -14,7 +14,7 @@ export const mayFlag = (description: string) => may(flag(description));
 export const texts = (description: string) => list(Type.String(), { description });
 
 export const RetryPolicy = shape('When a node that failed runs again.', {
-  max_attempts: mayInteger('Runs in all, the first included. Default 1.', 1),
+  max_attempts: mayInteger('Runs in all, the first included.', 1),
   delay_ms: mayInteger('Delay before the second run, in milliseconds. Default 1,000.'),
   factor: may(Type.Number({ minimum: 1, description: 'What the delay is multiplied by after each run. Default 2.' })),
   max_delay_ms: mayInteger('Longest delay, in milliseconds. Default 30,000.'),

@@ -118,7 +118,7 @@ async function uncertainNodes(
     const called = (graph.nodes[at ?? index] as GraphNode).node;
     // The task of the fleet is there, or was never handed in: it is found again.
     const isFound = called.kind === 'task' && isFindable(known);
-    let repeatable = called.idempotent === true || called.kind === 'memory' || isFound;
+    let repeatable = (called.idempotent ?? called.kind === 'memory') || isFound;
     if (!repeatable && (called.kind === 'tool' || called.kind === 'mcp')) {
       safeTools ??= await idempotentTools(context).catch(() => new Set<string>());
       repeatable = called.idempotent !== false && safeTools.has(called.name ?? '');

@@ -229,7 +229,8 @@ export async function sessionImport(
   terminal: Terminal,
 ): Promise<void> {
   const text = await readText(file);
-  const lines = text.split('\n').filter((line) => line.trim() !== '');
+  // With the empty ones, so that an error has the number of its line.
+  const lines = text.split('\n');
   await withControl(flags, terminal, async ({ control }) => {
     const { session_id } = await control.rpc.sessionImport({ lines, title, cwd: process.cwd() });
     if (terminal.json) terminal.document({ session_id });

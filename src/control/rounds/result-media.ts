@@ -37,7 +37,7 @@ export function contentMedia(
   let images = already;
   const blocks = content.map((block) => {
     const media = mediaOf(block);
-    if (media === undefined) return block;
+    if (media === undefined) return readable(block);
     const { type, mimeType, data } = media;
     const known = { type, mimeType };
     const byteSize = bytesIn(data);
@@ -107,6 +107,28 @@ function mediaOf(block: unknown): Media | undefined {
   const data = base64Of(block.data);
   const mimeType = isMedia(block.mimeType) ? block.mimeType : type === 'image' ? 'image/png' : 'audio/wav';
   return data === undefined ? undefined : { type, mimeType, data };
+}
+
+/** A block as the model reads it: bytes of an embedded resource as the text that they are, or left out where they are none. */
+function readable(block: unknown): unknown {
+  if (!isObject(block) || block.type !== 'resource' || !isObject(block.resource)) return block;
+  const { blob, ...resource } = block.resource;
+  const data = resource.text === undefined ? base64Of(blob) : undefined;
+  if (data === undefined) return block;
+  const text = bytesIn(data) > MAX_BYTES ? undefined : textIn(Buffer.from(data, 'base64'));
+  const note = `left out: ${Buffer.byteLength(data, 'base64')} bytes that are no text`;
+  return { ...block, resource: { ...resource, ...(text === undefined ? { note } : { text }) } };
+}
+
+/** The text that bytes are in UTF-8; undefined for others. */
+function textIn(bytes: Buffer): string | undefined {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: texts have none but these.
+    return /[\u0000-\u0008\u000e-\u001a\u001c-\u001f]/.test(text) ? undefined : text;
+  } catch {
+    return undefined;
+  }
 }
 
 /** Base64 in its plain form; undefined for another value, and for an empty one. */

@@ -145,9 +145,9 @@ test('a chain of A2E 1.0 visits the nodes that the SDK visits, and ends with its
             name: 'echo',
             of: IDS[of],
             condition: kind === 'branch' ? `$.${IDS[of]}` : '',
-            next_node: later(at, next),
-            true_node: later(at, yes),
-            false_node: later(at, no),
+            next_node: kind === 'branch' ? '' : later(at, next),
+            true_node: kind === 'branch' ? later(at, yes) : '',
+            false_node: kind === 'branch' ? later(at, no) : '',
             on_error: error === 'node' ? later(at, to) : error,
           }),
         );

@@ -164,7 +164,7 @@ test('a map runs as wide as it says, within max_parallel, and its outputs have t
       {
         max_parallel,
         nodes: [
-          after('each', [], { kind: 'map', items_path: '$.list', map_node: 'one', parallel }),
+          after('each', [], { kind: 'map', input: {}, items_path: '$.list', map_node: 'one', parallel }),
           { node_id: 'one', kind: 'tool', name: 'pause', input_map: { item: '$.item', index: '$.index' } },
         ],
       },

@@ -28,5 +28,5 @@ test('a program that ends with another exit code than its node names fails the n
   );
   assert.equal((await chains.run({ nodes: [exits('a', 3, { exit_codes: [0, 3] })] })).success, true);
   const wrong = await chains.run({ nodes: [exits('a', 0, { exit_codes: 'all' })] });
-  assert.match(wrong.error?.message ?? '', /exit_codes: expected a list/);
+  assert.match(wrong.error?.message ?? '', /exit_codes: must be array/);
 });

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ChainGraph, Problem } from '../../../src/capabilities/chains/definition/graph.ts';
 import { gathered, nodeOf } from '../../../src/capabilities/chains/definition/graph.ts';
+import { NODE_KINDS } from '../../../src/capabilities/chains/definition/kinds.ts';
 import { type RawChain, type ReadOptions, readChain } from '../../../src/capabilities/chains/definition/read.ts';
 
 type Node = Readonly<Record<string, unknown>>;
@@ -31,7 +32,6 @@ describe('a chain of A2E 1.0 is a walk', () => {
       condition: '$.read.ok == true',
       true_node: 'each',
       false_node: '',
-      next_node: 'nowhere',
     },
     { node_id: 'each', kind: 'map', items_path: '$.files', map_node: 'one', on_error: 'skip' },
     tool('one', { input_map: { text: '$.item' }, next_node: 'each' }),
@@ -152,7 +152,7 @@ describe('every problem is reported with its place', () => {
             after: 'b',
             parallel: 0,
             timeout_ms: 1.5,
-            retry: { factor: 0.5, codes: 'x' },
+            retry: { max_attempts: 2, factor: 0.5, codes: 'x' },
             idempotent: 1,
           }),
         ],
@@ -269,6 +269,79 @@ describe('every problem is reported with its place', () => {
       'bad_node a compensate',
       'bad_node a output_schema',
     ]);
+  });
+
+  /** A value of each member that some kinds do not have, and the kinds that have it. */
+  const CALLS = ['tool', 'skill', 'proc', 'mcp', 'memory', 'agent', 'task'];
+  const MEMBERS: Readonly<Record<string, readonly [value: unknown, kinds: readonly string[]]>> = {
+    name: ['store', NODE_KINDS],
+    input: [{ task: 'x' }, CALLS],
+    input_map: [{ task: 'x' }, [...CALLS, 'gather', 'reduce']],
+    true_node: ['z', ['branch']],
+    false_node: ['z', ['branch']],
+    items_path: ['$.list', ['map']],
+    map_node: ['z', ['map']],
+    next_node: ['z', [...CALLS, 'map', 'gather', 'reduce', 'wait']],
+    parallel: [2, ['map']],
+    timeout_ms: [5, [...CALLS, 'wait']],
+    retry: [{ max_attempts: 2 }, CALLS],
+    compensate: ['u', [...CALLS, 'map', 'gather', 'reduce', 'wait']],
+    idempotent: [true, CALLS],
+    output_schema: [{ type: 'object' }, [...CALLS, 'map', 'gather', 'reduce']],
+    reduce: [{ jmespath: '@' }, ['reduce']],
+    wait: [{ event: 'x' }, ['wait']],
+    condition: ['$.x', NODE_KINDS],
+    on_error: ['skip', NODE_KINDS],
+    after: [['y'], NODE_KINDS],
+    description: ['for people', NODE_KINDS],
+  };
+  /** What a kind cannot do without. */
+  const BASE: Readonly<Record<string, object>> = {
+    ...Object.fromEntries(CALLS.map((kind) => [kind, { name: 'store' }])),
+    agent: { input: { task: 'x' } },
+    task: { input: { task: 'x' } },
+    proc: { name: 'true' },
+    map: { map_node: 'z' },
+    reduce: { reduce: { jmespath: '@' } },
+    wait: { wait: { approval: 'may it?' } },
+  };
+
+  test('each kind of node has each member, or a check refuses it there and says so', () => {
+    for (const kind of NODE_KINDS) {
+      for (const [field, [value, kinds]] of Object.entries(MEMBERS)) {
+        const given = kind === 'proc' && field.startsWith('input') ? { cmd: 'true' } : value;
+        const node = { node_id: 'a', kind, ...BASE[kind], [field]: given };
+        const { problems } = readChain({ nodes: [node, tool('u'), tool('y'), tool('z')] });
+        const found = problems.filter(({ code }) => code === 'bad_node').map((each) => [each.field, each.message]);
+        const expected = kinds.includes(kind) ? [] : [field];
+        assert.deepEqual(
+          found.map(([at]) => at),
+          expected,
+          `${kind} ${field}`,
+        );
+        if (expected.length > 0) assert.match(found[0]?.[1] ?? '', new RegExp(`^a ${kind} node has no ${field}`));
+      }
+    }
+  });
+
+  test('a time limit of a wait that ends by itself, a retry without attempts, an unknown operation', () => {
+    const wait = (of: object) => places({ nodes: [{ node_id: 'w', kind: 'wait', wait: of, timeout_ms: 5 }] });
+    assert.deepEqual(wait({ ms: 1 }), ['bad_node w timeout_ms']);
+    assert.deepEqual(wait({ until: '2026-01-31T12:00:00Z' }), ['bad_node w timeout_ms']);
+    assert.deepEqual([wait({ approval: 'x' }), wait({ event: 'x' })], [[], []]);
+    assert.deepEqual(places({ nodes: [tool('a', { retry: { delay_ms: 5, codes: ['x'] } })] }), ['bad_node a retry']);
+    const memory = { node_id: 'm', kind: 'memory', name: 'retreive' };
+    assert.deepEqual(places({ nodes: [memory] }), ['bad_node m name']);
+  });
+
+  test('members of the input of a program that no program gets', () => {
+    const proc = (more: object) => places({ nodes: [{ node_id: 'p', kind: 'proc', ...more }] });
+    assert.deepEqual(proc({ input: { command: 'ls', args: ['-l'] } }), ['bad_type p input']);
+    assert.deepEqual(proc({ input_map: { command: 'ls', stdin: '$.text' } }), ['bad_type p input_map.stdin']);
+    assert.deepEqual(proc({ input: { cmd: ['ls'], timeout: '5' } }), ['bad_type p input.timeout']);
+    assert.deepEqual(proc({ input: { cmd: ['ls'], env: { PORT: 1 } } }), ['bad_type p input.env.PORT']);
+    const all = { cmd: ['ls', 1], timeout: 5, cwd: '.', env: { A: 'b' }, exit_codes: [0, 3] };
+    assert.deepEqual([proc({ input: all }), proc({ input_map: all }), proc({ name: 'true' })], [[], [], []]);
   });
 
   test('times that are none, of nodes and of the chain', () => {

@@ -288,7 +288,7 @@ test('a memory node does its three operations, and no member of objects', async 
   const { chains } = await agentOf(t, host);
   for (const name of ['constructor', '__proto__', 'init']) {
     const { error } = await chains.run({ nodes: [{ node_id: 'm', kind: 'memory', name }] });
-    assert.match(error?.message ?? '', /a memory node does store, retrieve or forget/);
+    assert.match(error?.message ?? '', /expected one of store, retrieve, forget/);
   }
 });
 

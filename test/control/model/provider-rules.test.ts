@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { leftOutItem } from '../../../src/control/backends/model/left-out.ts';
 import type { HistoryItem } from '../../../src/control/contract/session-log.ts';
+import type { ToolOffer } from '../../../src/control/rounds/toolbox.ts';
 import type { Image, Provider, Thinking } from '../../../src/protocol/session-types.ts';
 import { type ModelServer, startModelServer } from '../../../src/testing/model-server.ts';
 import { imageOf, PICTURES } from '../../support/pictures.ts';
@@ -31,7 +32,7 @@ const READERS: Readonly<Record<Provider, (body: never) => string | undefined>> =
 async function sent(
   provider: Provider,
   history: readonly HistoryItem[],
-  tools = [offer('bash')],
+  tools: readonly ToolOffer[] = [offer('bash')],
   thinking: Thinking = 'HIGH',
 ) {
   await partsOf(ask(server, choiceOf(provider, { thinking }), { history, tools }));
@@ -151,17 +152,26 @@ const itemsFor = (provider: Provider): fc.Arbitrary<HistoryItem> =>
     },
   );
 
+const offers = fc.constantFrom([offer('bash')], [offer('bash')], []);
 const levels = fc.constantFrom<Thinking>('HIGH', 'OFF');
 
 for (const provider of PROVIDERS) {
   test(`${provider}: any history at all becomes a request that its provider takes`, async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(itemsFor(provider), { maxLength: 8 }), levels, async (items, thinking) => {
-        // The running turn has a prompt, as every turn.
-        const history: HistoryItem[] = [...items, { role: 'user', turn: 'turn-2', text: 'go on' }];
-        const { refusal, body } = await sent(provider, history, undefined, thinking);
-        assert.equal(refusal, undefined, `${refusal} ${JSON.stringify(body).slice(0, 2_000)}`);
-      }),
+      fc.asyncProperty(
+        fc.array(itemsFor(provider), { maxLength: 8 }),
+        levels,
+        offers,
+        async (items, thinking, tools) => {
+          // A turn begins with its prompt; its next rounds begin with results.
+          const [before, last] = items.slice(-2);
+          const works = before?.role === 'assistant' && last?.role === 'tool';
+          const prompts: HistoryItem[] = works ? [] : [{ role: 'user', turn: 'turn-2', text: 'go on' }];
+          const history = [{ role: 'user', turn: 'turn-0', text: 'go' } as const, ...items, ...prompts];
+          const { refusal, body } = await sent(provider, history, tools, thinking);
+          assert.equal(refusal, undefined, `${refusal} ${JSON.stringify(body).slice(0, 2_000)}`);
+        },
+      ),
       { numRuns: 60 },
     );
   });
@@ -312,4 +322,61 @@ test('a failed result stays marked as failed, and its images stand behind it', a
     behind.map(({ type }: { type: string }) => type),
     ['text', 'image'],
   );
+});
+
+test('results come first and once each: notes about attachments stand before those that are sent', async () => {
+  const [png, svg] = [
+    imageOf('png'),
+    { ...imageOf('png'), mimeType: 'image/svg+xml', dataUrl: 'data:image/svg+xml;base64,PHN2Zy8+' },
+  ];
+  const taken: HistoryItem = { ...fine, result: 'taken', images: [png, svg, png] } as HistoryItem;
+  const history: HistoryItem[] = [
+    user('shot'),
+    { role: 'assistant', turn: 'turn-1', text: '', calls: [{ callId: 'c1', name: 'bash', input: {} }] },
+    taken,
+  ];
+  for (const provider of PROVIDERS) {
+    const { body, refusal } = await sent(provider, history);
+    assert.equal(refusal, undefined, provider);
+    assert.match(JSON.stringify(body), /\[Image 2\] is left out/, provider);
+  }
+});
+
+test('reasoning whose id was sent before is left out', async () => {
+  const fields = { openai: { itemId: 'rs_1', reasoningEncryptedContent: 'e' } };
+  const said = (turn: string): HistoryItem => ({
+    role: 'assistant',
+    turn,
+    text: 'hello',
+    providerData: {
+      provider: 'openai',
+      model: MODELS.openai,
+      parts: [
+        { kind: 'reasoning', start: 0, end: 0, fields },
+        { kind: 'text', start: 0, end: 5 },
+      ],
+    },
+  });
+  const { body, refusal } = await sent('openai', [user('a'), said('turn-0'), user('b'), said('turn-1'), user('c')]);
+  assert.equal(refusal, undefined);
+  assert.equal(body.input.filter(({ type }: { type?: string }) => type === 'reasoning').length, 1);
+});
+
+test('calls that are continued without tools, and a prompt within work that began without thinking', async () => {
+  const { providerData: _lost, ...unsigned } = signed('hm') as Extract<HistoryItem, { role: 'assistant' }>;
+  const bare = await sent('anthropic', [user('go'), signed('hm'), fine, user('and?')], []);
+  assert.equal(bare.refusal, undefined);
+  assert.deepEqual(
+    bare.body.tools.map(({ name }: { name: string }) => name),
+    ['no_tool'],
+  );
+  const plain = await sent(
+    'anthropic',
+    [user('go'), { role: 'assistant', turn: 'turn-1', text: 'done' }, user('and?')],
+    [],
+  );
+  assert.equal(plain.body.tools, undefined);
+  const more: HistoryItem = { ...signed('more'), calls: [{ callId: 'c2', name: 'bash', input: {} }] } as HistoryItem;
+  const steered = [user('go'), unsigned, fine, user('faster'), more, { ...fine, callId: 'c2' } as HistoryItem];
+  assert.equal((await sent('anthropic', steered)).refusal, undefined);
 });

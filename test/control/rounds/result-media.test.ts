@@ -47,6 +47,31 @@ test('a result has 16 attachments at most, each of 8 MiB at most', () => {
   assert.match(JSON.stringify(large.blocks), /left out: it has 9437184 bytes/);
 });
 
+test('bytes of an embedded resource are the text that they are, or are left out with a note', () => {
+  const blob = (bytes: Buffer, mimeType?: string) => ({
+    type: 'resource',
+    resource: { uri: 'report 1', ...(mimeType && { mimeType }), blob: bytes.toString('base64') },
+  });
+  const { blocks, images } = contentMedia([
+    blob(Buffer.from('a,b\nä,2\n'), 'text/csv'),
+    blob(Buffer.from('{"a":1}')),
+    blob(Buffer.from('%PDF-1.4\n\xff\xfe', 'latin1'), 'application/pdf'),
+    { type: 'resource', resource: { uri: 'x', text: 'words', blob: 'AAAA' } },
+    { type: 'resource', resource: { uri: 'x', blob: 'not base64!' } },
+  ]);
+  assert.equal(images.length, 0);
+  assert.deepEqual(blocks, [
+    { type: 'resource', resource: { uri: 'report 1', mimeType: 'text/csv', text: 'a,b\nä,2\n' } },
+    { type: 'resource', resource: { uri: 'report 1', text: '{"a":1}' } },
+    {
+      type: 'resource',
+      resource: { uri: 'report 1', mimeType: 'application/pdf', note: 'left out: 11 bytes that are no text' },
+    },
+    { type: 'resource', resource: { uri: 'x', text: 'words', blob: 'AAAA' } },
+    { type: 'resource', resource: { uri: 'x', blob: 'not base64!' } },
+  ]);
+});
+
 test('artifacts are attachments within the limits of a result, and none of those in pieces is one', () => {
   const media = new ArtifactMedia();
   const sent = (name: string, chunk: unknown, final?: boolean) => media.add({ name, mime: 'image/png', chunk, final });

@@ -420,6 +420,11 @@ describe('forks, exports and imports', () => {
     for (const lines of [[], ['x'], ['{}'], [head, '[]'], [head, '{"seq":"1"}']]) {
       await assert.rejects(harness.call(sessionImport, { lines }), failsWith('schema_violation', /not an export/));
     }
+    const cut = { lines: [head, '', '{"seq":1,'] };
+    await assert.rejects(
+      harness.call(sessionImport, cut),
+      failsWith('schema_violation', /line 3 is not a JSON object/),
+    );
     await assert.rejects(harness.call(sessionImport, {}), failsWith('schema_violation', /`lines`/));
   });
 

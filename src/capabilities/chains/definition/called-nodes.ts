@@ -2,6 +2,7 @@
  * Checks nodes that only maps and undoing call, and members that a kind of node does not have: a member without effect is
  * a problem of the chain. Pure.
  */
+import { isObject } from '../../../wire/json.ts';
 import type { ChainNode } from '../chains.schema.ts';
 import { isPolicy } from './graph.ts';
 import type { NodeKind } from './kinds.ts';
@@ -9,15 +10,21 @@ import { type Problems, quoted } from './problems.ts';
 
 const CALLS: readonly NodeKind[] = ['tool', 'skill', 'proc', 'mcp', 'memory', 'agent', 'task'];
 
-/** The kinds that have a member which others would ignore. */
+/** The kinds that have a member which others would ignore. All kinds have the members that are not here. */
 const KINDS_WITH: Readonly<Record<string, readonly NodeKind[]>> = {
-  // An input map names the values that are gathered.
-  input: [...CALLS, 'branch', 'map', 'wait'],
+  input: CALLS,
+  // That of a gather or reduce names the values that are gathered.
+  input_map: [...CALLS, 'gather', 'reduce'],
+  true_node: ['branch'],
+  false_node: ['branch'],
+  items_path: ['map'],
+  map_node: ['map'],
+  next_node: [...CALLS, 'map', 'gather', 'reduce', 'wait'],
   parallel: ['map'],
   timeout_ms: [...CALLS, 'wait'],
   retry: CALLS,
   compensate: [...CALLS, 'map', 'gather', 'reduce', 'wait'],
-  idempotent: [...CALLS, 'map', 'gather', 'reduce'],
+  idempotent: CALLS,
   output_schema: [...CALLS, 'map', 'gather', 'reduce'],
   reduce: ['reduce'],
   wait: ['wait'],
@@ -35,15 +42,31 @@ export function strayMembers(
   node: Readonly<Record<string, unknown>>,
 ): { readonly field: string; readonly message: string }[] {
   const { kind } = node;
-  return Object.entries(KINDS_WITH).flatMap(([field, kinds]) => {
+  const stray = Object.entries(KINDS_WITH).flatMap(([field, kinds]) => {
     if (!Object.hasOwn(node, field) || !isGiven(node[field]) || kinds.includes(kind as NodeKind)) return [];
     return [{ field, message: `a ${String(kind)} node has no ${field}${adviceOn(kind, field)}` }];
   });
+  const { wait, timeout_ms: timeoutMs, retry } = node;
+  const isTimed = isObject(wait) && (isGiven(wait.ms) || isGiven(wait.until));
+  if (kind === 'wait' && isGiven(timeoutMs) && isTimed) {
+    const message = 'a wait for a time ends by itself, and has no timeout_ms';
+    stray.push({ field: 'timeout_ms', message });
+  }
+  if (CALLS.includes(kind as NodeKind) && isObject(retry) && isGiven(retry) && !isGiven(retry.max_attempts)) {
+    const message = 'a retry needs max_attempts: without it the node runs once';
+    stray.push({ field: 'retry', message });
+  }
+  return stray;
 }
 
+/** Members of a map that its node has for each item. */
+const OF_ITEMS = ['input', 'input_map', 'timeout_ms', 'retry', 'idempotent'];
+
 function adviceOn(kind: unknown, field: string): string {
-  if (field === 'input') return '; write it as input_map';
-  return kind === 'map' && (field === 'timeout_ms' || field === 'retry') ? '; give it to the node that it repeats' : '';
+  if (kind === 'map' && OF_ITEMS.includes(field)) return '; give it to the node that it repeats';
+  if (kind === 'branch' && field === 'next_node') return '; write true_node, false_node or both';
+  if (kind === 'branch' && (field === 'input' || field === 'input_map')) return '; its condition reads the context';
+  return field === 'input' && (kind === 'gather' || kind === 'reduce') ? '; write it as input_map' : '';
 }
 
 interface Called {

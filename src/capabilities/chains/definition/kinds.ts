@@ -15,3 +15,9 @@ export const NODE_KINDS = [
 ] as const;
 
 export type NodeKind = (typeof NODE_KINDS)[number];
+
+/** What a memory node can do. */
+export const MEMORY_OPERATIONS = ['store', 'retrieve', 'forget'] as const;
+
+export const isMemoryOperation = (name: string): name is (typeof MEMORY_OPERATIONS)[number] =>
+  (MEMORY_OPERATIONS as readonly string[]).includes(name);

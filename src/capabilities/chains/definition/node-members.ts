@@ -7,7 +7,8 @@ import { parseTimestamp, TIMESTAMP_FORM } from '../../../base/timestamp.ts';
 import { valueKind } from '../../../base/value-kind.ts';
 import { isObject } from '../../../wire/json.ts';
 import { strayMembers } from './called-nodes.ts';
-import { NODE_KINDS, type NodeKind } from './kinds.ts';
+import { isMemoryOperation, MEMORY_OPERATIONS, NODE_KINDS, type NodeKind } from './kinds.ts';
+import { quoted } from './problems.ts';
 
 /** What a value is not, as `expected …`; undefined: it fits. */
 type Rule = (value: unknown) => string | undefined;
@@ -115,6 +116,10 @@ export function memberProblems(node: Readonly<Record<string, unknown>>): readonl
     const value = node[field];
     if (value === undefined || value === null || value === '')
       problems.push({ field, message: `a ${kind} node needs ${field}` });
+  }
+  if (kind === 'memory' && typeof node.name === 'string' && node.name !== '' && !isMemoryOperation(node.name)) {
+    const message = `expected one of ${MEMORY_OPERATIONS.join(', ')}, got ${quoted(node.name)}`;
+    problems.push({ field: 'name', message });
   }
   problems.push(...strayMembers(node).filter(({ field }) => !problems.some((problem) => problem.field === field)));
   if (isObject(node.retry)) problems.push(...misfits(node.retry, retryRules, 'retry.'));

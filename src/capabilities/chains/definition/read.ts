@@ -16,8 +16,7 @@ import { type ChainGraph, type ChainLimits, type Compiled, isPolicy, type Proble
 import { idProblem, memberProblems } from './node-members.ts';
 import { Problems, quoted } from './problems.ts';
 import { graphOf } from './structure.ts';
-import { isSubagentNode, SUBAGENT_INPUTS } from './subagent-inputs.ts';
-import { type KnownSchemas, type LaterCheck, typeProblems } from './types.ts';
+import { type KnownSchemas, type LaterCheck, ownInput, typeProblems } from './types.ts';
 
 /** Defaults of {@link ChainLimits}. */
 export const CHAIN_LIMITS: ChainLimits = { maxNodes: 10_000, maxEdges: 100_000, maxDepth: 10_000, maxSteps: MAX_STEPS };
@@ -74,11 +73,11 @@ export function* readingChain(raw: RawChain, options: ReadOptions = {}): Generat
   return problems.list.length > 0 ? refused() : { graph, problems: problems.list as [] };
 }
 
-/** What is known of calls, with the inputs of subagents, which are known without a host. Undefined: no types are checked. */
+/** What is known of calls, with the inputs that are known without a host. Undefined: no types are checked. */
 function knownOf(nodes: readonly ChainNode[], known: KnownSchemas | undefined): KnownSchemas | undefined {
-  if (!nodes.some(({ kind }) => isSubagentNode(kind))) return known;
+  if (!nodes.some(({ kind }) => ownInput(kind) !== undefined)) return known;
   return {
-    input: (node) => (isSubagentNode(node.kind) ? SUBAGENT_INPUTS[node.kind] : known?.input(node)),
+    input: (node) => ownInput(node.kind) ?? known?.input(node),
     output: (node) => known?.output?.(node),
   };
 }

@@ -7,13 +7,14 @@ import { type JsonSchema, lazyCheck } from '../../../base/json-schema.ts';
 import { within } from '../../../base/race.ts';
 import { suggest } from '../../../base/suggest.ts';
 import { asError } from '../../../wire/errors.ts';
-import { isObject } from '../../../wire/json.ts';
+import { isObject, withoutNulls } from '../../../wire/json.ts';
 import type { ChainNode } from '../chains.schema.ts';
 import type { Expression } from './expressions.ts';
 import type { ChainGraph, GraphNode } from './graph.ts';
 import { type Ast, partsOf } from './jmespath.ts';
 import { type Problems, quoted } from './problems.ts';
-import { isSubagentNode } from './subagent-inputs.ts';
+import { PROGRAM_INPUT } from './program-input.ts';
+import { isSubagentNode, SUBAGENT_INPUTS } from './subagent-inputs.ts';
 
 /** What is known about what nodes call. Undefined: nothing. */
 export interface KnownSchemas {
@@ -22,6 +23,10 @@ export interface KnownSchemas {
   /** The JSON Schema of its output. A node's own `output_schema` comes first. */
   output?(node: ChainNode): JsonSchema | undefined;
 }
+
+/** The input of a kind of node that each host knows. */
+export const ownInput = (kind: string): JsonSchema | undefined =>
+  isSubagentNode(kind) ? SUBAGENT_INPUTS[kind] : kind === 'proc' ? PROGRAM_INPUT : undefined;
 
 /** What a schema says about a place inside: another schema, nothing, or that there is no such place. */
 type Inside = { readonly schema: JsonSchema } | { readonly missing: string } | undefined;
@@ -71,7 +76,7 @@ export function* typeProblems(
     return check;
   };
   const checkOrLeave = (node: ChainNode, schema: JsonSchema, value: unknown, wrong: LaterCheck['wrong']): void => {
-    if (later === undefined || isSubagentNode(node.kind)) checkValue(value, checkOf(schema), wrong);
+    if (later === undefined || ownInput(node.kind) !== undefined) checkValue(value, checkOf(schema), wrong);
     else later.push({ schema, value, wrong });
   };
   const outputOf = (name: string): JsonSchema | undefined => {
@@ -94,7 +99,7 @@ export function* typeProblems(
     if (input.kind === 'input') {
       // An item of a map has its input from the map.
       if (!each.scheduled && Object.keys(input.input).length === 0) continue;
-      checkOrLeave(node, schema, input.input, (message, at) => wrong(message, `input${at}`));
+      checkOrLeave(node, schema, withoutNulls(input.input), (message, at) => wrong(message, `input${at}`));
       continue;
     }
     checkFields(schema, new Map(input.fields), wrong);

@@ -71,6 +71,7 @@ class Conversation {
   readonly #admissions: ReadonlyMap<Image, Admission>;
   readonly #ids = new FreeNames({ longest: 64 });
   readonly #mistralIds = new Set<string>();
+  readonly #reasoningIds = new Set<unknown>();
   readonly #messages: PromptMessage[] = [];
   readonly #isMistral: boolean;
 
@@ -124,7 +125,7 @@ class Conversation {
       this.#isMistral ? freshMistralId(callId, this.#mistralIds) : this.#ids.take(plainId(callId)),
     );
     const data = providerDataOf(item, provider, model);
-    const content = this.#parts(item, ids, data);
+    const content = this.#withoutRepeated(this.#parts(item, ids, data));
     const last = this.#messages.at(-1);
     if (content.length > 0 && last?.role === 'assistant' && last.providerOptions === undefined && !data?.fields) {
       // An answer and the next one without anything between them: a call must follow on a message of the user.
@@ -133,6 +134,14 @@ class Conversation {
       this.#messages.push({ role: 'assistant', content, ...(data?.fields && { providerOptions: data.fields }) });
     }
     if (ids.length > 0) this.#results(item, ids, at);
+  }
+
+  /** Without reasoning whose id an earlier message has: not every server that speaks OpenAI's language gives each its own. */
+  #withoutRepeated<Part extends TextPart | ReasoningPart | CallPart>(parts: readonly Part[]): readonly Part[] {
+    const ids = new Map(parts.flatMap((part) => (part.type === 'reasoning' ? [[part, itemIdOf(part)] as const] : [])));
+    const kept = parts.filter((part) => !this.#reasoningIds.has(ids.get(part as never)));
+    for (const id of ids.values()) if (id !== undefined) this.#reasoningIds.add(id);
+    return kept;
   }
 
   #parts(
@@ -187,7 +196,12 @@ class Conversation {
       const images = (result.images ?? []).map((image, number) => this.#attachment(image, number));
       if (images.length === 0) return { ...part, output: { type: result.ok ? 'text' : 'error-text', value } };
       if (result.ok && IMAGES_IN_RESULTS.has(provider)) {
-        return { ...part, output: { type: 'content', value: joined([{ type: 'text', text: value }, ...images]) } };
+        // One text first: Google's SDK makes a further response of a text behind an image, and a call has one.
+        const ordered = [
+          ...images.filter(({ type }) => type === 'text'),
+          ...images.filter(({ type }) => type === 'file'),
+        ];
+        return { ...part, output: { type: 'content', value: joined([{ type: 'text', text: value }, ...ordered]) } };
       }
       beside.push({ type: 'text', text: `[Attachments of the result of ${name} (${ids[index]})]` }, ...images);
       return { ...part, output: { type: result.ok ? 'text' : 'error-text', value } };
@@ -210,6 +224,8 @@ const userMessage = (text: string): PromptMessage => ({ role: 'user', content: [
 
 /** The attachments of an item. */
 export const imagesOf = (item: HistoryItem): readonly Image[] => (item.role === 'assistant' ? [] : (item.images ?? []));
+
+const itemIdOf = ({ providerOptions }: ReasoningPart): unknown => providerOptions?.openai?.itemId;
 
 const isBlank = (text: string): boolean => text.trim() === '';
 

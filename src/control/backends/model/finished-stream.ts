@@ -1,9 +1,11 @@
 /**
- * The end of a stream of chat completions. `[DONE]` says that an answer is complete; several servers send it without a
+ * A stream of chat completions as the SDK reads it: calls as `call-deltas.ts` has them, and its end. `[DONE]` says that an answer is complete; several servers send it without a
  * `finish_reason` before, which the SDK takes for an answer that broke off. This stream puts the missing reason in front of it.
  *
  * Used by `sdk.ts` for the providers with that API.
  */
+
+import { CallDeltas } from './call-deltas.ts';
 
 const REASON = /"finish_reason"\s*:\s*"[^"]/;
 const CHOICE = /"(?:delta|message)"\s*:\s*\{/;
@@ -11,7 +13,7 @@ const DONE = /^data:\s*\[DONE\]\s*$/;
 /** The SDK refuses longer lines as well. */
 const MAX_LINE = 32 * 1024 * 1024;
 
-/** Passes a stream of events on; adds a reason before `[DONE]` if the stream had an answer without one. */
+/** Passes a stream of events on, with calls in one form; adds a reason before `[DONE]` if the stream had an answer without one. */
 export function finishedStream(): TransformStream<Uint8Array, Uint8Array> {
   const decoder = new TextDecoder();
   const encoder = new TextEncoder();
@@ -22,8 +24,10 @@ export function finishedStream(): TransformStream<Uint8Array, Uint8Array> {
   let answered = false;
   let finished = false;
   let calls = false;
-  const seen = (line: string): string => {
-    if (!line.startsWith('data:')) return line;
+  const deltas = new CallDeltas();
+  const seen = (given: string): string => {
+    if (!given.startsWith('data:')) return given;
+    const line = deltas.repaired(given);
     if (DONE.test(line)) {
       if (!answered || finished) return line;
       finished = true;

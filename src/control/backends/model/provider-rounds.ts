@@ -13,7 +13,15 @@ import type { ModelPart } from '../../rounds/round-model.ts';
 import { Answer } from './answer.ts';
 import { AttemptWatchdog } from './attempt-watchdog.ts';
 import { brokenAnswer, failureOf, type ProviderFailure } from './failures.ts';
-import type { ImagePart, ModelCall, PromptMessage, ProviderModel, StreamPart, TextPart } from './provider-model.ts';
+import type {
+  FunctionTool,
+  ImagePart,
+  ModelCall,
+  PromptMessage,
+  ProviderModel,
+  StreamPart,
+  TextPart,
+} from './provider-model.ts';
 import { inOneMode } from './reasoning.ts';
 import { nextAttempt, type RequestLimits } from './request-limits.ts';
 import { canThink, requestSettings } from './request-settings.ts';
@@ -148,6 +156,19 @@ function brokenEnd({ end }: Answer, choice: ModelChoice): ProviderFailure | unde
   return brokenAnswer(choice, 'unreadable', `the model's answer went wrong at the provider${raw ? ` (${raw})` : ''}`);
 }
 
+/** Stands for tools where there are none. */
+const NO_TOOL: FunctionTool = {
+  type: 'function',
+  name: 'no_tool',
+  description: 'There are no tools now. Do not call this.',
+  inputSchema: { type: 'object', properties: {} },
+};
+
+/** Anthropic refuses a conversation with calls of tools that a request without tools continues. */
+const wantsTools = ({ provider, model }: ModelChoice, messages: readonly PromptMessage[]): boolean =>
+  (provider === 'anthropic' || (provider === 'openrouter' && model.startsWith('anthropic/'))) &&
+  messages.some(({ role }) => role === 'tool');
+
 function callOf(
   { system, messages, names, maxOutputTokens }: RoundInput,
   choice: ModelChoice,
@@ -156,7 +177,8 @@ function callOf(
   abortSignal: AbortSignal,
 ): ModelCall {
   const settings = requestSettings(choice, sessionId);
-  const tools = names.tools.length > 0 ? { tools: names.tools } : {};
+  const offered = names.tools.length === 0 && wantsTools(choice, messages) ? [NO_TOOL] : names.tools;
+  const tools = offered.length > 0 ? { tools: offered } : {};
   const raw = choice.provider === 'openrouter' ? { includeRawChunks: true } : {};
   if (choice.provider === 'openai' && kind === 'oauth') {
     // The service behind a ChatGPT sign-in wants the system prompt apart, and no limit of the output.

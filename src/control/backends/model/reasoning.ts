@@ -37,7 +37,10 @@ export function inOneMode(
 function beganWithThinking(messages: readonly PromptMessage[]): boolean {
   let at = messages.findLastIndex(({ role }) => role !== 'user');
   if (messages[at]?.role !== 'tool') return true;
-  while (messages[at - 1]?.role === 'tool' || messages[at - 1]?.role === 'assistant') at -= 1;
+  // A message of the user right behind results is sent as one with them.
+  const isWithin = (index: number): boolean =>
+    messages[index]?.role === 'user' ? messages[index - 1]?.role === 'tool' : messages[index] !== undefined;
+  while (isWithin(at - 1)) at -= 1;
   const first = messages[at];
   return first?.role === 'assistant' && first.content[0]?.type === 'reasoning';
 }

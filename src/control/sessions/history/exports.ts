@@ -125,12 +125,12 @@ export async function importLines(lines: readonly string[]): Promise<Imported> {
   const session = emptySession('');
   let from = 0;
   const turns = new Turns();
-  for (const line of lines) {
+  for (const [at, line] of lines.entries()) {
     while (turns.over) await turns.next();
     if (line.trim() === '') continue;
     const isLongLine = line.length > LONG_CHARACTERS;
     if (isLongLine) await new Promise<void>(nextTurn);
-    const entry = read(line);
+    const entry = read(line, at + 1);
     if (isLongLine) await new Promise<void>(nextTurn);
     if (head === undefined) {
       head = entry;
@@ -139,7 +139,7 @@ export async function importLines(lines: readonly string[]): Promise<Imported> {
     }
     const { seq, kind, timestamp, payload } = entry;
     if (typeof seq !== 'number' || typeof kind !== 'string' || !isObject(payload))
-      throw notAnExport('a line is not an entry');
+      throw notAnExport(`line ${at + 1} is not an entry`);
     // A whole session stands for all up to its number.
     if (kind !== 'record.restored' && seq <= from) continue;
     if (kind === 'record.restored') from = seq;
@@ -181,7 +181,7 @@ function conversationIn({ head, messages, history, turns }: Record<string, unkno
   return { head: { record: { title }, running: null, chatLength: 0 }, messages, history, turns };
 }
 
-function read(line: string): Record<string, unknown> {
+function read(line: string, number: number): Record<string, unknown> {
   try {
     const value = parseBounded(line, MAX_DEPTH, MAX_LINE_VALUES);
     if (isObject(value)) return value;
@@ -189,7 +189,7 @@ function read(line: string): Record<string, unknown> {
     // One that is not JSON is reported below.
     if (!(thrown instanceof SyntaxError)) throw thrown;
   }
-  throw notAnExport('a line is not a JSON object');
+  throw notAnExport(`line ${number} is not a JSON object`);
 }
 
 /** Levels of a line: those of a message, and of the entry around one. */

@@ -5,6 +5,8 @@
  * Called by `worktrees.ts` before it removes one, and where a conversation continues in another.
  */
 
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import {
   copyFile,
   lstat,
@@ -14,11 +16,19 @@ import {
   readlink,
   realpath,
   rm,
+  stat,
   symlink,
   writeFile,
 } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
-import { decodeNames, fileNamed, LIST_IGNORED, readNames, readStatus } from '../../../base/git-output.ts';
+import {
+  decodeNames,
+  fileNamed,
+  LIST_IGNORED,
+  readNames,
+  readStatus,
+  type StatusEntry,
+} from '../../../base/git-output.ts';
 import { isPresent } from '../../../base/is-present.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
 import { git, stampsOf, type TreeMark } from './git.ts';
@@ -32,6 +42,9 @@ const FILES_PER_TURN = 10_000;
 const MAX_LIST = 8 * 1024 * 1024;
 /** Submodules in submodules that are followed. Deeper ones count as work. */
 const MAX_DEPTH = 8;
+/** Changed files that are compared with the commit byte by byte. */
+const MAX_COMPARED = 5000;
+const SHA1_DIGITS = 40;
 /** In the folder of a worktree in the repository: the files that differed from the commit right after the checkout. */
 const FRESH_FILE = 'handfast-fresh.json';
 
@@ -39,7 +52,7 @@ const FRESH_FILE = 'handfast-fresh.json';
 export interface WorktreeContent {
   readonly head: string | null;
   readonly branch: string | null;
-  /** Differ from the commit, without those that did so when it was checked out and were not touched since. */
+  /** Differ from the commit, without those that did so when it was checked out and were not touched since, or have its bytes. */
   readonly uncommitted: readonly string[];
   /** Ignored by git; folders end with `/`. */
   readonly ignored: readonly string[];
@@ -53,7 +66,10 @@ export async function contentOf(path: string): Promise<WorktreeContent> {
     indexOf(path),
     freshFiles(path),
   ]);
-  const uncommitted = status.dirty.filter((file) => !fresh.has(file));
+  const uncommitted = await withoutCommitted(
+    path,
+    status.entries.filter((entry) => !fresh.has(entry.path)),
+  );
   const { hidden, submodules } = index;
   for (const { name, commit } of submodules) {
     if (await holdsWork(join(path, name), commit, MAX_DEPTH)) uncommitted.push(name);
@@ -71,10 +87,30 @@ const whole = (path: string, words: readonly string[], bytes = MAX_LIST): Promis
 
 async function statusOf(path: string) {
   const words = ['--untracked-files=all', '--no-renames', '--ignore-submodules=none'];
-  const { entries, ...status } = readStatus(
-    await whole(path, ['status', '--porcelain=v2', '--branch', '-z', ...words]),
-  );
-  return { ...status, dirty: entries.map((entry) => entry.path) };
+  return readStatus(await whole(path, ['status', '--porcelain=v2', '--branch', '-z', ...words]));
+}
+
+/**
+ * Paths of entries whose content is not that of the commit. Git lists a file with the bytes of its commit as changed where its rules
+ * for line ends or a filter would commit other bytes.
+ */
+async function withoutCommitted(top: string, entries: readonly StatusEntry[]): Promise<string[]> {
+  const found: string[] = [];
+  for (const [at, entry] of entries.entries()) {
+    if (at >= MAX_COMPARED || !(await isCommitted(top, entry))) found.push(entry.path);
+  }
+  return found;
+}
+
+async function isCommitted(top: string, { fields, path }: StatusEntry): Promise<boolean> {
+  // Changed in the working tree alone, with the mode of the index.
+  const [, blob = ''] = /^1 \.M N\.\.\. \d+ (100\d+) \1 \w+ (\w+) $/.exec(fields)?.slice(1) ?? [];
+  const file = fileNamed(join(top, path));
+  if (blob === '' || !(await lstat(file)).isFile()) return false;
+  const hash = createHash(blob.length === SHA1_DIGITS ? 'sha1' : 'sha256');
+  hash.update(`blob ${(await stat(file)).size}\0`);
+  for await (const bytes of createReadStream(file)) hash.update(bytes);
+  return hash.digest('hex') === blob;
 }
 
 async function ignoredIn(path: string): Promise<readonly string[]> {
@@ -105,7 +141,7 @@ async function indexOf(path: string) {
 async function holdsWork(path: string, commit: string, depth: number): Promise<boolean> {
   if (depth === 0) return true;
   const [status, ignored, { hidden, submodules }] = await Promise.all([statusOf(path), ignoredIn(path), indexOf(path)]);
-  if (status.dirty.length + ignored.length + hidden.length > 0) return true;
+  if (status.entries.length + ignored.length + hidden.length > 0) return true;
   const elsewhere = ['--not', '--remotes', '--tags', commit];
   if ((await git(path, ['rev-list', '--count', 'HEAD', '--all', ...elsewhere])).trim() !== '0') return true;
   for (const { name, commit: recorded } of submodules) {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { Log } from '../../../../src/base/log.ts';
 import { SqliteWorkerJournal } from '../../../../src/fleet/worker/journal-sqlite.ts';
-import { changesSince } from '../../../../src/fleet/worker/repository/git.ts';
+import { changesSince, treeState } from '../../../../src/fleet/worker/repository/git.ts';
 import { type Worktree, Worktrees } from '../../../../src/fleet/worker/repository/worktrees.ts';
 import { git, repository } from '../../support/git-repository.ts';
 import { block, scriptedExecutor } from '../../support/scripted-executor.ts';
@@ -176,5 +176,41 @@ test('a worker ends what an earlier process of it kept, unless its result is not
   assert.deepEqual(
     (await readdir(join(home, 'worktrees'))).map((name) => name.slice(0, 4)),
     ['t-2-'],
+  );
+});
+
+test('a file with the bytes of its commit is no work, though git lists it as changed', async (t) => {
+  const stand = await Stand.open(t);
+  const { cwd, worktrees } = stand;
+  for (const name of ['dos.txt', 'large.bin', 'own.txt']) await writeFile(join(cwd, name), 'one\r\ntwo\r\n');
+  await git(cwd, 'add', '.');
+  await git(cwd, 'commit', '--quiet', '-m', 'with CRLF, and a large file as it is');
+  // The filter of a team that moved its large files out of git.
+  await git(cwd, 'config', 'filter.lfs.clean', "printf 'oid '; wc -c");
+  await git(cwd, 'config', 'filter.lfs.smudge', 'cat');
+  const attributes = '*.txt text eol=lf\n*.bin filter=lfs -text\n';
+  const edited = async (name: string) => {
+    const worktree = await worktrees.open(name);
+    await writeFile(join(worktree.path, '.gitattributes'), attributes);
+    await git(worktree.path, 'add', '.gitattributes');
+    await git(worktree.path, 'commit', '--quiet', '-m', 'attributes');
+    // As a build, `git stash` or an editor that saves writes them.
+    for (const file of ['dos.txt', 'large.bin']) await writeFile(join(worktree.path, file), 'one\r\ntwo\r\n');
+    return worktree;
+  };
+  const same = await edited('c-1');
+  const dirty = (await treeState(same.path))?.dirty ?? [];
+  assert.deepEqual([dirty.includes('dos.txt'), dirty.includes('large.bin')], [true, true], 'git lists them');
+  const other = await edited('c-2');
+  await writeFile(join(other.path, 'own.txt'), 'three\r\n');
+  const staged = await edited('c-3');
+  await writeFile(join(staged.path, 'dos.txt'), 'staged\n');
+  await git(staged.path, 'add', 'dos.txt');
+  await writeFile(join(staged.path, 'dos.txt'), 'one\r\ntwo\r\n');
+  for (const worktree of [same, other, staged]) await worktrees.leave(worktree, await changesSince(worktree.mark));
+  await stand.after(8);
+  assert.deepEqual(
+    [same, other, staged].map(({ path }) => existsSync(path)),
+    [false, true, true],
   );
 });
