@@ -1,7 +1,10 @@
 /** Long chains, wide maps and large lists of runs hold the event loop for some milliseconds at a time. */
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { RunIndex } from '../../../src/capabilities/chains/run-index.ts';
 import { newestFirst } from '../../../src/capabilities/chains/run-order.ts';
 import type { StoredRun } from '../../../src/capabilities/chains/stored.ts';
@@ -125,4 +128,12 @@ test('a page of runs, and the oldest one, are found without looking at the other
   index.delete((sorted[1] as StoredRun).chain_id);
   index.set({ ...run(0, 'newest'), started_at: 9_999 });
   assert.deepEqual(pages.next().value, sorted[2]);
+});
+
+test('the code of the plugin is loaded in several turns', async () => {
+  const script = fileURLToPath(new URL('../../support/loads-in-turns.ts', import.meta.url));
+  const { stdout } = await promisify(execFile)(process.execPath, ['-C', 'handfast-source', script, 'chains']);
+  const modules = JSON.parse(stdout) as number[];
+  const all = modules.reduce((sum, each) => sum + each, 0);
+  assert.ok(all > 50 && Math.max(...modules) < all / 2, `modules that each turn loaded: ${modules}`);
 });

@@ -459,6 +459,109 @@ test('the length of a schema counts, and its parts are not written out again and
   assert.deepEqual((adapted(pattern, 'openai').schema.properties as Any).a, { type: 'string' });
 });
 
+const conditional = (condition: object, schema: object): object =>
+  Object.fromEntries([
+    ['if', condition],
+    ['then', schema],
+  ]);
+
+test('names of nested branches count each time that they are put into an object', () => {
+  const nested = (list: 'allOf' | 'anyOf' | 'then', names: number, depth: number): object => {
+    let schema: object = {
+      type: 'object',
+      properties: Object.fromEntries(Array.from({ length: names }, (_, at) => [`p${at}`, { type: 'string' }])),
+    };
+    for (let level = 0; level < depth; level += 1) {
+      const more = { properties: { [`q${level}`]: { type: 'string' } } };
+      schema = list === 'then' ? conditional(more, schema) : { [list]: [schema, more] };
+    }
+    return schema;
+  };
+  for (const list of ['allOf', 'anyOf', 'then'] as const) {
+    for (const provider of PROVIDERS) {
+      assert.equal(adaptedSchema(nested(list, 3_000, 60), provider, 'm'), 'its schema has more than 4000 parts');
+      assert.equal(typeof adaptedSchema(nested(list, 200, 10), provider, 'm'), 'object');
+    }
+  }
+});
+
+test('branches that are compared as texts are not written again on each level', (t) => {
+  const texts = t.mock.method(JSON, 'stringify');
+  let schema: object = { properties: { a: { description: 'x'.repeat(500_000) } } };
+  for (let level = 0; level < 60; level += 1) {
+    const others = Array.from({ length: 8 }, (_, at) => ({ properties: { a: { minLength: 10 * level + at } } }));
+    schema = { anyOf: [schema, ...others] };
+  }
+  assert.equal(adaptedSchema(schema, 'openai', 'm'), 'its schema has more than 4000 parts');
+  const written = texts.mock.calls.reduce((sum, { result }) => sum + (result?.length ?? 0), 0);
+  assert.ok(written < 4_000_000, `${written} characters`);
+});
+
+test('a condition is read as far as the note of the tool shows it', (t) => {
+  const texts = t.mock.method(JSON, 'stringify');
+  let schema: object = { properties: { end: { description: 'x'.repeat(500_000) } } };
+  for (let level = 0; level < 50; level += 1) schema = conditional({ properties: { a: { const: level } } }, schema);
+  const { note } = adapted(schema, 'openai');
+  assert.match(note, /^Arguments depend on each other: \{"if":\{"properties":.{140}…\./);
+  const written = texts.mock.calls.reduce((sum, { result }) => sum + (result?.length ?? 0), 0);
+  assert.ok(written < 20_000, `${written} characters`);
+  const short = conditional({ properties: { a: { const: 1 } } }, { properties: { b: { enum: ['x', null, 2.5] } } });
+  assert.equal(adapted(short, 'openai').note, `Arguments depend on each other: ${JSON.stringify(short)}.`);
+});
+
+test('the members of a definition are not listed for each reference to it', () => {
+  let listed = 0;
+  const definition = new Proxy(
+    { $ref: '#/$defs/end', 'x-a': 1 },
+    {
+      ownKeys: (target) => {
+        listed += 1;
+        return Reflect.ownKeys(target);
+      },
+    },
+  );
+  // Each reference is spelled in its own way.
+  const spelled = (at: number): string =>
+    [...at.toString(2).padStart(9, '0')]
+      .map((bit, place) => (bit === '1' ? `%6${place + 1}` : 'abcdefghi'[place]))
+      .join('');
+  const properties = Object.fromEntries(
+    Array.from({ length: 500 }, (_, at) => [`p${at}`, { $ref: `#/$defs/${spelled(at)}` }]),
+  );
+  const made = adapted(
+    { type: 'object', properties, $defs: { abcdefghi: definition, end: { type: 'string' } } },
+    'google',
+  );
+  assert.equal(made.schema.properties !== undefined, true);
+  assert.ok(listed > 0 && listed < 10, `${listed} times`);
+});
+
+test('schemas are read once for each place of arguments, not for each argument', () => {
+  let reads = 0;
+  const alternatives = Array.from({ length: 200 }, (_, at) => ({
+    get properties() {
+      reads += 1;
+      return { [`p${at}`]: {}, list: { items: { $ref: '#' } } };
+    },
+    additionalProperties: { $ref: '#' },
+  }));
+  const schema = { type: 'object', properties: { 'a b': { type: 'string' } }, anyOf: alternatives };
+  const { names } = adapted(schema, 'anthropic');
+  reads = 0;
+  const input = Object.fromEntries(
+    Array.from({ length: 1_000 }, (_, at) => [
+      `k${at}`,
+      { 'a b': '', list: Array.from({ length: 10 }, () => ({ 'a b': 1 })) },
+    ]),
+  );
+  const given = names?.toProvider(input) as Record<string, { a_b: string; list: Any[] }>;
+  assert.deepEqual([given.k0?.a_b, given.k999?.list[9]], ['', { a_b: 1 }]);
+  assert.ok(reads < 20_000, `${reads} reads`);
+  assert.deepEqual(names?.fromProvider(given), input);
+  const plain = { k: [{ list: [1] }] };
+  assert.equal(names?.toProvider(plain), plain);
+});
+
 test('any schema at all becomes one that each provider takes', () => {
   fc.assert(
     fc.property(anySchema, (schema) => {

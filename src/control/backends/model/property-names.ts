@@ -16,6 +16,8 @@ type Schema = Readonly<Record<string, unknown>>;
 const MAX_GIVEN = 56;
 /** Most schemas that apply to one object of arguments. */
 const MAX_SCHEMAS = 256;
+/** Most schemas and names that are read to translate the arguments of one call. */
+const MAX_READ = 100_000;
 const MAX_DEPTH = 64;
 /** Parts of a schema that are searched for names. */
 const MAX_PARTS = 20_000;
@@ -68,19 +70,53 @@ export class PropertyNames {
 
   /** @param ownName the name in the schema for a name in the input */
   #translated(input: Schema, names: ReadonlyMap<string, string>, ownName: (name: string) => string): Schema {
-    const walk = (value: unknown, schemas: readonly Schema[], depth: number): unknown => {
+    const walk = (value: unknown, place: Place, depth: number): unknown => {
       if (depth > MAX_DEPTH || typeof value !== 'object' || value === null) return value;
-      const all = this.#reached(schemas);
-      if (Array.isArray(value)) return value.map((each, at) => walk(each, itemsOf(all, at), depth + 1));
+      // Most values keep all their names; they are not built again.
+      if (Array.isArray(value)) {
+        const items = value.map((each, at) => walk(each, place.item(at), depth + 1));
+        return items.every((each, at) => each === value[at]) ? value : items;
+      }
+      let isSame = true;
       const members = Object.entries(value).map(([name, member]): [string, unknown] => {
-        const translated = names.get(name);
-        if (translated === undefined || !declares(all, ownName(name)))
-          return [name, walk(member, propertiesOf(all, name), depth + 1)];
-        return [translated, walk(member, propertiesOf(all, ownName(name)), depth + 1)];
+        const own = ownName(name);
+        const given = place.declares(own) ? (names.get(name) ?? name) : name;
+        const translated = walk(member, place.property(given === name ? name : own), depth + 1);
+        isSame &&= given === name && translated === member;
+        return [given, translated];
       });
-      return Object.fromEntries(members);
+      return isSame ? value : Object.fromEntries(members);
     };
-    return walk(input, [this.#root], 0) as Schema;
+    return walk(input, new Places(this.#root).at([this.#root]), 0) as Schema;
+  }
+}
+
+/** The places of a schema that arguments reach, each read once. */
+class Places {
+  readonly #root: Schema;
+  readonly #known = new Map<Schema, Place>();
+  /** Schemas and names that may still be read; beyond it, places declare nothing. */
+  #left = MAX_READ;
+
+  constructor(root: Schema) {
+    this.#root = root;
+  }
+
+  /** The place to which these schemas apply. */
+  at(schemas: readonly Schema[]): Place {
+    const [first] = schemas;
+    const isOne = first !== undefined && schemas.length === 1;
+    const place = (isOne ? this.#known.get(first) : undefined) ?? this.#read(schemas);
+    if (isOne) this.#known.set(first, place);
+    return place;
+  }
+
+  #read(schemas: readonly Schema[]): Place {
+    if (this.#left <= 0) return new Place(this, [], new Set());
+    const reached = this.#reached(schemas);
+    const names = new Set(reached.flatMap(({ properties }) => Object.keys(membersOf(properties))));
+    this.#left -= 1 + reached.length + names.size;
+    return new Place(this, reached, names);
   }
 
   /** The schemas and all others that apply at this place: references, alternatives, conditions. */
@@ -101,8 +137,42 @@ export class PropertyNames {
   }
 }
 
-const declares = (schemas: readonly Schema[], name: string): boolean =>
-  schemas.some(({ properties }) => isObject(properties) && Object.hasOwn(properties, name));
+/** A place of arguments: the schemas that apply to a value there. */
+class Place {
+  readonly #places: Places;
+  readonly #schemas: readonly Schema[];
+  readonly #names: ReadonlySet<string>;
+  readonly #properties = new Map<string | undefined, Place>();
+  readonly #items = new Map<number, Place>();
+  /** Elements after the longest tuple have one place. */
+  readonly #tuple: number;
+
+  constructor(places: Places, schemas: readonly Schema[], names: ReadonlySet<string>) {
+    this.#places = places;
+    this.#schemas = schemas;
+    this.#names = names;
+    this.#tuple = schemas.reduce((longest, schema) => Math.max(longest, tupleOf(schema).tuple.length), 0);
+  }
+
+  declares(name: string): boolean {
+    return this.#names.has(name);
+  }
+
+  property(name: string): Place {
+    // Properties that no schema declares have one place.
+    const key = this.#names.has(name) ? name : undefined;
+    const known = this.#properties.get(key) ?? this.#places.at(propertiesOf(this.#schemas, name));
+    this.#properties.set(key, known);
+    return known;
+  }
+
+  item(at: number): Place {
+    const key = Math.min(at, this.#tuple);
+    const known = this.#items.get(key) ?? this.#places.at(itemsOf(this.#schemas, key));
+    this.#items.set(key, known);
+    return known;
+  }
+}
 
 function propertiesOf(schemas: readonly Schema[], name: string): readonly Schema[] {
   return schemas.flatMap(({ properties, additionalProperties }) => {

@@ -127,20 +127,38 @@ export function wellFormed<Value>(value: Value): Value {
 /** Schemas that are compared with each other. Of more, the text of each is written, and that of a nested schema has those below. */
 export const FEW = 8;
 
+/** Counts characters that were written to compare schemas: each level of a nested one writes those below again. */
+export type CountCharacters = (characters: number) => void;
+
 /** One schema for all of these. */
-export function oneOrAny(schemas: readonly unknown[]): unknown {
+export function oneOrAny(schemas: readonly unknown[], count: CountCharacters): unknown {
   const unique =
     schemas.length <= FEW
       ? schemas.filter((each, at) => !schemas.slice(0, at).some((earlier) => isDeepStrictEqual(earlier, each)))
-      : [...new Map(schemas.map((each) => [JSON.stringify(each), each])).values()];
+      : [...new Map(schemas.map((each) => [countedJson(each, count), each])).values()];
   return unique.length === 1 ? unique[0] : { anyOf: unique };
 }
+
+function countedJson(schema: unknown, count: CountCharacters): string {
+  const json = JSON.stringify(schema);
+  count(json.length);
+  return json;
+}
+
+/** Names that {@link merge} reads of an object. */
+export const namesOf = ({ properties, required }: Built): number =>
+  Object.keys(membersOf(properties)).length + (Array.isArray(required) ? required.length : 0);
 
 /**
  * Adds branches to an object: their properties, and the names that are required in `all` of them, or in each of `some`.
  * `missing`: only properties that it does not have.
  */
-export function merge(into: Built, branches: readonly Built[], how: 'all' | 'some' | 'missing'): void {
+export function merge(
+  into: Built,
+  branches: readonly Built[],
+  how: 'all' | 'some' | 'missing',
+  count: CountCharacters,
+): void {
   const properties = new Map(Object.entries(membersOf(into.properties)));
   const declared = branches.flatMap((branch) => Object.entries(membersOf(branch.properties)));
   for (const [name, entries] of Map.groupBy(declared, ([name]) => name)) {
@@ -148,7 +166,7 @@ export function merge(into: Built, branches: readonly Built[], how: 'all' | 'som
     if (isOwn && how === 'missing') continue;
     const own = properties.get(name);
     const values = entries.map(([, value]) => value);
-    if (own === undefined || isBlank(own)) properties.set(name, oneOrAny(values));
+    if (own === undefined || isBlank(own)) properties.set(name, oneOrAny(values, count));
     else if (how === 'all') {
       // The object's own schema of a property holds in every branch; a branch that says more of it narrows it.
       const narrower = values.filter((value) => !isBlank(value) && !isDeepStrictEqual(value, own));
@@ -213,7 +231,36 @@ export function named(schema: Built, name: string): Built {
   return { ...schema, description: typeof description === 'string' ? `${description} ${own}` : own };
 }
 
+/** Longest JSON in a description. */
+const MAX_JSON = 160;
+
 export function shortJson(value: unknown): string {
-  const json = JSON.stringify(wellFormed(value)) ?? '';
-  return json.length > 160 ? `${json.slice(0, 160)}…`.toWellFormed() : json;
+  const json = JSON.stringify(wellFormed(beginning(value, { left: MAX_JSON }))) ?? '';
+  return json.length > MAX_JSON ? `${json.slice(0, MAX_JSON)}…`.toWellFormed() : json;
+}
+
+/** As much of a value as its short JSON shows, and the part after that. */
+function beginning(value: unknown, room: { left: number }): unknown {
+  if (typeof value === 'string') {
+    room.left -= value.length;
+    return value.slice(0, MAX_JSON);
+  }
+  room.left -= 1;
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) {
+    const shown: unknown[] = [];
+    for (const each of value) {
+      if (room.left < 0) break;
+      shown.push(beginning(each, room));
+    }
+    return shown;
+  }
+  const shown: [string, unknown][] = [];
+  for (const name in value) {
+    if (room.left < 0) break;
+    if (!Object.hasOwn(value, name) || (value as Built)[name] === undefined) continue;
+    room.left -= name.length;
+    shown.push([name.slice(0, MAX_JSON), beginning((value as Built)[name], room)]);
+  }
+  return Object.fromEntries(shown);
 }

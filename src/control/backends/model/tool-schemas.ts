@@ -14,11 +14,11 @@ import { PropertyNames } from './property-names.ts';
 import {
   alternatives,
   consistent,
-  FEW,
   isPattern,
   isSchema,
   merge,
   named,
+  namesOf,
   oneOrAny,
   shortJson,
   tupleOf,
@@ -92,6 +92,8 @@ export interface AdaptedSchema {
 const MAX_WORK = 4_000;
 /** Characters of a target that count as one subschema each time that it is written out: enumerations and texts are long. */
 const CHARS_PER_PART = 256;
+/** Names of branches that count as one subschema each time that they are put into an object. */
+const NAMES_PER_PART = 8;
 /** Longest schema of one tool. */
 const MAX_LENGTH = 1_048_576;
 /** Least characters of a value: enumerations and examples of numbers are long, too. */
@@ -120,7 +122,7 @@ function built(schema: Schema, rules: SchemaRules): AdaptedSchema | string {
   const builder = new Builder(schema, rules);
   const { root, note } = builder.root();
   if (builder.work > MAX_WORK) return `its schema has more than ${MAX_WORK} parts`;
-  const work = builder.work + Math.floor(length / CHARS_PER_PART);
+  const work = Math.ceil(builder.work + length / CHARS_PER_PART);
   return { schema: root, note, names: builder.names.anyReplaced ? builder.names : undefined, work };
 }
 
@@ -152,6 +154,31 @@ const COUNTS = [
 const FLAGS = ['uniqueItems', 'readOnly', 'writeOnly', 'deprecated'];
 const SCHEMAS = ['contains', 'propertyNames', 'not', 'if', 'then', 'else', 'unevaluatedItems', 'unevaluatedProperties'];
 const LISTS = ['anyOf', 'oneOf', 'allOf'] as const;
+/** What the object of the arguments keeps of a schema whose alternatives, conditions and values are read apart. */
+const OWN = [
+  ...TEXTS,
+  ...NUMBERS,
+  ...COUNTS,
+  ...FLAGS,
+  'contains',
+  'propertyNames',
+  'unevaluatedItems',
+  'unevaluatedProperties',
+  'pattern',
+  'default',
+  'examples',
+  'properties',
+  'patternProperties',
+  'additionalProperties',
+  'dependentSchemas',
+  'dependentRequired',
+  'dependencies',
+  'required',
+  'items',
+  'prefixItems',
+  'additionalItems',
+  'nullable',
+];
 /** Texts that every value of a schema may be, where a type must be named. */
 const ANY_TYPES = [{ type: 'string' }, { type: 'number' }, { type: 'boolean' }, { type: 'object' }];
 /** Formats of texts that Gemini takes. */
@@ -168,6 +195,8 @@ class Builder {
   readonly #free = new FreeNames();
   /** Targets that are being written out. */
   readonly #open: unknown[] = [];
+  /** The pointers of the schemas that references led to. Strangers name one with 10,000 members in thousands of ways. */
+  readonly #pointers = new Map<Schema, string | undefined>();
   /** Subschemas that the length of each target counts as. */
   readonly #lengths = new Map<unknown, number>();
 
@@ -195,24 +224,12 @@ class Builder {
   /** One object of a schema and its alternatives. Names that all alternatives require stay required; the others become optional. */
   #flat(schema: unknown, notes: string[], depth: number): Built {
     if (!isObject(schema) || depth > MAX_DEPTH || this.work > MAX_WORK) return {};
-    const {
-      $ref,
-      anyOf,
-      oneOf,
-      allOf,
-      if: condition,
-      then,
-      else: otherwise,
-      enum: _e,
-      const: _c,
-      not: _n,
-      ...own
-    } = schema;
+    const { $ref, anyOf, oneOf, allOf, if: condition, then, else: otherwise } = schema;
     this.work += 1;
-    const flat = this.#one({ ...own, type: 'object' }, depth);
+    const flat = this.#one({ ...ownKeywords(schema), type: 'object' }, depth);
     const target = typeof $ref === 'string' ? this.#target($ref) : undefined;
     if (target !== undefined && !this.#open.includes(target)) {
-      merge(flat, [this.#writtenOut(target, () => this.#flat(target, notes, depth + 1))], 'all');
+      this.#merge(flat, [this.#writtenOut(target, () => this.#flat(target, notes, depth + 1))], 'all');
     }
     for (const [list, how] of [
       [allOf, 'all'],
@@ -222,18 +239,29 @@ class Builder {
       if (!Array.isArray(list)) continue;
       const objects = list.filter((each) => this.#isObjectSchema(each));
       const branches = objects.map((each) => this.#flat(each, notes, depth + 1));
-      if (how === 'some') notes.push(...alternatives(branches));
-      merge(flat, branches, how);
+      if (this.#merge(flat, branches, how) && how === 'some') note(notes, () => alternatives(branches));
     }
     const dependent = [then, otherwise].filter((each) => isObject(each));
     if (condition !== undefined && dependent.length > 0) {
       const branches = dependent.map((each) => this.#flat(each, notes, depth + 1));
       // Names alone: a constraint that holds sometimes must not be one that always holds.
-      for (const branch of branches) merge(flat, [{ properties: branch.properties ?? {} }], 'missing');
-      notes.push(`Arguments depend on each other: ${shortJson({ if: condition, then, else: otherwise })}.`);
+      for (const branch of branches) this.#merge(flat, [{ properties: branch.properties ?? {} }], 'missing');
+      note(notes, () => [`Arguments depend on each other: ${shortJson({ if: condition, then, else: otherwise })}.`]);
     }
     return flat;
   }
+
+  /** Adds branches to an object: each level of a nested schema has the names of those below. False when there are too many. */
+  #merge(into: Built, branches: readonly Built[], how: 'all' | 'some' | 'missing'): boolean {
+    for (const branch of branches) this.work += namesOf(branch) / NAMES_PER_PART;
+    if (this.work > MAX_WORK) return false;
+    merge(into, branches, how, this.#count);
+    return true;
+  }
+
+  readonly #count = (characters: number): void => {
+    this.work += characters / CHARS_PER_PART;
+  };
 
   /** False for the alternatives of arguments that are no object. */
   #isObjectSchema(schema: unknown): boolean {
@@ -246,18 +274,18 @@ class Builder {
   #sub(schema: unknown, depth: number): unknown {
     this.work += 1;
     if (!isObject(schema) || depth > MAX_DEPTH || this.work > MAX_WORK) return this.#any(schema);
-    const { $ref, ...rest } = schema;
+    const { $ref } = schema;
     if (typeof $ref !== 'string') return this.#one(schema, depth);
     const target = this.#target($ref);
-    if (!isObject(target)) return this.#one(rest, depth);
+    if (!isObject(target)) return this.#one(schema, depth);
     if (this.#rules.refs) {
-      const beside = this.#one(rest, depth, true);
+      const beside = this.#one(schema, depth, true);
       return { ...beside, $ref: `#/$defs/${this.#define(target, $ref, depth)}` };
     }
     // Only the beginning of a schema that has no end, or hardly one, can be written out.
-    if (this.#open.includes(target) || this.work > MAX_WORK / 2) return this.#beginning(target, rest, depth);
+    if (this.#open.includes(target) || this.work > MAX_WORK / 2) return this.#beginning(target, schema, depth);
     const whole = this.#writtenOut(target, () => this.#sub(target, depth + 1) as Built);
-    const { description, default: fallback } = this.#one(rest, depth, true);
+    const { description, default: fallback } = this.#one(schema, depth, true);
     return {
       ...whole,
       ...(description !== undefined && { description }),
@@ -350,6 +378,7 @@ class Builder {
     if (isObject(properties)) {
       const kept: [string, unknown][] = [];
       for (const [name, value] of Object.entries(properties)) {
+        if (this.work > MAX_WORK) break;
         // A property that no value fits is left out.
         if (value === false) continue;
         const given = this.names.given(name);
@@ -400,10 +429,7 @@ class Builder {
     if (tuple.length > 0) {
       const more = isObject(rest) ? [this.#sub(rest, depth + 1)] : [];
       const all = [...tuple, ...more];
-      if (all.length > FEW && this.work <= MAX_WORK) {
-        this.work += Math.floor(JSON.stringify(all).length / CHARS_PER_PART);
-      }
-      built.items = this.work > MAX_WORK ? this.#any(undefined) : oneOrAny(all);
+      built.items = this.work > MAX_WORK ? this.#any(undefined) : oneOrAny(all, this.#count);
       if (more.length === 0) built.maxItems ??= tuple.length;
       return;
     }
@@ -461,7 +487,7 @@ class Builder {
     }
     if (typeof built.additionalProperties === 'boolean') delete built.additionalProperties;
     if (Array.isArray(oneOf)) built.anyOf = [...((built.anyOf as unknown[]) ?? []), ...oneOf];
-    if (Array.isArray(allOf)) merge(built, allOf as Built[], 'all');
+    if (Array.isArray(allOf)) this.#merge(built, allOf as Built[], 'all');
     if (consistent(built).enum === undefined) delete built.enum;
     if (Array.isArray(built.required)) {
       const required = this.#requiredOf(built.required, (built.properties ?? {}) as Built);
@@ -492,16 +518,32 @@ class Builder {
   #resolved(schema: unknown): unknown {
     let found = schema;
     for (let steps = 0; steps < MAX_DEPTH && isObject(found); steps += 1) {
-      const { $ref, ...beside } = found;
-      if (typeof $ref !== 'string' || Object.keys(beside).length > 0) return found;
-      const at = $ref.indexOf('#');
-      if (at !== 0) return found;
-      const next = jsonPointer(this.#root, $ref.slice(1));
+      const pointer = this.#pointerIn(found);
+      if (pointer === undefined) return found;
+      const next = jsonPointer(this.#root, pointer);
       if (next === undefined || next === found) return {};
       found = next;
     }
     return isObject(found) && '$ref' in found ? {} : found;
   }
+
+  /** The pointer of a schema that is a reference within the document and nothing else. */
+  #pointerIn(schema: Schema): string | undefined {
+    if (!this.#pointers.has(schema)) {
+      const { $ref } = schema;
+      const isAlone = typeof $ref === 'string' && $ref.startsWith('#') && Object.keys(schema).length === 1;
+      this.#pointers.set(schema, isAlone ? $ref.slice(1) : undefined);
+    }
+    return this.#pointers.get(schema);
+  }
+}
+
+const ownKeywords = (schema: Schema): Schema => Object.fromEntries(OWN.map((name) => [name, schema[name]]));
+
+/** Adds sentences to the note, as long as it shows them. */
+function note(notes: string[], sentences: () => readonly string[]): void {
+  const length = notes.reduce((sum, text) => sum + text.length, 0);
+  if (length <= MAX_NOTE) notes.push(...sentences());
 }
 
 /** Longest repetition that is left in a grammar: those inside each other are multiplied. */
