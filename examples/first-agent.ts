@@ -29,9 +29,10 @@ assert.match(String(found.summary), /^matches in \d+ of \d+ files$/);
 assert.equal(license.data?.content.trim(), 'MIT License');
 assert.equal(refused.code, 'tool_denied');
 
-// A call can be cancelled at any time: the host receives the cancel, and the tool's own signal aborts.
+// A call can be cancelled at any time: the host receives the cancel, and the tool's own signal aborts. This pattern would search
+// until the time limit of the tool.
 const controller = new AbortController();
-const call = agent.tools.call('grep', { pattern: '(a|a)*b', path: '.' }, { signal: controller.signal });
+const call = agent.tools.call('grep', { pattern: '(.*)*\\x00', path: '.' }, { signal: controller.signal });
 setImmediate(() => controller.abort());
 const cancelled = await call.catch((error) => error);
 console.log(`the call ended: ${cancelled.code}`);
