@@ -317,12 +317,12 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
     ],
   });
 
-  function read(definition: Definition) {
-    return inTurns(readingChain(definition, { limits: chainLimits }), turns);
+  function read(definition: Definition, started = false) {
+    return inTurns(readingChain(definition, { limits: chainLimits, started }), turns);
   }
 
   async function graphOf(definition: Definition): Promise<ChainGraph> {
-    const { graph, problems } = await read(definition);
+    const { graph, problems } = await read(definition, true);
     if (graph !== undefined) return graph;
     const { message, detail } = problemError(problems);
     throw failure('invalid', message, detail);

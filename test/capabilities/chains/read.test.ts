@@ -213,6 +213,24 @@ describe('every problem is reported with its place', () => {
     assert.equal(loop.problems[0]?.message, 'the chain has a cycle: a → b → c → a');
   });
 
+  test('a run that has started is read as it was, with members that have no effect', () => {
+    const nodes = [
+      tool('a', { next_node: 'b', retry: { delay_ms: 5 } }),
+      { node_id: 'b', kind: 'branch', condition: '$.a.ok', true_node: 'c', input: { v: 1 }, next_node: 'd' },
+      tool('c'),
+      { node_id: 'd', kind: 'proc', input: { command: 'true', stdin: 'text' } },
+    ];
+    assert.deepEqual(places({ nodes }), ['bad_node a retry', 'bad_node b input', 'bad_node b next_node']);
+    assert.deepEqual(places({ nodes: nodes.slice(3) }), ['bad_type d input']);
+    const { graph, problems } = readChain({ nodes }, { started: true });
+    assert.deepEqual([graph?.nodes.length, problems], [4, []]);
+    // All other problems are those of a started run too.
+    assert.equal(
+      readChain({ nodes: [{ node_id: 'x', kind: 'map' }] }, { started: true }).problems[0]?.code,
+      'bad_node',
+    );
+  });
+
   test('members that have no effect on a node that a map repeats, or that undoes another', () => {
     const map = (each: object, more: object[] = []) =>
       places({

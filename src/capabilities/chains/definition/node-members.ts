@@ -104,8 +104,8 @@ export function idProblem(id: unknown): string | undefined {
   return id === '__proto__' ? 'expected another name than __proto__' : undefined;
 }
 
-/** What is wrong with the members of a node, its id apart. */
-export function memberProblems(node: Readonly<Record<string, unknown>>): readonly MemberProblem[] {
+/** The problems of the members of a node, its id apart. @param isStarted a run has begun with it */
+export function memberProblems(node: Readonly<Record<string, unknown>>, isStarted = false): readonly MemberProblem[] {
   const problems = [...misfits(node, nodeRules, '')];
   const { kind } = node;
   if (!NODE_KINDS.includes(kind as NodeKind)) {
@@ -121,7 +121,8 @@ export function memberProblems(node: Readonly<Record<string, unknown>>): readonl
     const message = `expected one of ${MEMORY_OPERATIONS.join(', ')}, got ${quoted(node.name)}`;
     problems.push({ field: 'name', message });
   }
-  problems.push(...strayMembers(node).filter(({ field }) => !problems.some((problem) => problem.field === field)));
+  if (!isStarted)
+    problems.push(...strayMembers(node).filter(({ field }) => !problems.some((problem) => problem.field === field)));
   if (isObject(node.retry)) problems.push(...misfits(node.retry, retryRules, 'retry.'));
   if (kind === 'wait' && isObject(node.wait)) problems.push(...waitProblems(node.wait));
   if (kind === 'reduce' && isObject(node.reduce) && typeof node.reduce.jmespath !== 'string') {

@@ -32,6 +32,8 @@ export interface RawChain {
 
 export interface ReadOptions {
   readonly limits?: Partial<ChainLimits>;
+  /** True for the definition of a run that has started: a member without effect does not keep it from being resumed. */
+  readonly started?: boolean;
   /** What is known about the inputs and outputs of tools. Without it no types are checked. */
   readonly known?: KnownSchemas;
   /** Gets the checks of values that are left to `checkLater`, which adds to the problems of the reading. */
@@ -51,7 +53,7 @@ export function* readingChain(raw: RawChain, options: ReadOptions = {}): Generat
   const limits = { ...CHAIN_LIMITS, ...options.limits };
   const problems = new Problems();
   const refused = (): ChainReading => ({ graph: undefined, problems: problems.list });
-  const nodes = yield* readNodes(raw.nodes, limits, problems);
+  const nodes = yield* readNodes(raw.nodes, limits, options.started === true, problems);
   if (nodes === undefined) return refused();
   const indexOf = new Map<string, number>();
   for (const [index, node] of nodes.entries()) {
@@ -68,12 +70,12 @@ export function* readingChain(raw: RawChain, options: ReadOptions = {}): Generat
   if (problems.list.some(({ code }) => code !== 'bad_expression')) return refused();
   const graph = yield* graphOf({ nodes, indexOf, entry, compiled, limits }, problems);
   if (graph === undefined || problems.list.length > 0) return refused();
-  const known = knownOf(nodes, options.known);
+  const known = options.started ? undefined : knownOf(nodes, options.known);
   if (known !== undefined) yield* typeProblems(graph, known, problems, options.later);
   return problems.list.length > 0 ? refused() : { graph, problems: problems.list as [] };
 }
 
-/** What is known of calls, with the inputs that are known without a host. Undefined: no types are checked. */
+/** The known schemas of calls, with those of inputs that each host knows. Undefined: no types are checked. */
 function knownOf(nodes: readonly ChainNode[], known: KnownSchemas | undefined): KnownSchemas | undefined {
   if (!nodes.some(({ kind }) => ownInput(kind) !== undefined)) return known;
   return {
@@ -85,6 +87,7 @@ function knownOf(nodes: readonly ChainNode[], known: KnownSchemas | undefined): 
 function* readNodes(
   raw: unknown,
   { maxNodes }: ChainLimits,
+  isStarted: boolean,
   problems: Problems,
 ): Generator<void, readonly ChainNode[] | undefined> {
   if (!Array.isArray(raw)) {
@@ -116,7 +119,7 @@ function* readNodes(
     // Null stands for a member that is not there.
     const clean = withoutNulls(node) as ChainNode;
     problems.places.push(index);
-    for (const { field, message } of memberProblems(node))
+    for (const { field, message } of memberProblems(node, isStarted))
       problems.addAt(nodes.length, clean, 'bad_node', message, field);
     nodes.push(clean);
   }
