@@ -130,5 +130,10 @@ test('a turn that is interrupted while its chat is prepared saves the conversati
     sessions.map((each) => [each.id, chats.get(each.id)?.length]),
     [[chat?.id, 402]],
   );
+  // The size of a chat reads all of it: a turn that continues its chat does not ask for it.
+  const size = t.mock.method(chats, 'size');
+  backend.script({ text: 'done' });
+  await harness.turn(id, 'and on');
+  assert.equal(size.mock.callCount(), 0);
   await harness.stop();
 });

@@ -12,7 +12,7 @@ import { mustFitReply } from '../../contract/reply-size.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
 import type { OpenSession } from '../log/open-session.ts';
 import type { ChunkedList } from '../record/chunked-list.ts';
-import type { ChatFacts, ChatRow, SavedChats, StagedChat } from '../store/store-chats.ts';
+import type { ChatFacts, ChatRow, ChatStart, ChatTurn, SavedChats, StagedChat } from '../store/store-chats.ts';
 import { takesTurns } from './long-replies.ts';
 import { turnsOf } from './views.ts';
 
@@ -42,17 +42,18 @@ interface Begun {
 const begun = new WeakMap<OpenSession, Begun>();
 
 /**
- * Before the model is asked: writes what comes before the turn to the chat that its end will begin, in as many turns of the event
- * loop as it takes. Short conversations, and turns of a chat that is there, are saved at their end alone. An interrupted turn waits
- * for it: its end is saved too. Throws what the store throws.
+ * Runs before the model is asked. Writes the earlier turns to the chat that the end of this turn will begin, in as many turns of
+ * the event loop as that takes. The end alone saves a short conversation, and a turn that continues a stored chat. An interrupted
+ * turn waits until the chat is written, because its end is saved too. Throws the errors of the store.
  */
 export async function prepareChat(session: OpenSession, turnId: string, { chats, newId }: ChatDeps): Promise<void> {
   const { record, folded } = session;
   // Of a turn whose end was not saved.
   unstage(session, chats);
   const known = record.chatId === null ? undefined : chats.get(record.chatId);
-  if (!takesTurns(known === undefined ? folded.history.size : chats.size(known.id))) return;
+  // The size of a chat is asked last: it reads all rows of the chat.
   if (known !== undefined && isContinued(known, folded.chatLength, turnId, chats)) return;
+  if (!takesTurns(known === undefined ? folded.history.size : chats.size(known.id))) return;
   const chat = chats.stage((known === undefined ? record.chatId : null) ?? newId());
   const mine = { turnId, chat, isWhole: false };
   begun.set(session, mine);
@@ -95,38 +96,37 @@ function* before(history: ChunkedList<HistoryItem>, turnId: string): Generator<H
   }
 }
 
-/** Saves a turn of the session to its chat. Throws what the store throws. */
+/** Saves a turn of the session to its chat. Throws the errors of the store. */
 export function saveChat(session: OpenSession, turnId: string, parts: ChatDeps): void {
-  const { chats, now } = parts;
+  const { chats } = parts;
   const { record, folded } = session;
+  const write = (
+    id: string,
+    length: number,
+    saved: readonly ChatTurn[],
+    more: Partial<ChatFacts>,
+    from?: ChatStart,
+  ) => {
+    chats.write({ ...factsOf(session, id, parts), ...more }, length, saved, parts.now(), from);
+    attach(session, id, length + saved.length);
+  };
+  const ofTurn = (): readonly ChatTurn[] => [...turnsOf(itemsOfTurn(folded.history, turnId))];
   const staged = begun.get(session);
   if (staged?.turnId === turnId && staged.isWhole && chats.get(staged.chat.id) === undefined) {
     const { chat } = staged;
-    const ofTurn = [...turnsOf(itemsOfTurn(folded.history, turnId))];
-    chats.write(factsOf(session, chat.id, parts), chat.length, ofTurn, now(), chat);
+    write(chat.id, chat.length, ofTurn(), {}, chat);
     begun.delete(session);
-    attach(session, chat.id, chat.length + ofTurn.length);
     return;
   }
   const known = record.chatId === null ? undefined : chats.get(record.chatId);
   if (known === undefined) {
     // All of it: the record has the newest items alone.
-    const all = [...turnsOf(folded.history.forward(0))];
-    const id = record.chatId ?? parts.newId();
-    chats.write(factsOf(session, id, parts), 0, all, now());
-    attach(session, id, all.length);
-    return;
+    return write(record.chatId ?? parts.newId(), 0, [...turnsOf(folded.history.forward(0))], {});
   }
-  const ofTurn = [...turnsOf(itemsOfTurn(folded.history, turnId))];
   if (isContinued(known, folded.chatLength, turnId, chats)) {
-    chats.write({ ...factsOf(session, known.id, parts), origin: known.origin }, folded.chatLength, ofTurn, now());
-    attach(session, known.id, folded.chatLength + ofTurn.length);
-    return;
+    return write(known.id, folded.chatLength, ofTurn(), { origin: known.origin });
   }
-  const id = parts.newId();
-  const kept = Math.min(folded.chatLength, known.length);
-  chats.write(factsOf(session, id, parts), kept, ofTurn, now(), known.id);
-  attach(session, id, kept + ofTurn.length);
+  write(parts.newId(), Math.min(folded.chatLength, known.length), ofTurn(), {}, known.id);
 }
 
 /** True when the turn is the next one of its chat: no other session has written to it. */

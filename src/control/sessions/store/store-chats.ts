@@ -46,6 +46,9 @@ export interface StagedChat {
   length: number;
 }
 
+/** The beginning of a new chat: the id of the chat whose first turns it has, or the staged chat that it is. */
+export type ChatStart = string | StagedChat;
+
 /** A turn of a chat. */
 export interface ChatTurn {
   readonly turn: string;
@@ -192,9 +195,9 @@ export class SavedChats {
 
   /**
    * Writes turns to a chat from `position` on, which is made when there is none; turns from there on are replaced. With `from`, a
-   * new chat begins with the first `position` turns of that one, or is the one that was staged.
+   * new chat begins with the first `position` turns of another chat, or is a staged chat.
    */
-  write(facts: ChatFacts, position: number, turns: readonly ChatTurn[], now: number, from?: string | StagedChat): void {
+  write(facts: ChatFacts, position: number, turns: readonly ChatTurn[], now: number, from?: ChatStart): void {
     const { id, owner, title, provider, model, thinking, openRouterProvider = null, origin } = facts;
     const statements = this.#statements;
     const staged = typeof from === 'object' ? from.key : null;
