@@ -13,6 +13,18 @@ import { builtinCapabilities } from '../src/capabilities/index.ts';
 
 const root = dirname(import.meta.dirname);
 
+/** How a kind of file names the files that it imports. */
+interface Imports {
+  readonly pattern: RegExp;
+  readonly extension: string;
+}
+
+const MODULES: Imports = {
+  pattern: /^(?:import|export)[^'"]*?from\s*['"](\.[^'"]+)\.js['"]/gm,
+  extension: '.js',
+};
+const TYPES: Imports = { pattern: /(?:from |import\(|import )'(\.[^']+)\.[jt]s'/g, extension: '.d.ts' };
+
 // What a renamed or deleted source left behind must not reach the package.
 rmSync(join(root, 'dist'), { recursive: true, force: true });
 
@@ -40,14 +52,7 @@ function removeUnusedTypes(dist: string): void {
     readonly exports: Readonly<Record<string, { readonly types: string }>>;
   };
   const used = new Set<string>();
-  const follow = (file: string): void => {
-    // Examples in comments name files that do not exist.
-    if (used.has(file) || !existsSync(file)) return;
-    used.add(file);
-    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from |import\(|import )'(\.[^']+)\.[jt]s'/g))
-      follow(resolve(dirname(file), `${path}.d.ts`));
-  };
-  for (const { types } of Object.values(exports)) follow(join(root, types));
+  for (const { types } of Object.values(exports)) follow(join(root, types), used, TYPES);
   for (const path of readdirSync(dist, { recursive: true, encoding: 'utf8' })) {
     if (path.endsWith('.d.ts') && !used.has(join(dist, path))) rmSync(join(dist, path));
   }
@@ -127,11 +132,11 @@ function besides(dist: string): Record<string, string> {
   return found;
 }
 
-/** Adds a compiled module and all it imports statically. */
-function follow(file: string, seen: Set<string>): void {
-  if (seen.has(file)) return;
+/** Adds a file and all that it imports: of modules, statically. */
+function follow(file: string, seen: Set<string>, imports = MODULES): void {
+  // Examples in comments of declarations name files that do not exist.
+  if (seen.has(file) || (imports === TYPES && !existsSync(file))) return;
   seen.add(file);
-  for (const [, path] of readFileSync(file, 'utf8').matchAll(/^(?:import|export)[^'"]*?from\s*['"](\.[^'"]+)['"]/gm)) {
-    follow(resolve(dirname(file), path as string), seen);
-  }
+  for (const [, path] of readFileSync(file, 'utf8').matchAll(imports.pattern))
+    follow(resolve(dirname(file), `${path}${imports.extension}`), seen, imports);
 }

@@ -5,6 +5,7 @@
 import { plainBase64 } from '../../base/base64.ts';
 import { evictOldest } from '../../base/evict-oldest.ts';
 import { sniffedMedia } from '../../base/media-type.ts';
+import { strictText } from '../../base/strict-text.ts';
 import type { CallEvent } from '../../connection/call.ts';
 import type { Image } from '../../protocol/session-types.ts';
 import { AUDIO_TYPES, isAudio, markOf } from '../../protocol/session-words.ts';
@@ -122,13 +123,9 @@ function readable(block: unknown): unknown {
 
 /** The text that bytes are in UTF-8; undefined for others. */
 function textIn(bytes: Buffer): string | undefined {
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: texts have none but these.
-    return /[\u0000-\u0008\u000e-\u001a\u001c-\u001f]/.test(text) ? undefined : text;
-  } catch {
-    return undefined;
-  }
+  const text = strictText(bytes)?.replace(/^\ufeff/, '');
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: texts have none but these.
+  return text === undefined || /[\u0000-\u0008\u000e-\u001a\u001c-\u001f]/.test(text) ? undefined : text;
 }
 
 /** Base64 in its plain form; undefined for another value, and for an empty one. */

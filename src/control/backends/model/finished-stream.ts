@@ -1,6 +1,7 @@
 /**
- * A stream of chat completions as the SDK reads it: calls as `call-deltas.ts` has them, and its end. `[DONE]` says that an answer is complete; several servers send it without a
- * `finish_reason` before, which the SDK takes for an answer that broke off. This stream puts the missing reason in front of it.
+ * A stream of chat completions as the SDK reads it: calls in one form (`call-deltas.ts`), and its end. `[DONE]` says that an
+ * answer is complete; several servers send it without a `finish_reason` before, which the SDK takes for an answer that broke off.
+ * This stream puts the missing reason in front of it.
  *
  * Used by `sdk.ts` for the providers with that API.
  */
