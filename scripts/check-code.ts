@@ -1,6 +1,6 @@
 /**
  * Writes the checks of messages (`src/wire/message-check.ts`): a test for each schema, as short as it can be, and the schema
- * itself for the texts. What several messages have in common stands in the file once.
+ * itself for the texts. A part that several messages have stands in the file once.
  */
 import type { Schema } from './members.ts';
 
@@ -58,7 +58,7 @@ export class CheckCode {
     return this.#constant('t', `(d,v)=>${this.#expression(schema, 'd') || 'true'}`);
   }
 
-  /** What is true for a value that fits; empty for a schema that takes any. `at` is a name. */
+  /** The condition that a value fits; empty for a schema that takes any. `at` is a name. */
   #expression(schema: Schema, at: 'd' | 'v'): string {
     for (const keyword of Object.keys(schema)) {
       if (!KEYWORDS.has(keyword)) throw new Error(`${this.#source}: the checks of messages know no "${keyword}"`);
@@ -94,7 +94,7 @@ export class CheckCode {
       if (properties !== undefined) throw new Error(`${this.#source}: additionalProperties beside properties`);
       parts.push(`everyMember(${at},${this.#test(additionalProperties)})`);
     }
-    // A member is looked at in `v`: an object inside of another one has a test of its own.
+    // `v` holds a member: an object inside another object has a separate test.
     if ((required ?? properties) !== undefined && at === 'v') {
       return `${this.#test(schema)}(v)`;
     }
@@ -112,7 +112,7 @@ export class CheckCode {
     return parts.join('&&');
   }
 
-  /** An expression that stands among others; one that several places have is a call. */
+  /** An expression among others; a call where several places have it. */
   #inline(schema: Schema, at: 'd' | 'v'): string {
     const code = this.#expression(schema, at);
     const isLong = code.length > 60 && (this.#used.get(JSON.stringify(schema)) ?? 0) > 1;
@@ -164,7 +164,7 @@ function typeCode(name: string, at: string): string {
     case 'array':
       return `Array.isArray(${at})`;
     case 'object':
-      return `isMap(${at})`;
+      return `isObject(${at})`;
     default:
       return `typeof ${at}===${JSON.stringify(name)}`;
   }

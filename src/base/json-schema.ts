@@ -6,6 +6,7 @@ import type { Ajv, Options } from 'ajv';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
 import { type Check, violation } from '../wire/check.ts';
 import { fail } from '../wire/errors.ts';
+import { pointer } from '../wire/findings.ts';
 
 /** A JSON Schema document (2020-12 vocabulary as far as Ajv's default build knows it). */
 export type JsonSchema = Readonly<Record<string, unknown>>;
@@ -157,7 +158,7 @@ function mistakeIn(
 function pathTo(value: unknown, isIt: (key: string, value: unknown) => boolean, path = ''): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   for (const [key, member] of Object.entries(value)) {
-    const at = `${path}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    const at = pointer(path, key);
     const found = isIt(key, member) ? at : pathTo(member, isIt, at);
     if (found !== undefined) return found;
   }

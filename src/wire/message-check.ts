@@ -1,10 +1,12 @@
 /**
  * The checks of the messages of Handfast: a generated test that only says yes or no, and, for a message that it refuses, an
- * interpreter of the schema that finds what is wrong. Most messages fit, so the texts cost nothing until one does not.
+ * interpreter of the schema that finds the issues. Most messages fit: only a refused one costs the making of texts.
  *
  * The issues are those of Ajv. The schemas have the keywords below and no others: the generator refuses them.
  */
 import type { Check, Issue } from './check.ts';
+import { pointer } from './findings.ts';
+import { isObject } from './json.ts';
 
 /** A schema as the generator writes it. */
 export interface MessageSchema {
@@ -37,10 +39,7 @@ export function messageCheck(fits: (value: unknown) => boolean, schema: () => Me
   return check;
 }
 
-export const isMap = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
-/** True when all elements of an array fit. */
+/** True when all elements of an array fit. An empty place is undefined here, as for Ajv; `Array.every` passes it over. */
 export function every(values: readonly unknown[], fits: (value: unknown) => boolean): boolean {
   for (let at = 0; at < values.length; at++) if (!fits(values[at])) return false;
   return true;
@@ -59,17 +58,15 @@ const IS: Readonly<Record<TypeName, (value: unknown) => boolean>> = {
   boolean: (value) => typeof value === 'boolean',
   null: (value) => value === null,
   array: Array.isArray,
-  object: isMap,
+  object: isObject,
 };
 
-/** Adds what is wrong to `issues`, up to the first keyword that refuses the value. True when none does. */
+/** Adds the issues of a value, up to the first keyword that refuses it. True when no keyword does. */
 function find(schema: MessageSchema, value: unknown, instancePath: string, issues: Issue[]): boolean {
   const wrong = (keyword: keyof MessageSchema, params: Record<string, unknown>, message: string): boolean => {
     issues.push({ instancePath, keyword, params, message: `must ${message}` });
     return false;
   };
-  const at = (name: string | number): string =>
-    `${instancePath}/${String(name).replace(/~/g, '~0').replace(/\//g, '~1')}`;
   const { type, anyOf } = schema;
   if (type !== undefined && ![type].flat().some((name) => IS[name](value)))
     return wrong('type', { type }, `be ${[type].flat().join(',')}`);
@@ -103,16 +100,17 @@ function find(schema: MessageSchema, value: unknown, instancePath: string, issue
       return wrong('minItems', { limit: minItems }, `NOT have fewer than ${minItems} items`);
     if (items !== undefined)
       for (let index = 0; index < value.length; index++)
-        if (!find(items, value[index], at(index), issues)) return false;
-  } else if (isMap(value)) {
+        if (!find(items, value[index], pointer(instancePath, index), issues)) return false;
+  } else if (isObject(value)) {
     const { required = [], additionalProperties, properties = {} } = schema;
     const missingProperty = required.find((name) => value[name] === undefined);
     if (missingProperty !== undefined)
       return wrong('required', { missingProperty }, `have required property '${missingProperty}'`);
     if (additionalProperties !== undefined)
-      for (const name in value) if (!find(additionalProperties, value[name], at(name), issues)) return false;
+      for (const name in value)
+        if (!find(additionalProperties, value[name], pointer(instancePath, name), issues)) return false;
     for (const [name, member] of Object.entries(properties))
-      if (value[name] !== undefined && !find(member, value[name], at(name), issues)) return false;
+      if (value[name] !== undefined && !find(member, value[name], pointer(instancePath, name), issues)) return false;
   }
   return true;
 }
