@@ -3,7 +3,7 @@
  * among the first five (hit@5), against the best fixed choice.
  *
  * The entries are the sections of the pages in `docs/`, without their headings. The queries are those headings, and words
- * in code style that occur in one section only; so what is wanted is known.
+ * in code style that occur in one section only; so the wanted entry is known.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
 /**
  * How well each ranking answers questions about this repository: its pages, a passage an entry, and recorded sessions, a
- * turn an entry, all in one memory. And how often a search shows facts that no longer hold, with keys and without.
+ * turn an entry, all in one memory. It also counts how often a search shows outdated facts, with keys and without.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,8 +1,8 @@
 /**
  * A rate limit: so many units a second, of which one second's worth may be used at once.
  *
- * The clock is read only when the bucket is empty, so a unit costs a comparison and a subtraction. What was left at a
- * refill is kept, which allows one more second's worth at most.
+ * The clock is read only when the bucket is empty, so a unit costs a comparison and a subtraction. A refill keeps the
+ * rest, which allows at most one more second's worth.
  */
 export class TokenBucket {
   readonly #perSecond: () => number;

@@ -2,8 +2,8 @@
  * Whether a connection reads from its link: there may be several reasons not to at once, and a peer is read no faster than
  * what it sends can be refused.
  *
- * How much of a link is read in one turn is the business of `wire/frame.ts`; what comes here in one piece and is many
- * messages is spread over turns here.
+ * `wire/frame.ts` decides how much of a link is read in one turn. This file spreads the messages of one long piece over
+ * several turns.
  */
 import { nextTurn } from '../base/next-turn.ts';
 import type { Link } from '../transport/link.ts';

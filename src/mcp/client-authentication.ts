@@ -1,8 +1,6 @@
 /**
- * How our client proves itself to an authorization server: by its secret in a header or in the form, or not at all (RFC 6749, section
- * 2.3.1). The official client does not encode the secret in the header. Pure.
- *
- * Used by `sign-in.ts`, `authorization.ts` and `client-credentials.ts`, for every request to a token or revocation endpoint.
+ * Authenticates the client to token and revocation endpoints: by its secret in a header or in the form, or not at all (RFC 6749,
+ * section 2.3.1). The official client does not encode the secret in the header. Pure.
  */
 
 /** The methods of one client, the preferred one first. */

@@ -81,7 +81,7 @@ export async function signIn(authorization: McpAuthorization, options: SignInOpt
 
 /**
  * Forgets a registration with which a person did not come back: an authorization server that has forgotten it shows the person an error and
- * sends no one back, so the next sign-in registers again. One that tokens are renewed with stays; its renewal says whether it is known.
+ * sends no one back, so the next sign-in registers again. A registration that renews tokens stays; the renewal shows whether the server knows it.
  */
 async function forgetClient(file: SignInFile, { client_id: id }: NonNullable<StoredSignIn['client']>): Promise<void> {
   await file.change(AbortSignal.timeout(FORGET_MS), async (stored) => {

@@ -2,8 +2,8 @@
  * The files of the repository that a module imports, by relative paths or by names (`#name`, packages of the repository itself),
  * and those they import in turn: what is hashed with a plugin.
  *
- * The text is searched, not parsed: a path in a comment covers a file too many, which does no harm. What is not found
- * here, such as a path that is computed, is refused when it is loaded (`pinned-modules.ts`).
+ * The text is searched, not parsed: a path in a comment covers a file too many, which does no harm. `pinned-modules.ts`
+ * refuses imports that the search does not find (for example computed paths) when they are loaded.
  */
 import { isBuiltin } from 'node:module';
 import { dirname, extname, join, resolve } from 'node:path';

@@ -1,4 +1,4 @@
-/** The checks of messages say of every value what Ajv says of it by the same schema, and find the same issues. */
+/** The checks of messages accept and refuse the values that Ajv accepts and refuses, with the issues of Ajv. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Ajv } from 'ajv';

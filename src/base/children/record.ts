@@ -3,8 +3,8 @@
  * of its children, and those that run. The file is removed when the process ends in good order; one that is left belongs
  * to a process that was killed, and what its children left running is ended.
  *
- * Read by the watcher when its process ends, and at the next start of a Handfast program for those that lost their watcher
- * too.
+ * The watcher of a process reads the file when the process ends. The next Handfast program that starts reads the files of
+ * processes that lost their watcher.
  */
 import { closeSync, mkdirSync, openSync, renameSync, unlinkSync, writeSync } from 'node:fs';
 import { readdir, readFile, stat, unlink } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-/** Slash commands of the server in an editor: what is offered, and what comes of one as text. */
+/** Slash commands of the server in an editor: the offered commands, and the result of a command as text. */
 import type { AvailableCommand } from '../../acp/sdk.ts';
 import { fenced } from './tool-calls.ts';
 

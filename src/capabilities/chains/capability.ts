@@ -4,7 +4,7 @@ import { defineCapability } from '../../packages/capability.ts';
 import { CHAIN_DEFAULTS, chainsOffer } from './offer.ts';
 import type { ChainsOptions } from './plugin.ts';
 
-/** Parts of the plugin's code, each with no more than the next one needs. */
+/** Parts of the plugin's code; each loads the modules that the next part needs. */
 const PARTS: readonly (() => Promise<unknown>)[] = [
   () => import('./messages.ts'),
   () => import('../multi_agent/messages.ts'),

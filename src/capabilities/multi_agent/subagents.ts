@@ -1,8 +1,8 @@
 /**
  * The subagents of a host: who made which, how many there may be, what is stored of them, who hears of them.
  *
- * A subagent belongs to an agent of a principal, and is reached by that agent and those above it alone. What is stored of
- * it, its results too, outlives the session that made it; it itself ends with that session and with the host.
+ * A subagent belongs to an agent of a principal. Only that agent and the agents above it reach the subagent. Its stored
+ * record and results outlive the session that made it; the subagent ends with that session and with the host.
  */
 import { randomBytes } from 'node:crypto';
 import { Budget } from '../../base/budget.ts';

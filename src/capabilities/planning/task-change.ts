@@ -1,4 +1,4 @@
-/** What the client says of a task, as a request has it; and the refusals of A2E 1.0 as errors. */
+/** Changes of a task by the client in the form of a request, and the refusals of A2E 1.0 as errors. */
 import { HandfastError } from '../../wire/errors.ts';
 import type { Refusal } from './planning.schema.ts';
 

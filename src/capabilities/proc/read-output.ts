@@ -1,4 +1,4 @@
-/** What readers of a process's output get: the same of every host. */
+/** Output of a process as readers get it: of one form, on every host. */
 
 /** A part of the output: one line with its line break, or a part of a line. */
 export interface OutputPiece {

@@ -181,8 +181,8 @@ export class Submissions {
   }
 
   /**
-   * What tasks wait for, in memory until `#release`, so that its end is seen in its record. Fails with `schema_violation` for one
-   * that does not exist, or not for its submitter.
+   * The tasks that others wait for, held in memory until `#release`, so that their records show their end. Fails with
+   * `schema_violation` for a task that does not exist, or that the submitter may not see.
    */
   async #held(ids: readonly string[], submitter?: Submitter): Promise<readonly TrackedTask[]> {
     const { registry } = this.#engine;

@@ -1,7 +1,7 @@
 /**
  * Work on many sessions in slices, one in each turn of the event loop, so that no other work waits for all of it.
  *
- * What a slice throws ends the work and is reported; the next one tries again.
+ * An error of a slice ends the work and is reported; the next slice tries again.
  */
 export class Slices {
   readonly #failed: (thrown: unknown) => void;

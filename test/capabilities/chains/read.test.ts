@@ -313,7 +313,7 @@ describe('every problem is reported with its place', () => {
     after: [['y'], NODE_KINDS],
     description: ['for people', NODE_KINDS],
   };
-  /** What a kind cannot do without. */
+  /** The members that a kind needs. */
   const BASE: Readonly<Record<string, object>> = {
     ...Object.fromEntries(CALLS.map((kind) => [kind, { name: 'store' }])),
     agent: { input: { task: 'x' } },

@@ -1,4 +1,4 @@
-/** Chats that are written in parts before anybody can see them: what is left of one whose turn or process ended before. */
+/** Chats that are written in parts before any client can see them, also when their turn or process ends before. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -52,7 +52,7 @@ test('a staged chat is no chat until it is written; one of a killed process is g
   const first = staged(chats, 'c1', 300);
   assert.deepEqual([chats.count(null), chats.list(null, { before: null, skip: 0 }, 10)], [0, []]);
   assert.equal(chats.find(null, 'c'), undefined);
-  // Beside it: one that is written at once, one more that is staged.
+  // Beside it: a chat that is written at once, and another staged chat.
   chats.write({ ...FACTS, id: 'c2' }, 0, turnsFrom(0, 2), 1);
   staged(chats, 'lost', 5);
   chats.write({ ...FACTS, id: 'c1' }, first.length, turnsFrom(300, 1), 2, first);

@@ -16,7 +16,7 @@ export const NODE_KINDS = [
 
 export type NodeKind = (typeof NODE_KINDS)[number];
 
-/** What a memory node can do. */
+/** The operations of a memory node. */
 export const MEMORY_OPERATIONS = ['store', 'retrieve', 'forget'] as const;
 
 export const isMemoryOperation = (name: string): name is (typeof MEMORY_OPERATIONS)[number] =>

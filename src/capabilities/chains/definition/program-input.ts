@@ -1,7 +1,7 @@
 /**
- * The input of `proc` nodes: which members there are. Pure.
+ * The members of the input of `proc` nodes. Pure.
  *
- * `read.ts` checks definitions against the schema, `calls.ts` what their expressions gave.
+ * `read.ts` checks definitions against the schema, `calls.ts` the values of their expressions.
  */
 import { type JsonSchema, lazyCheck } from '../../../base/json-schema.ts';
 import { issuePath, issueText } from '../../../wire/check.ts';
@@ -34,7 +34,7 @@ export const PROGRAM_INPUT: JsonSchema = {
   },
 };
 
-/** What the input of a node asks for. */
+/** The input of a node, read. */
 export interface ProgramInput {
   readonly command?: string | readonly unknown[];
   readonly cmd?: string | readonly unknown[];

@@ -1,4 +1,4 @@
-/** What makes vectors of texts. `hashed.ts` is built in; `endpoint.ts` calls a server of the configuration. */
+/** Makes vectors of texts. `hashed.ts` is built in; `endpoint.ts` calls a server of the configuration. */
 export interface Embedder {
   /** Names what it computes: vectors of different names are never compared. */
   readonly name: string;

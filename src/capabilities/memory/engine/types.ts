@@ -1,4 +1,4 @@
-/** What the plugin asks of the memory engine and what it is replied: plain data that crosses to the engine's thread. */
+/** Requests of the plugin to the memory engine, and its replies: plain data that crosses to the engine's thread. */
 import type { MemoryKey } from '../key.ts';
 
 export const TIERS = ['working', 'episodic', 'semantic'] as const;

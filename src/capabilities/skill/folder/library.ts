@@ -1,5 +1,5 @@
 /**
- * The skills of a host: those of all roots, with their versions, and what is wrong with the others. Scanned again when
+ * The skills of a host: those of all roots, with their versions, and the faults of the others. Scanned again when
  * they are listed and when a call finds that its files have changed.
  *
  * A root that comes first wins: of two skills of the same name and version the second is reported. A name means its newest

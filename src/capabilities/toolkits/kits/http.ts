@@ -1,8 +1,8 @@
 /**
  * The toolkit `http`: requests to the internet, with a secret that only its own origins get.
  *
- * The work is that of `http_get`, loaded with the first call: addresses of private networks are refused, and what was
- * checked is what is connected to.
+ * The work is that of `http_get`, loaded with the first call: addresses of private networks are refused, and the
+ * connection goes to the checked address.
  */
 import { named } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';

@@ -1,4 +1,4 @@
-/** What an agent asks its user, as approvals of ours: permission for a tool call, and questions with a form. */
+/** Questions of an agent to its user, as approvals: permission for a tool call, and questions with a form. */
 import { filledIn, formSchema, optionOf } from '../../../acp/answers.ts';
 import type {
   CreateElicitationRequest,

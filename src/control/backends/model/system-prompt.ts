@@ -2,7 +2,7 @@
  * The system prompt: for whom the model works, where, and with what rights. Small, true and the same in every round of a
  * day, so that providers can cache it.
  *
- * What a prompt adds (skills) and what an operator adds comes behind it.
+ * The additions of a prompt (skills) and of the operator follow it.
  */
 
 export interface SystemFacts {

@@ -154,7 +154,7 @@ const COUNTS = [
 const FLAGS = ['uniqueItems', 'readOnly', 'writeOnly', 'deprecated'];
 const SCHEMAS = ['contains', 'propertyNames', 'not', 'if', 'then', 'else', 'unevaluatedItems', 'unevaluatedProperties'];
 const LISTS = ['anyOf', 'oneOf', 'allOf'] as const;
-/** What the object of the arguments keeps of a schema whose alternatives, conditions and values are read apart. */
+/** Keywords that the object of the arguments keeps of a schema; its alternatives, conditions and values are read apart. */
 const OWN = [
   ...TEXTS,
   ...NUMBERS,

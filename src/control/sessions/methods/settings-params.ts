@@ -1,5 +1,5 @@
 /**
- * What a session may decide for itself, read from the parameters of `session.create` and `session.configure`. Unknown
+ * The settings that a session may decide for itself, read from the parameters of `session.create` and `session.configure`. Unknown
  * members are left out.
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';

@@ -39,7 +39,7 @@ export interface ChatRow extends ChatFacts {
   readonly length: number;
 }
 
-/** A chat that is written in parts before anybody can see it, and begins with `length` turns. */
+/** A chat that is written in parts before any client can see it; `length` turns are written. */
 export interface StagedChat {
   readonly id: string;
   readonly key: number;

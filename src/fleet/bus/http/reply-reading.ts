@@ -1,4 +1,4 @@
-/** What the responses of a receiver mean. */
+/** Reads the responses of a receiver. */
 import type { Buffer } from 'node:buffer';
 import type { Reported } from '../../messages/decoded.ts';
 import type { OpenTask } from '../plain/open-tasks.ts';
