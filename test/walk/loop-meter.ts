@@ -10,16 +10,17 @@ import { openSync, readSync } from 'node:fs';
 /** Holds the file of the scheduler while it is read. */
 const bytes = Buffer.alloc(128);
 
-/** Nanoseconds that this thread was ready and had no processor; undefined where the system does not tell. */
-function waitedNs(file: number | undefined): number {
+/** Nanoseconds that a thread was ready and had no processor; 0 where the system does not say it. */
+export function waitedNs(file: number | undefined): number {
   if (file === undefined) return 0;
   const length = readSync(file, bytes, 0, bytes.length, 0);
   return Number(bytes.toString('latin1', 0, length).split(' ')[1]);
 }
 
-function schedule(): number | undefined {
+/** The file of the scheduler about a thread: of this one, or of the first thread of a process. */
+export function schedule(process: number | 'thread-self' = 'thread-self'): number | undefined {
   try {
-    return openSync('/proc/thread-self/schedstat', 'r');
+    return openSync(`/proc/${process}/schedstat`, 'r');
   } catch {
     return undefined;
   }

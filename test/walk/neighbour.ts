@@ -1,28 +1,32 @@
 /**
  * Another client of the walked host, in its own process: pings all the time and replies to each `take` with its longest ping and
- * with the longest turn of its loop, which does nothing else. Its arguments: the address and a token.
+ * with the longest turn of its loop, which does nothing else. The time that the host had no processor is left out of a ping. Its
+ * arguments: the address, a token, and the process id of the host.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LoopMeter } from './loop-meter.ts';
+import { LoopMeter, schedule, waitedNs } from './loop-meter.ts';
 import { PlainAgent } from './plain-agent.ts';
 
-const [, , address = '', token = ''] = process.argv;
+const [, , address = '', token = '', host = ''] = process.argv;
 const agent = await PlainAgent.open(address, token, ['tools']);
 const meter = new LoopMeter();
 let longest = 0;
+const file = schedule(Number(host));
+/** The clock of the host, in milliseconds. */
+const clock = (): number => performance.now() - waitedNs(file) / 1e6;
 /** When the ping left that waits for its pong. */
-let since = performance.now();
+let since = clock();
 process.on('message', () => {
-  process.send?.({ ping: Math.max(longest, performance.now() - since), bare: meter.take() });
+  process.send?.({ ping: Math.max(longest, clock() - since), bare: meter.take() });
   longest = 0;
 });
 process.on('disconnect', () => process.exit());
 process.send?.('ready');
 for (;;) {
-  since = performance.now();
+  since = clock();
   await agent.ask({ type: 'ping' });
-  longest = Math.max(longest, performance.now() - since);
-  since = performance.now();
+  longest = Math.max(longest, clock() - since);
+  since = clock();
   await sleep(5);
-  since = performance.now();
+  since = clock();
 }

@@ -108,7 +108,7 @@ ${yaml}`,
   const host = await started(t, './walked-host.ts', args, { cwd: folder, env });
   const { listeners } = await told<{ listeners: string[] }>(host);
   const [http = '', tcp = ''] = listeners;
-  const neighbour = await started(t, './neighbour.ts', [tcp, OTHER], {});
+  const neighbour = await started(t, './neighbour.ts', [tcp, OTHER, `${host.pid}`], {});
   await told(neighbour);
   return {
     folder,
