@@ -19,7 +19,7 @@ import type { HandfastError } from '../../../src/wire/errors.ts';
 import { countedTurns } from '../../support/counted-turns.ts';
 import fc from '../../support/properties.ts';
 import { scriptedBackend } from '../support/scripted-backend.ts';
-import { Harness } from './harness.ts';
+import { Harness, QUIET } from './harness.ts';
 
 /** Stored chunks, as the catalogue has them; counts the texts that are read. */
 class Chunks implements ChunkSource {
@@ -221,6 +221,22 @@ test('a session that just fits a reply is read and written in many turns of the 
   const chat = await counted('the chat', () => harness.call(historyGet, { last: true }));
   assert.deepEqual(chat.messages.slice(0, 400), state.history);
   await harness.stop();
+});
+
+test('items that were measured together are stored, also where their size has no equal whole parts', async () => {
+  const warnings: string[] = [];
+  const warn = (message: string, facts?: object): void => void warnings.push(`${message} ${JSON.stringify(facts)}`);
+  const harness = await Harness.start({ log: { ...QUIET, warn } });
+  const id = await harness.create();
+  const session = harness.sessions.open(id);
+  for (let n = 0; n < 40; n += 1) {
+    const turn = `t${n}`;
+    const answers = Array.from({ length: 1 + (n % 7) }, (_, at) => `${'y'.repeat(7_001)}${at}`);
+    session.remember(answers.map((text) => ({ role: 'assistant', turn, text })));
+  }
+  await session.flushed();
+  await harness.stop();
+  assert.deepEqual(warnings, []);
 });
 
 test('a long reply is the JSON of its value', async () => {

@@ -168,8 +168,9 @@ export class ChunkedList<Item> {
     return Array.from({ length: this.#base }, (_, number) => (this.#source as ChunkSource).read(number));
   }
 
-  /** `size`: about how many characters its JSON has. */
-  push(item: Item, size: number, mark = 0): void {
+  /** @param about characters of its JSON; items that were measured together have equal parts, which need not be whole */
+  push(item: Item, about: number, mark = 0): void {
+    const size = Math.ceil(about);
     let chunk = this.#chunks.at(-1);
     if (chunk === undefined || chunk.count >= CHUNK_ITEMS || chunk.size >= CHUNK_SIZE) {
       chunk = { first: this.length, count: 0, before: this.#size, size: 0, mark, stored: false };
