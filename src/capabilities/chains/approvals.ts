@@ -1,24 +1,27 @@
 /**
- * Decides which agents may answer the questions of wait nodes. Without `by` each agent that reaches the run may; with `by` agents
- * of the named principals may, and never an agent of the principal that runs the chain, an administrator neither. The definition
- * of the run has `by`, which therefore holds after a restart, too.
+ * Decides which agents may answer the questions of wait nodes. Without `by`, each agent that reaches the run may answer. With
+ * `by`, agents of the named principals may, and never an agent of the principal that runs the chain, not even an administrator.
+ * The definition of the run contains `by`, which therefore also holds after a restart.
  */
 import type { CallContext } from '../../host/context.ts';
 import { fail } from '../../wire/errors.ts';
 import type { ChainApproval } from './records.schema.ts';
 import type { ActiveRun } from './runs.ts';
 
-/** Whether an agent may answer a question of a run of another principal. A subagent may not: the agent above it is asked. */
+/**
+ * Returns true if an agent may answer a question of a run of another principal. A subagent may not: the agent above it is
+ * asked.
+ */
 const mayAnswer = ({ session }: CallContext, by: readonly string[] | null | undefined): boolean =>
   session.principal.subagent === undefined && by?.includes(session.principal.name) === true;
 
-/** Whether a run of another principal asks this agent: otherwise the run is unknown to the agent. */
+/** Returns true if a run of another principal asks this agent; otherwise the run is unknown to the agent. */
 export const asks = ({ run }: ActiveRun, nodeId: string, context: CallContext): boolean =>
   mayAnswer(context, run.steps.waits.get(nodeId)?.planned.node.wait?.by);
 
-/** Fails with `unauthorized` for an agent of the principal that runs the chain, where another one must answer. */
+/** Fails with `unauthorized` for an agent of the principal that runs the chain, where another principal must answer. */
 export function mustNotBeRunner(by: readonly string[] | null | undefined, nodeId: string): void {
-  // Null stands for a member that is not there.
+  // Null stands for an absent member.
   if (by === undefined || by === null) return;
   const names = by.map((name) => JSON.stringify(name)).join(', ');
   throw fail(
@@ -28,7 +31,7 @@ export function mustNotBeRunner(by: readonly string[] | null | undefined, nodeId
   );
 }
 
-/** The questions of some runs of other principals that this agent may answer, one after the other. */
+/** Yields the questions of some runs of other principals that this agent may answer, one after the other. */
 export function* questions(
   active: Iterable<readonly [owner: string, run: ActiveRun]>,
   context: CallContext,

@@ -1,8 +1,6 @@
 /**
- * What the nodes of a chain call: the other capabilities of the host, under the rights of who runs the chain, and within its
- * deadline and audit.
- *
- * Called by `runs.ts` for each attempt of a node.
+ * Makes the calls of a chain's nodes: to other capabilities of the host, under the rights of the caller that runs the chain,
+ * and within its deadline and audit.
  */
 import type { CallContext } from '../../host/context.ts';
 import { fail } from '../../wire/errors.ts';
@@ -23,10 +21,10 @@ type Context = Pick<CallContext, 'call'>;
 /** Characters at the end of each output of a program that a node returns. */
 const MAX_PRINTED = 65_536;
 
-/** Errors of entries that an error names. */
+/** Maximum number of entries whose errors one error names. */
 const MAX_ERRORS = 20;
 
-/** Runs a node that is a call. Rejects with what the capability rejects with, and `chains.unsupported`. */
+/** Runs a node that is a call. Rejects with the error of the capability, and with `chains.unsupported`. */
 export async function callNode(context: Context, node: ChainNode, input: Input, call: NodeCall): Promise<unknown> {
   const { kind, name = '' } = node;
   const { signal } = call;
@@ -55,7 +53,7 @@ export async function callNode(context: Context, node: ChainNode, input: Input, 
   }
 }
 
-/** Names of the tools that say that repeating a call does no more than one call. */
+/** Returns the names of the tools that declare that repeating a call does no more than one call. */
 export async function idempotentTools(context: Context): Promise<ReadonlySet<string>> {
   const { tools = [] } = await context.call(toolList, { include_deferred: true });
   return new Set(tools.flatMap(({ name, idempotent }) => (idempotent === true ? [name] : [])));
@@ -74,7 +72,10 @@ function unexpectedExit(code: number | null, status: string, { stdout, stderr }:
   });
 }
 
-/** Starts a program, and waits until it has ended. Rejects with `tool_error` for another exit code than those of the input. */
+/**
+ * Starts a program, and waits until it has ended. Rejects with `tool_error` for an exit code that is not among those of the
+ * input.
+ */
 async function runProgram(context: Context, name: string, input: Input, signal: AbortSignal) {
   const { command, cmd: words, timeout, cwd, env, exit_codes: codes } = programInput(input);
   const given = command ?? words ?? name;

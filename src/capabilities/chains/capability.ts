@@ -1,4 +1,4 @@
-/** The chains capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+/** The chains capability as a value: its parts for hosts, agents and the command line. */
 import { nextTurn } from '../../base/next-turn.ts';
 import { defineCapability } from '../../packages/capability.ts';
 import { CHAIN_DEFAULTS, chainsOffer } from './offer.ts';
@@ -19,7 +19,8 @@ export const chains = defineCapability({
   about: 'Chains of calls, as graphs that run in parallel and continue after the host was killed',
   byDefault: true,
   offer: (options) => chainsOffer(options as ChainsOptions),
-  // Agents never load the plugin. All of its code at once would hold the host: the messages of five capabilities are in it.
+  // Agents never load the plugin. Loading all of its code at once would hold the host: it includes the messages of five
+  // capabilities.
   async plugin(options) {
     for (const load of PARTS) {
       await load();

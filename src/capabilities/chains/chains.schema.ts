@@ -37,7 +37,7 @@ import {
 const { Array: list, Literal, Object: object, Unknown: unknown } = Type;
 const chainId = text('The run.');
 
-/** What says which chain is meant: its nodes, or a stored one. */
+/** Members that select a chain: its nodes, or a stored one. */
 const whichChain = {
   nodes: may(nodes('ChainNode objects.')),
   chain: may(ChainRef),
@@ -110,7 +110,7 @@ const ChainResp = object(
   { ...fromHost, description: 'The result of a run. A run that failed has success false and an error.' },
 );
 
-// What A2E 1.0 does not have.
+// Messages that A2E 1.0 does not have.
 
 const ChainCheckReq = object(
   {

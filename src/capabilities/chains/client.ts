@@ -36,27 +36,30 @@ const calls = {
 
 type Fields<T> = Omit<T, 'type' | 'id' | 'req_id' | 'a2e' | 'version' | 'ts' | 'cursor'>;
 
-/** How a chain ended. */
+/** The result of a chain that ended. */
 export interface ChainResult {
   /** The id of the run. */
   readonly chain_id: string;
-  /** No node failed, and the chain is valid. */
+  /** True when no node failed and the chain is valid. */
   readonly success: boolean;
   /** Outputs by node; null for a node that failed. */
   readonly outputs: Readonly<Record<string, unknown>>;
   /** The output of the last node; of a graph with several last nodes, their outputs by node. */
   readonly final_output: unknown;
   readonly duration_ms: number;
-  /** How many outputs there are. */
+  /** The number of outputs. */
   readonly nodes_run: number;
-  /** Why it failed; null: it did not. */
+  /** The error of a failed chain; null: it did not fail. */
   readonly error: schema.ChainError | null;
-  /** `done`, `failed`, `cancelled` or `paused`; absent where the host says nothing of it. */
+  /** `done`, `failed`, `cancelled` or `paused`; absent where the host does not report it. */
   readonly state?: string;
   readonly usage?: schema.ChainUsage;
   /** Nodes that failed, and maps with items that failed, the first 20; absent: none failed, or the host does not report them. */
   readonly failures?: readonly schema.ChainFailure[];
-  /** `outputs`, and `final_output`, where no message may hold them: they are empty. {@link ChainsClient.status} has outputs. */
+  /**
+   * Names of members that are empty because no message may hold them: `outputs`, `final_output`. {@link ChainsClient.status}
+   * has outputs.
+   */
   readonly left_out?: readonly string[];
 }
 
@@ -69,23 +72,23 @@ export type ChainSpec = Pick<
 export interface ChainRunOptions extends CallOptions {
   /** The id of the run. Default: one that the host makes. */
   readonly chainId?: string;
-  /** False: the run is not journaled, and ends with its host. Default: as the host is configured, usually true. */
+  /** False: the run is not journaled, and ends with its host. Default: the configuration of the host, usually true. */
   readonly durable?: boolean;
   /** Free text stored with the run. */
   readonly correlationId?: string;
 }
 
-/** What becomes of nodes that may have run and are not idempotent. */
+/** Decisions on nodes that may have run and are not idempotent. */
 export interface ChainResumeOptions extends CallOptions {
   /** Nodes that are run again. */
   readonly rerun?: readonly string[];
-  /** Nodes that are not run again; they are undone as nodes that ran. */
+  /** Nodes that are not run again; undoing treats them as nodes that ran. */
   readonly skip?: readonly string[];
   /** Nodes that did run: their outputs; of a map an object with the outputs of its items that may have run, by their places. */
   readonly done?: Readonly<Record<string, unknown>>;
   /** Longest run from now on, seconds. Default: that of the chain. */
   readonly seconds?: number;
-  /** What the run may use in all, what it has used included. Default: that of the chain. */
+  /** The total that the run may use, including the amount it has used. Default: that of the chain. */
   readonly budget?: schema.ChainReq['budget'];
 }
 
@@ -132,13 +135,13 @@ export class ChainsClient {
     return this.#calls.call(calls.run, body, patient(options), resultOf);
   }
 
-  /** Everything that is wrong in a chain, also with the tools that this agent may call. */
+  /** Returns every problem of a chain, also with the tools that this agent may call. */
   check(chain: ChainSpec, options: CallOptions = {}): Call<Fields<schema.ChainCheckResp>> {
     return this.#calls.call(calls.check, { ...chain }, options);
   }
 
   /**
-   * Stores a chain as the next version of its name; `created` is false where the newest version was the same already. Rejects with
+   * Stores a chain as the next version of its name; `created` is false where the newest version was equal already. Rejects with
    * `chains.invalid`, `chains.conflict`, `chains.full`.
    */
   put(
@@ -151,7 +154,7 @@ export class ChainsClient {
     return this.#calls.call(calls.put, body, options, ({ chain, created }) => ({ ...chain, created }));
   }
 
-  /** A stored chain. Rejects with `chains.unknown_chain`. */
+  /** Returns a stored chain. Rejects with `chains.unknown_chain`. */
   get(
     name: string,
     { version, ...options }: CallOptions & { readonly version?: number } = {},
@@ -160,7 +163,7 @@ export class ChainsClient {
     return this.#calls.call(calls.get, body, options, ({ chain }) => chain);
   }
 
-  /** The newest version of each stored chain, by name; with a name all its versions, the newest first. */
+  /** Returns the newest version of each stored chain, by name; with a name all its versions, the newest first. */
   list(
     { name = '', after = '', limit }: { readonly name?: string; readonly after?: string; readonly limit?: number } = {},
     options: CallOptions = {},
@@ -234,7 +237,7 @@ export class ChainsClient {
     return this.#calls.call(calls.watch, { chain_id: chainId }, patient(options), resultOf);
   }
 
-  /** Pauses a run; resolves when what was running has ended. Rejects with `chains.state`. */
+  /** Pauses a run; resolves when its running nodes have ended. Rejects with `chains.state`. */
   pause(chainId: string, options: CallOptions = {}): Call<schema.ChainRun> {
     return this.#calls.call(calls.pause, { chain_id: chainId }, patient(options), runOf);
   }
@@ -250,14 +253,17 @@ export class ChainsClient {
     return this.#calls.call(calls.resume, { chain_id: chainId, ...decisions }, patient(rest), resultOf);
   }
 
-  /** Runs a chain that has stopped again from a node on. Rejects as {@link resume} does, and with `chains.unknown_node`. */
+  /** Runs a stopped chain again from a node on. Rejects as {@link resume} does, and with `chains.unknown_node`. */
   retry(chainId: string, nodeId: string, options: ChainResumeOptions = {}): Call<ChainResult> {
     const [decisions, rest] = decisionsOf(options);
     const body = { chain_id: chainId, node_id: nodeId, ...decisions };
     return this.#calls.call(calls.retry, body, patient(rest), resultOf);
   }
 
-  /** Ends a run; resolves once its nodes are undone, where its chain says so. Rejects with `chains.unknown_run`, `chains.state`. */
+  /**
+   * Ends a run; resolves once its nodes are undone, where its chain requires that. Rejects with `chains.unknown_run`,
+   * `chains.state`.
+   */
   cancel(
     chainId: string,
     { reason = '', ...options }: CallOptions & { readonly reason?: string } = {},
@@ -280,21 +286,21 @@ export class ChainsClient {
     return this.#calls.call(calls.approve, body, options, runOf);
   }
 
-  /** The questions of runs of other principals that this one may answer, at most 1,000. */
+  /** Returns the questions of runs of other principals that this principal may answer, at most 1,000. */
   approvals(options: CallOptions = {}): Call<readonly schema.ChainApproval[]> {
     return this.#calls.call(calls.approvals, { limit: MAX_PAGE }, options, ({ approvals }) => approvals);
   }
 
-  /** Delivers an event to a run; resolves with how many nodes waited for it. Rejects with `chains.state`. */
+  /** Delivers an event to a run; resolves with the number of nodes that waited for it. Rejects with `chains.state`. */
   deliver(chainId: string, event: string, data: unknown = null, options: CallOptions = {}): Call<number> {
     return this.#calls.call(calls.deliver, { chain_id: chainId, event, data }, options, ({ nodes }) => nodes);
   }
 }
 
-/** Runs have a time limit of their own. */
+/** Returns the options without the client's timeout: the chain limits the time of its runs. */
 const patient = (options: CallOptions): CallOptions => ({ timeoutMs: 0, ...options });
 
-/** The decisions as members of a request, and the options of the call. */
+/** Splits the options into the decisions as members of a request, and the options of the call. */
 function decisionsOf({ rerun, skip, done, seconds, budget, ...options }: ChainResumeOptions) {
   const decisions = {
     ...(rerun !== undefined && { rerun: [...rerun] }),

@@ -1,4 +1,4 @@
-/** `handfast chain …` with a host: runs chains, and shows, continues and ends runs. Read by `capability.ts`. */
+/** `handfast chain …` with a host: runs chains, and shows, continues and ends runs. */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
@@ -33,7 +33,7 @@ async function run(context: Context): Promise<number> {
   try {
     return await untilEnded(context, chainId, (signal) => clientOf(context).run(spec, input, { chainId, signal }));
   } catch (error) {
-    // Such a run is stored at the host, and its id is all that is needed to continue it.
+    // The host stores such a run, and its id is enough to continue it.
     if (!terminal.json && LOST.has((error as { code?: string }).code ?? ''))
       terminal.note(
         `run ${chainId}: see "handfast chain status ${chainId}"; "handfast chain resume ${chainId}" continues it`,
@@ -56,7 +56,7 @@ async function untilEnded(
   let cancelled: PromiseLike<unknown> | undefined;
   const cancel = (): void => {
     const reason = { reason: 'interrupted' };
-    // A run that the host does not have yet, or no longer, ends with its request.
+    // A run that the host does not have yet, or no longer has, ends with its request.
     cancelled = clientOf(context)
       .cancel(id, reason)
       .then(
@@ -76,10 +76,10 @@ async function untilEnded(
   }
 }
 
-/** A word with one of these ends is a file; so is one that no stored chain can have as its name. */
+/** A word with one of these endings is a file; so is a word that is no valid name of a stored chain. */
 const FILE_END = /\.(?:ya?ml|json)$/i;
 
-/** The chain of `run`: a stored one, or that in a file. What the word says decides, not which files are there. */
+/** Returns the chain of `run`: a stored one, or that in a file. The form of the word decides, not the files that exist. */
 async function specOf(word: string): Promise<ChainSpec> {
   const chain = FILE_END.test(word) ? undefined : chainRefOf(word);
   if (chain !== undefined) return { chain };
@@ -90,7 +90,7 @@ async function specOf(word: string): Promise<ChainSpec> {
   return { ...settings, nodes: [...nodes] };
 }
 
-/** The error for a word that is neither a file nor a stored chain. */
+/** Returns the error for a word that is neither a file nor a stored chain. */
 function neither(word: string, cause: unknown): HandfastError {
   const { code, message, detail } = asError(cause);
   const advice =
@@ -100,7 +100,7 @@ function neither(word: string, cause: unknown): HandfastError {
   return new HandfastError(code, `${message}; ${advice}`, { detail, cause });
 }
 
-/** Prints how a run ended; the exit code. */
+/** Prints the result of a run; returns the exit code. */
 function printed(result: ChainResult, terminal: CommandTerminal): number {
   const { chain_id: id, final_output: output, success, error, state = success ? 'done' : 'failed' } = result;
   if (terminal.json) terminal.document(result);
@@ -114,7 +114,7 @@ function printed(result: ChainResult, terminal: CommandTerminal): number {
   return success ? 0 : 1;
 }
 
-/** A node that failed, or a map with items that did. */
+/** Describes a node that failed, or a map with items that failed. */
 function failureText({ node_id: node, error, items, items_failed: failed, places = [] }: ChainFailure): string {
   const why = `${error.message} [${error.code}]`;
   if (failed === undefined) return `${node} failed: ${why}`;
@@ -132,7 +132,7 @@ async function runs(context: Context): Promise<undefined> {
   const { options, terminal, signal } = context;
   const limit = wholeNumber(options.limit, '--limit', { least: 1 }) ?? LISTED;
   const filter = options.state === undefined ? {} : { state: String(options.state) };
-  // One more than is shown tells whether there are more.
+  // Asking for one more than is shown tells whether more runs exist.
   const all = await clientOf(context).runs({ ...filter, limit: limit + 1 }, { signal });
   const found = all.slice(0, limit);
   if (terminal.json) return terminal.document(found) as undefined;
@@ -149,7 +149,10 @@ const SOUGHT: Sought = {
 
 const WHOLE_ID = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/;
 
-/** The id of the run that the first argument names: an id, the beginning of one, or `last`. Fails with `chains.unknown_run`, `usage`. */
+/**
+ * Returns the id of the run that the first argument names: an id, the beginning of one, or `last`. Fails with
+ * `chains.unknown_run`, `usage`.
+ */
 async function runIdOf(context: Context): Promise<string> {
   const [word = ''] = wordsOf(context);
   if (WHOLE_ID.test(word)) return word;
@@ -188,7 +191,7 @@ async function status(context: Context): Promise<undefined> {
   }
 }
 
-/** Lines about the items of a map that have no output. */
+/** Returns lines about the items of a map that have no output. */
 function itemLines({ node_id, items, items_failed: failed = 0, items_skipped: skipped = 0, failed_items }: NodeState) {
   const lines: string[] = [];
   const [first] = failed_items ?? [];
@@ -200,7 +203,7 @@ function itemLines({ node_id, items, items_failed: failed = 0, items_skipped: sk
   return lines;
 }
 
-/** What a run is, on one line. */
+/** Prints a run on one line. */
 function oneLine(found: ChainRun, terminal: CommandTerminal): void {
   const { chain_id: id, state, nodes_ended: ended, nodes_total: total, error } = found;
   if (terminal.json) terminal.document(found);
@@ -230,7 +233,7 @@ async function history(context: Context): Promise<undefined> {
   }
 }
 
-/** What becomes of nodes that may have run, and what the run may still use. */
+/** Returns the decisions on nodes that may have run, and on the limits of the run. */
 async function decisionsOf({ options }: Context) {
   const { rerun, skip, done, timeout, budget } = options;
   const seconds = Number(timeout ?? 0);
@@ -244,7 +247,7 @@ async function decisionsOf({ options }: Context) {
   };
 }
 
-/** The result of a run that continues. Nodes that may have run are left to the options. */
+/** Continues a run and prints its result. The options decide on nodes that may have run. */
 async function continued(
   context: Context,
   id: string,

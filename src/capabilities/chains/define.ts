@@ -1,4 +1,4 @@
-/** From a request to the chain that it runs: its own nodes, or a stored version; checked, with the problems that were found. */
+/** Finds the chain that a request runs: its own nodes, or a stored version; checks it, and returns it with its problems. */
 import { foreignSchemas } from '../../base/foreign-schemas.ts';
 import type { JsonSchema } from '../../base/json-schema.ts';
 import { inTurns, type Turns } from '../../base/turns.ts';
@@ -15,7 +15,7 @@ import type { Library } from './library.ts';
 import type { Definition } from './stored.ts';
 import { kindProblems } from './subagent-calls.ts';
 
-/** What says which chain is meant, and how it runs. */
+/** Members of a request that select the chain and how it runs. */
 export type Which = Pick<
   ChainReq,
   'nodes' | 'chain' | 'entry_node' | 'timeout' | 'max_parallel' | 'deadline' | 'budget'
@@ -30,7 +30,7 @@ export interface Defined {
   readonly problems: readonly ChainProblem[];
 }
 
-/** Seconds of a run whose request and chain name none; 0 stands for it, too. */
+/** Timeout in seconds of a run whose request and chain name none; 0 stands for it, too. */
 const DEFAULT_SECONDS = 300;
 const DEFAULT_PARALLEL = 8;
 
@@ -42,7 +42,7 @@ export interface DefineDeps {
 
 /**
  * Reads the chain of a request. Fails with `chains.unknown_chain`, `chains.invalid`.
- * @param checksTools also of the walk of A2E 1.0, whose nodes fail when they run; and that the tools are there
+ * @param checksTools true: checks the walk of A2E 1.0, too, whose nodes fail when they run; and that the tools exist
  */
 export async function define(
   which: Which,
@@ -76,7 +76,7 @@ export async function define(
   return { definition, name: stored?.name ?? '', version: stored?.version ?? 0, graph, problems };
 }
 
-/** Questions that only the principal may answer that runs the chain: nothing could end them. */
+/** Returns the problems of questions that only the principal that runs the chain may answer: nothing could end them. */
 function unansweredProblems(nodes: readonly ChainNode[], { session }: CallContext): ChainProblem[] {
   const { name } = session.principal;
   return nodes.flatMap(({ kind, node_id, wait }, index): ChainProblem[] => {
@@ -86,7 +86,7 @@ function unansweredProblems(nodes: readonly ChainNode[], { session }: CallContex
   });
 }
 
-/** Why a chain with problems does not run. */
+/** Returns the error of a chain whose problems prevent it from running. */
 export function problemError(problems: readonly ChainProblem[]): ChainError {
   const first = problems.find(({ code }) => code === 'chain_cycle') ?? (problems[0] as ChainProblem);
   const place = [first.node_id && `node ${JSON.stringify(first.node_id)}`, first.field].filter(Boolean).join(', ');
@@ -99,7 +99,7 @@ export function problemError(problems: readonly ChainProblem[]): ChainError {
 
 const usesTools = (nodes: readonly ChainNode[]): boolean => nodes.some(({ kind }) => kind === 'tool' || kind === 'mcp');
 
-/** The schemas of the tools that the principal may call. A host without tools knows none. */
+/** Returns the schemas of the tools that the principal may call. A host without tools knows none. */
 async function knownTools(context: CallContext, mustBeThere: boolean): Promise<KnownSchemas> {
   const { tools = [] } = await context.call(toolList, { include_deferred: true }).catch(() => ({ tools: [] }));
   const byName = new Map<string, ToolDescription>(tools.map((tool) => [tool.name, tool]));
@@ -114,7 +114,7 @@ async function knownTools(context: CallContext, mustBeThere: boolean): Promise<K
   };
 }
 
-/** Longest check of one output, milliseconds of processor time: the schema comes with the chain. */
+/** Timeout of the check of one output, milliseconds of processor time: the schema comes with the chain. */
 const OUTPUT_CHECK_MS = 100;
 
 /** Rejects with `schema_violation` for an output that does not fit the schema of its node. */

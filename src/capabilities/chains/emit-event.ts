@@ -1,12 +1,12 @@
-/** Sends the events of runs to those who follow them. Used by `runs.ts` and `plugin.ts`. */
+/** Sends the events of runs to their followers. */
 import type { CallContext } from '../../host/context.ts';
 import { asError } from '../../wire/errors.ts';
 import type { RunEvent } from './engine/outgoing-events.ts';
 
-/** Characters of an error that is sent without its facts. */
+/** Characters of an error that is sent without its details. */
 const MAX_ERROR_CHARS = 1_000;
 
-/** Sends an event of a run, without its output and the facts of its error where no message may hold them. */
+/** Sends an event of a run. Leaves out its output and the details of its error where no message may hold them. */
 export function emitEvent(event: RunEvent, context: Pick<CallContext, 'emit'>): Promise<void> | undefined {
   const { node_id, phase, output = null, error = '', data } = event;
   try {

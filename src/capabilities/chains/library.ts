@@ -1,9 +1,9 @@
 /**
- * The stored chains of a principal, each in versions that count from 1. A version never changes, and no number is given twice: a run
- * has a copy of its own, and histories name what it is a copy of.
+ * The stored chains of a principal, each in versions that count from 1. A version never changes, and no number is given twice:
+ * a run has its own copy, and histories name the version that it copies.
  *
- * Made by `plugin.ts`, over its store: `chain/<name>/<version>`, and `last/<name>` with the last number where that version was removed.
- * Which versions there are is read once and kept, because chains may be as long as messages and a request must not read them all.
+ * Stored at `chain/<name>/<version>`, and `last/<name>` with the last number where that version was removed. The list of
+ * versions is read once and held in memory, because a chain may be as long as a message and a request must not read them all.
  */
 import { digestOfJson } from '../../base/canonical-json.ts';
 import { Page } from '../../base/page.ts';
@@ -14,7 +14,7 @@ import type { ChainPutReq, StoredChain } from './chains.schema.ts';
 import { failure } from './errors.ts';
 
 type Context = Pick<CallContext, 'store' | 'session'>;
-/** A chain as it is put. */
+/** A chain as a request puts it. */
 type Given = {
   readonly [Name in keyof Omit<ChainPutReq, 'type' | 'id' | 'name' | 'if_version' | 'a2e' | 'ts'>]:
     | ChainPutReq[Name]
@@ -23,11 +23,11 @@ type Given = {
 
 /** Stored chains read at a time. */
 const PAGE = 10;
-/** Versions sort by their key. */
+/** Returns a key by which versions sort. */
 const keyOf = (name: string, version: number): string => `chain/${name}/${String(version).padStart(9, '0')}`;
 const lastKeyOf = (name: string): string => `last/${name}`;
 
-/** Of each chain the digests of its versions, oldest first. */
+/** For each chain, the digests of its versions, oldest first. */
 type Versions = Map<string, Map<number, string>>;
 
 export class Library {
@@ -41,7 +41,7 @@ export class Library {
     this.#turns = turns;
   }
 
-  /** A version, the newest where none is named. Fails with `chains.unknown_chain`. */
+  /** Returns a version; the newest where none is named. Fails with `chains.unknown_chain`. */
   async get(name: string, version: number | undefined, context: Context): Promise<StoredChain> {
     const versions = (await this.#versions(context)).get(checkedName(name));
     const found = this.#read(name, version ?? newestOf(versions), context);
@@ -53,7 +53,7 @@ export class Library {
     });
   }
 
-  /** Stores the next version, unless the newest is the same. Fails with `chains.conflict`, `chains.full`, `chains.invalid`. */
+  /** Stores the next version, unless the newest is equal. Fails with `chains.conflict`, `chains.full`, `chains.invalid`. */
   async put(
     name: string,
     given: Given,
@@ -82,7 +82,7 @@ export class Library {
     const store = context.store.principal;
     const next = Math.max(version, store.get<number>(lastKeyOf(name)) ?? 0) + 1;
     const chain: StoredChain = { ...how, name, version: next, description, nodes, created_at, digest };
-    // Before it is on disk: the next one to be put is the version behind it.
+    // Recorded before the version is on disk, so that the next put makes the version behind it.
     all.set(name, versions.set(next, digest));
     const count = versions.size;
     await this.#written(
@@ -95,7 +95,7 @@ export class Library {
     return { chain: { ...chain, versions: count }, created: true };
   }
 
-  /** The newest version of each chain by name, or all versions of one, newest first. */
+  /** Lists the newest version of each chain by name, or all versions of one, newest first. */
   async list(
     name: string,
     after: string,
@@ -117,7 +117,7 @@ export class Library {
     for (const one of wanted) {
       while (this.#turns.over) await this.#turns.next();
       const found = this.#read(one.name, one.version, context);
-      // One that was removed meanwhile is left out.
+      // A version that was removed meanwhile is left out.
       if (found === undefined) continue;
       const { nodes: _, ...chain } = found;
       if (!page.add({ ...chain, ...one })) break;
@@ -126,7 +126,7 @@ export class Library {
     return { chains: page.page, ...(page.more && { next: name === '' ? last.name : String(last.version) }) };
   }
 
-  /** Fails with `chains.unknown_chain`. */
+  /** Removes a version, or all versions. Fails with `chains.unknown_chain`. */
   async remove(name: string, version: number | undefined, context: Context): Promise<number> {
     const all = await this.#versions(context);
     const versions = all.get(checkedName(name)) ?? new Map<number, string>();
@@ -151,7 +151,10 @@ export class Library {
     return store.principal.get<StoredChain>(keyOf(name, version));
   }
 
-  /** Waits for a write of what is known already. One that failed is no longer known: all of it is read again. */
+  /**
+   * Awaits a write whose effect is already in memory. After a failed write, drops the list in memory, so that all of it is read
+   * again.
+   */
   async #written({ session }: Context, write: Promise<unknown>): Promise<void> {
     try {
       await write;

@@ -76,7 +76,7 @@ async function tryOut(context: LocalContext): Promise<number> {
   return success ? 0 : 1;
 }
 
-/** What is interesting of a node. */
+/** Returns the interesting part of a node's sample. */
 function shownOf({ input, condition, output, items, error, state }: Sample): string {
   if (error !== undefined) return error;
   if (input !== undefined) return JSON.stringify(input);
@@ -92,7 +92,7 @@ async function draw(context: LocalContext): Promise<undefined> {
   await show(graph, { title: definition.name, svg: options.svg as string | undefined }, terminal);
 }
 
-/** What authors do with files on their machine. */
+/** Commands for authors of chain files, which run on their machine. */
 export const localCommands: readonly CapabilityLocalCommand[] = [
   { usage: 'new [file]', about: 'write the file of a new chain (default: chain.yaml)', run: create },
   {

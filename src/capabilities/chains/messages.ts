@@ -1,6 +1,5 @@
 /**
- * The methods of the chains capability: what `client.ts` calls and `plugin.ts` serves.
- *
+ * The methods of the chains capability, with their checks and options.
  * @see docs/chains.md
  */
 import { methodsOf } from '../../protocol/method.ts';
@@ -12,17 +11,17 @@ import { shortResult } from './short-result.ts';
 const chains = methodsOf({ capability: 'chains', event: 'chain/event' });
 const read = { idempotent: true } as const;
 const runs = { checkEvent: ChainEvent, shorten: shortResult } as const;
-/** Of nodes: tools and programs work in the workspace of their host. */
+/** Options of methods that run nodes: tools and programs work in the workspace of their host. */
 const starts = { ...runs, inWorkspace: true } as const;
 const waits = { waits: () => true } as const;
-/** Nodes that wait for people and subagents; those with a `retry` wait until they are tried again. */
+/** Nodes that wait for people and subagents; those with a `retry` wait for the next attempt. */
 const WAITING_KINDS: ReadonlySet<unknown> = new Set(['wait', 'agent', 'task']);
 
-// The run itself has the time limit of the request: it ends with a reply, not with an error message.
+// The run itself has the timeout of the request: it ends with a reply, not with an error message.
 export const chainRun = chains<schema.ChainReq, schema.ChainResp>('chain/req', checks.ChainReq, {
   ...starts,
   streaming: ({ streaming }) => streaming !== false,
-  // Whether a stored chain has a node that waits is not in the request.
+  // The request does not tell whether a stored chain has a node that waits.
   waits: ({ nodes }) => nodes?.some((node) => WAITING_KINDS.has(node?.kind) || node?.retry !== undefined) ?? true,
 });
 export const chainCheck = chains<schema.ChainCheckReq, schema.ChainCheckResp>(

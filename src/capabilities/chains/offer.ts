@@ -1,4 +1,4 @@
-/** What handshakes need of the chains plugin, apart from its code, which hosts load later. Read by `capability.ts` and `plugin.ts`. */
+/** The part of the chains plugin that handshakes need, apart from its code, which hosts load later. */
 import type { PluginOffer } from '../../host/plugin.ts';
 
 const MiB = 1024 * 1024;
@@ -25,11 +25,11 @@ const MESSAGES = [
   ...['pause', 'resume', 'retry', 'cancel', 'approve', 'deliver'],
 ].map((name) => `chain/${name}/req`);
 
-/** What a principal may be granted within the capability. */
+/** The grants of a principal within the capability. */
 export interface ChainsGrant {
-  /** `read`: looks at runs and stored chains, and runs nothing. Default `write`. */
+  /** `read`: the principal reads runs and stored chains, and runs nothing. Default `write`. */
   readonly access?: 'read' | 'write';
-  /** Runs at once. */
+  /** Maximum number of concurrent runs. */
   readonly max_running?: number;
 }
 

@@ -1,8 +1,8 @@
 /**
  * The chains capability of a host: runs chains of calls, stores chains, and shows, continues and ends runs.
  *
- * `chainsPlugin()` is what host builders write. A run does nothing that its caller may not: every node is a call of another
- * capability under the rights of the session.
+ * Host builders call `chainsPlugin()`. A run has no more rights than its caller: every node is a call of another capability
+ * under the rights of the session.
  * @see docs/chains.md
  */
 import { randomUUID } from 'node:crypto';
@@ -42,13 +42,13 @@ import {
 } from './views.ts';
 
 export interface ChainsOptions {
-  /** Runs whose request does not say are journaled. Default true. */
+  /** Whether runs are journaled whose request does not say. Default true. */
   readonly durable?: boolean;
   /** Nodes of one chain. Default 10,000. */
   readonly maxNodes?: number | undefined;
   /** Nodes on the longest path of a chain. Default 10,000. */
   readonly maxDepth?: number | undefined;
-  /** Nodes of one run at once. Default 256. */
+  /** Concurrent nodes of one run. Default 256. */
   readonly maxParallel?: number | undefined;
   /** Items of one map. Default 1,000,000. */
   readonly maxItems?: number | undefined;
@@ -56,7 +56,7 @@ export interface ChainsOptions {
   readonly maxOutputChars?: number | undefined;
   /** Stored runs of one principal; the oldest that ended are deleted past it. Default 1,000. */
   readonly maxRuns?: number | undefined;
-  /** Runs of one principal at once. Default 32. */
+  /** Concurrent runs of one principal. Default 32. */
   readonly maxRunning?: number | undefined;
   /** Stored chains of one principal, each version counted. Default 1,000. */
   readonly maxChains?: number | undefined;
@@ -70,9 +70,9 @@ export interface ChainsOptions {
   readonly random?: () => number;
 }
 
-/** Entries of a page at most. */
+/** Maximum number of entries of a page. */
 const MAX_PAGE = 1_000;
-/** Entries of a page whose request does not say. */
+/** Entries of a page whose request names no limit. */
 const PAGE = 100;
 
 export function chainsPlugin(options: ChainsOptions = {}): Plugin {
@@ -98,18 +98,18 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
     if (access !== 'write') throw fail('unauthorized', 'the grant of this principal is to read chains and runs only');
   };
 
-  /** Stored chains are run by all agents of the principal, each with its own rights. */
+  /** All agents of the principal run stored chains, each with its rights. Fails with `unauthorized` for a subagent. */
   const mayStore = (context: CallContext): void => {
     mayWrite(context);
     if (context.session.principal.subagent === undefined) return;
     throw fail('unauthorized', 'a subagent runs stored chains and changes none: the agent above may do more than it');
   };
 
-  /** A run as it is now. Fails with `chains.unknown_run`. */
+  /** Returns the current state of a run. Fails with `chains.unknown_run`. */
   const view = async (chainId: string, context: CallContext): Promise<RunView> =>
     runView(runs.active(chainId, context) ?? { ...(await runs.idle(chainId, context)), durable: true, run: undefined });
 
-  /** The result of a run, once it has stopped. */
+  /** Returns the result of a run, once it has stopped. */
   const result = async (active: ActiveRun, context: CallContext, startedAt = performance.now()) => {
     const ended = await active.ended;
     if (ended.state === 'interrupted') {
@@ -127,7 +127,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
     throw failure('state', `the run does not run (${state})`, { chain_id: chainId, state });
   };
 
-  /** A method about runs: those of the principal are known when it is called. */
+  /** Handles a method about runs: the runs of the principal are known when it is called. */
   const aboutRuns: typeof handle = (method, run) =>
     handle(method, async (request, context) => {
       await orAborted(runs.opened(context), context.signal);
@@ -221,7 +221,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
           const { store, stored, definition } = run;
           const page = new Page<ChainEntry>(Math.min(limit, MAX_PAGE));
           for (const { seq, at, entry } of readJournal(store, stored.table, after)) {
-            // Of a node in a long run, most entries are read for nothing.
+            // For one node of a long run, most entries are read and left out.
             while (turns.over) await turns.next();
             context.signal.throwIfAborted();
             const shown = entryView(definition.nodes, seq, at, entry);

@@ -1,6 +1,6 @@
 /**
  * The shapes inside the chain messages: nodes, stored chains, runs and their nodes, entries of the history of a run.
- * `chains.schema.ts` uses them and publishes them; the schema of chain files has the same nodes.
+ * `chains.schema.ts` publishes them; the schema of chain files has the same nodes.
  */
 import { anyObject, flag, may, number, oneOf, orNull, shape, text } from '../../protocol/shapes.schema.ts';
 import { type Static, Type } from '../../wire/schema.ts';
@@ -36,7 +36,7 @@ export const WaitFor = shape('What a wait node waits for: one of these.', {
   event: mayText('The name of an event that chain/deliver/req delivers.'),
 });
 
-/** A question of a run that the one who asks may answer. */
+/** A question of a run that the requester may answer. */
 export const ChainApproval = shape('A question of a run that waits for an answer.', {
   chain_id: text('The run.'),
   owner: text('The principal that runs it.'),
@@ -47,7 +47,7 @@ export const ChainApproval = shape('A question of a run that waits for an answer
 
 export const Jmespath = shape('A JMESPath expression over the context.', { jmespath: text('The expression.') });
 
-/** The members of a node, by A2E 1.0 first. */
+/** The members of a node; those of A2E 1.0 first. */
 const nodeMembers = {
   node_id: text('Unique in the chain; 128 characters at most.'),
   kind: oneOf(NODE_KINDS, 'What it does.'),
@@ -102,7 +102,7 @@ export const Budget = shape(
   },
 );
 
-/** How a chain runs, beside its nodes. */
+/** The settings of a run, beside its nodes. */
 export const runMembers = {
   entry_node: mayText('The first node. Empty: all nodes that no other leads to.'),
   timeout: may(number('Longest run, in seconds. Default 300.')),
@@ -111,7 +111,7 @@ export const runMembers = {
   budget: may(Budget),
 };
 
-/** A list of nodes whose members `readChain` checks, so that every problem is reported with its node. */
+/** Returns the schema of a list of nodes whose members `readChain` checks, so that every problem is reported with its node. */
 export const nodes = (description: string) =>
   list(Type.Unsafe<Static<typeof ChainNode>>({ type: 'object' }), { description });
 

@@ -1,6 +1,6 @@
 /**
- * The stored runs of one principal, by id and in the order in which they are listed: a page of them, or the oldest one, is
- * found without looking at the others.
+ * The stored runs of one principal, by id and in the order in which they are listed: finding a page of them, or the oldest one,
+ * does not visit the others.
  */
 import type { Turns } from '../../base/turns.ts';
 import type { Store } from '../../host/store/store.ts';
@@ -15,7 +15,7 @@ export class RunIndex {
   /** The newest first. */
   readonly #ordered: StoredRun[] = [];
 
-  /** Those of a store, read in turns. */
+  /** Reads the runs of a store, in turns. */
   static async read(store: Store, turns: Turns): Promise<RunIndex> {
     const all = new RunIndex();
     for (let after = ''; ; ) {
@@ -48,11 +48,11 @@ export class RunIndex {
     const known = this.#byId.get(id);
     if (known === undefined) return;
     this.#byId.delete(id);
-    // It is the last one that is not behind its own place.
+    // The run is the last one that is not behind its own position.
     this.#ordered.splice(this.#behind(known) - 1, 1);
   }
 
-  /** The runs behind a place, the newest first; also while runs are added and deleted. */
+  /** Yields the runs behind a position, the newest first; also while runs are added and deleted. */
   *from(place?: Place): Generator<StoredRun> {
     for (let last = place; ; ) {
       const next = this.#ordered[last === undefined ? 0 : this.#behind(last)];
@@ -62,12 +62,12 @@ export class RunIndex {
     }
   }
 
-  /** The runs, the oldest first. */
+  /** Yields the runs, the oldest first. */
   *oldest(): Generator<StoredRun> {
     for (let at = this.#ordered.length - 1; at >= 0; at -= 1) yield this.#ordered[at] as StoredRun;
   }
 
-  /** The number of the first run behind a place. */
+  /** Returns the number of the first run behind a position. */
   #behind(place: Place): number {
     let [low, high] = [0, this.#ordered.length];
     while (low < high) {

@@ -1,20 +1,20 @@
 /**
- * The order in which runs are listed, and where a page of them starts: behind a run by its place, so that it is found when that
- * run was started again or deleted meanwhile.
+ * The order in which runs are listed, and the start of a page: behind a run by its position, so that the page is found even
+ * when that run was started again or deleted meanwhile.
  */
 import { failure } from './errors.ts';
 import type { StoredRun } from './stored.ts';
 
 export type Place = Pick<StoredRun, 'started_at' | 'chain_id'>;
 
-/** One order of all runs, so that pages of them neither repeat nor leave out any. */
+/** Compares runs by one total order, so that pages neither repeat nor leave out any. */
 export const newestFirst = (left: Place, right: Place): number =>
   right.started_at - left.started_at || (left.chain_id < right.chain_id ? -1 : left.chain_id > right.chain_id ? 1 : 0);
 
-/** The cursor of the page behind a run. */
+/** Returns the cursor of the page behind a run. */
 export const cursorOf = ({ started_at, chain_id }: Place): string => `${started_at} ${chain_id}`;
 
-/** What cursors name. Throws `chains.invalid` for a text that is none. */
+/** Returns the position that a cursor names. Throws `chains.invalid` for an invalid cursor. */
 export function placeOf(cursor: string): Place {
   const at = cursor.indexOf(' ');
   const started_at = Number(cursor.slice(0, at));

@@ -1,6 +1,6 @@
 /**
- * Parts of `runs.ts` that know no run in memory: nodes behind others, journals with entries to come, the agents that reach a run,
- * and the bounds of ids.
+ * Parts of `runs.ts` that know no run in memory: nodes behind others, journals with entries to come, the agents that reach a
+ * run, and the bounds of ids.
  */
 import type { CallContext } from '../../host/context.ts';
 import type { ChainGraph, GraphNode } from './definition/graph.ts';
@@ -8,14 +8,14 @@ import type { Entry, readJournal } from './engine/journal.ts';
 import { failure } from './errors.ts';
 import type { StoredRun } from './stored.ts';
 
-/** The nodes that edges lead to from some, these included. */
+/** Returns the nodes that edges reach from some nodes, these included. */
 export function reachableFrom({ nodes }: ChainGraph, start: readonly number[]): Set<number> {
   const found = new Set(start);
   for (const at of found) for (const { to } of (nodes[at] as GraphNode).edges) found.add(to);
   return found;
 }
 
-/** A journal with entries behind it that are not written yet. */
+/** Yields a journal, then entries that are not written yet. */
 export function* withEntries(
   journal: ReturnType<typeof readJournal>,
   last: number,
@@ -34,7 +34,7 @@ export const unknownNode = (nodeId: string) =>
     node_id: nodeId.slice(0, 64),
   });
 
-/** Characters of the id of a run: with what is before it, it is a key of the store. */
+/** Maximum characters of a run id: with its prefix it is a key of the store. */
 const MAX_ID_CHARS = 500;
 
 /** Fails with `chains.invalid` for a text that is no id of a run. */
@@ -54,6 +54,6 @@ export function ofOwner<T>(all: Map<string, T>, owner: string, make: () => T): T
   return found;
 }
 
-/** Whether the agent that asks may know of a run of its principal. */
+/** Returns true if the requesting agent may know of a run of its principal. */
 export const reaches = ({ session }: Pick<CallContext, 'session'>, { agent }: StoredRun): boolean =>
   session.principal.subagent === undefined || session.agentId === agent;

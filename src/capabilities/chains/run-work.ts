@@ -1,9 +1,9 @@
-/** Work on runs that is under way: requests about a run wait for it. Used by `runs.ts` and `plugin.ts`. */
+/** Work on runs that is under way: requests about a run wait for it. */
 import type { CallContext } from '../../host/context.ts';
 import { ofOwner } from './run-parts.ts';
 
 export class RunWork {
-  /** Of each principal, by chain id. */
+  /** By principal, then by chain id. */
   readonly #underWay = new Map<string, Map<string, Promise<void>>>();
 
   /** Resolves when the work on a run has ended; undefined: none is under way. Never rejects. */
@@ -11,12 +11,15 @@ export class RunWork {
     return this.#underWayOf(context).get(chainId);
   }
 
-  /** Runs of the principal that have work under way. Those in `others` are counted there: work ends a moment after its effect. */
+  /**
+   * Counts the runs of the principal that have work under way, except those in `others`, which count there: work ends a moment
+   * after its effect.
+   */
   count(context: CallContext, others: { has(chainId: string): boolean }): number {
     return [...this.#underWayOf(context).keys()].filter((chainId) => !others.has(chainId)).length;
   }
 
-  /** Does work on a run, beside other work on it. */
+  /** Does work on a run, concurrently with other work on it. */
   do<Result>(chainId: string, context: CallContext, work: () => Promise<Result>): Promise<Result> {
     const underWay = this.#underWayOf(context);
     const done = work();

@@ -1,10 +1,11 @@
 /**
- * The runs of a host: starts, continues and ends them, finds the run that a request means, and stores what must survive.
+ * The runs of a host: starts, continues and ends them, finds the run that a request names, and stores the state that must
+ * survive.
  *
  * A run belongs to a principal; its agents share it. It runs as a request of the agent that started or resumed it: with the
  * rights of that session, until that request ends. A durable run whose request or host ended before it is `interrupted`, and
- * continues when an agent of that principal resumes it. A subagent reaches the runs alone that it started: it acts for the
- * principal of the agent above, whose runs have rights and questions that are not the subagent's.
+ * continues when an agent of that principal resumes it. A subagent reaches only the runs that it started: it acts for the
+ * principal of the agent above, whose runs have rights and questions that the subagent does not have.
  */
 
 import { orAborted } from '../../base/race.ts';
@@ -33,12 +34,12 @@ import { type Definition, definitionKey, runKey, type StoredDefinition, type Sto
 import { decidedNodes, type NodeDecisions } from './uncertain.ts';
 
 export interface RunsDeps {
-  /** Reads a definition that was stored, and so was valid. */
+  /** Reads a stored definition, which was valid when it was stored. */
   readonly graphOf: (definition: Definition) => Promise<ChainGraph>;
   readonly checkOutput: RunDeps['checkOutput'];
   /** Stored runs of one principal; the oldest that ended are deleted past it. */
   readonly maxRuns: number;
-  /** Runs of one principal at once. */
+  /** Concurrent runs of one principal. */
   readonly maxRunning: number;
   /** Highest `max_parallel`. */
   readonly maxParallel: number;
@@ -51,7 +52,7 @@ export interface RunsDeps {
   readonly turns: Turns;
 }
 
-/** What a run is started with. */
+/** The parameters of a new run. */
 export interface Start {
   readonly chainId: string;
   readonly definition: Definition;
@@ -70,7 +71,7 @@ export interface ActiveRun {
   readonly run: ChainRun;
   readonly store: Store;
   readonly journal: RunJournal;
-  /** Resolves when it has stopped and that is stored. Never rejects. */
+  /** Resolves when the run has stopped and its end is stored. Never rejects. */
   readonly ended: Promise<RunResult>;
 }
 
@@ -87,7 +88,7 @@ export interface IdleRun {
 export interface ListedRun {
   readonly stored: StoredRun;
   readonly durable: boolean;
-  /** Undefined: it does not run. */
+  /** The run in memory; undefined: it does not run. */
   readonly run: ChainRun | undefined;
 }
 
@@ -95,23 +96,25 @@ export interface ListedRun {
 export interface Decisions extends NodeDecisions {
   /** Longest run from now on, seconds. */
   readonly timeout?: number | undefined;
-  /** What the run may use in all, where that is another amount than before. */
+  /** The total that the run may use, where it differs from the amount before. */
   readonly budget?: Definition['budget'] | undefined;
 }
 
-/** Errors after which a run that failed may be resumed: a further request brings more time, or more to spend. */
+/** Errors after which a failed run may be resumed: a further request brings more time, or a larger budget. */
 const RESUMABLE: ReadonlySet<string> = new Set(['timeout', 'chains.budget']);
 
 export class Runs {
   readonly #deps: RunsDeps;
-  /** Of each principal, by chain id. */
+  /** By principal, then by chain id. */
   readonly #active = new Map<string, Map<string, ActiveRun>>();
   readonly #stored = new Map<string, RunIndex>();
   /** Principals whose runs are being read. */
   readonly #opening = new Map<string, Promise<void>>();
   /** Requests for runs, from the reading of the definition until the run has started. */
   readonly announced = new RunWork();
-  /** Starts, from the check that the run may start until it is in `#active`: two at once would run its nodes twice. */
+  /**
+   * Starts, from the check that the run may start until it is in `#active`: two concurrent starts would run its nodes twice.
+   */
   readonly #starting = new RunWork();
   /** Writes to runs that do not run. Nothing else starts or changes the run meanwhile. */
   readonly #changing = new RunWork();
@@ -122,7 +125,7 @@ export class Runs {
     this.#deps = deps;
   }
 
-  /** Reads which runs of the principal are stored. To be awaited before anything else is asked in a request; undefined: done. */
+  /** Reads the list of the principal's stored runs. A request must await it before anything else; undefined: already read. */
   opened({ session, store }: CallContext): Promise<void> | undefined {
     const { name } = session.principal;
     if (this.#stored.has(name)) return undefined;
@@ -137,7 +140,7 @@ export class Runs {
     this.#stored.set(owner, await RunIndex.read(store, this.#deps.turns));
   }
 
-  /** The runs of the principal behind a place, the newest first: as many are looked at as are taken. */
+  /** Yields the runs of the principal behind a position, the newest first; visits only as many as the caller takes. */
   *list(context: CallContext, behind?: Place): Generator<ListedRun> {
     const active = this.#activeOf(context);
     const volatile = [...active.values()]
@@ -160,23 +163,25 @@ export class Runs {
     return active !== undefined && reaches(context, active.stored) ? active : undefined;
   }
 
-  /** The run in memory, once nothing starts it and nothing is written to it: a request may arrive while its run starts. */
+  /**
+   * Returns the run in memory, once nothing starts it and nothing is written to it: a request may arrive while its run starts.
+   */
   async settled(chainId: string, context: CallContext): Promise<ActiveRun | undefined> {
     while (this.#underWay(chainId, context)) await orAborted(this.#underWay(chainId, context), context.signal);
     return this.active(chainId, context);
   }
 
-  /** A run of another principal in memory. */
+  /** Returns a run of another principal in memory. */
   activeOf(owner: string, chainId: string): ActiveRun | undefined {
     return this.#active.get(owner)?.get(chainId);
   }
 
-  /** The runs in memory of all principals, with their owners. */
+  /** Yields the runs in memory of all principals, with their owners. */
   *allActive(): Generator<readonly [owner: string, run: ActiveRun]> {
     for (const [owner, runs] of this.#active) for (const run of runs.values()) yield [owner, run];
   }
 
-  /** What is stored of a run that does not run, without its journal. Fails with `chains.unknown_run`. */
+  /** Returns the stored data of a run that does not run, without its journal. Fails with `chains.unknown_run`. */
   saved(chainId: string, context: CallContext): Omit<IdleRun, 'recovered'> {
     const stored = this.#storedOf(context).get(chainId);
     const store = context.store.principal;
@@ -185,14 +190,14 @@ export class Runs {
     return { stored, definition: saved.definition, input: saved.initial_input, store };
   }
 
-  /** A run that does not run. Fails with `chains.unknown_run`. */
+  /** Returns a run that does not run. Fails with `chains.unknown_run`. */
   async idle(chainId: string, context: CallContext): Promise<IdleRun> {
     const { stored, ...saved } = this.saved(chainId, context);
     const recovered = await inTurns(recovering(readJournal(saved.store, stored.table)), this.#deps.turns);
     return { ...saved, stored: this.#counted(stored, recovered, context), recovered };
   }
 
-  /** A run that was interrupted with what its journal says it has done: what is stored of it is from when it started. */
+  /** Returns an interrupted run with the counts of its journal: its stored counts are from its start. */
   #counted(stored: StoredRun, { nodes, calls, tokens, usd }: Recovered, context: CallContext): StoredRun {
     if (stored.state !== 'running' || this.#known.has(stored)) return stored;
     const ended = [...nodes.values()].filter(({ outcome }) => outcome !== undefined).length;
@@ -202,7 +207,7 @@ export class Runs {
     return counted;
   }
 
-  /** The run with what it has done, read from its journal where it was interrupted. */
+  /** Returns the run with its counts, read from its journal if the run was interrupted. */
   async seen(run: ListedRun, context: CallContext): Promise<ListedRun> {
     const { chain_id: id, state } = run.stored;
     if (run.run !== undefined || state !== 'running' || this.#known.has(run.stored)) return run;
@@ -210,7 +215,7 @@ export class Runs {
     return { ...run, stored: (await this.idle(id, context)).stored };
   }
 
-  /** Starts a run. Fails with `chains.exists`, `chains.full`, and as the store does. */
+  /** Starts a run. Fails with `chains.exists`, `chains.full`, and with the errors of the store. */
   async start(start: Start, context: CallContext): Promise<ActiveRun> {
     const { chainId } = start;
     mustBeRunId(chainId);
@@ -291,7 +296,10 @@ export class Runs {
     });
   }
 
-  /** Runs a node, those that were undone, and all behind them again. Fails as {@link resume} does, and with `chains.unknown_node`. */
+  /**
+   * Runs a node, the undone nodes, and all nodes behind them again. Fails as {@link resume} does, and with
+   * `chains.unknown_node`.
+   */
   async retry(chainId: string, nodeId: string, decisions: Decisions, context: CallContext): Promise<ActiveRun> {
     while (this.#underWay(chainId, context)) await orAborted(this.#underWay(chainId, context), context.signal);
     this.#mayContinue(chainId, context);
@@ -300,7 +308,7 @@ export class Runs {
       const graph = await this.#deps.graphOf(idle.definition);
       const at = graph.indexOf.get(nodeId);
       if (at === undefined || graph.nodes[at]?.scheduled !== true) throw unknownNode(nodeId);
-      // The effects of undone nodes are gone for the nodes that run again.
+      // The effects of undone nodes are gone, so the nodes that run again cannot use them.
       const undone = [...idle.recovered.nodes].flatMap(([index, { compensated, undoError }]) =>
         compensated === 'done' && undoError === undefined ? [index] : [],
       );
@@ -309,7 +317,7 @@ export class Runs {
     });
   }
 
-  /** Ends a run; where its chain says so, undoes its nodes before that. Fails with `chains.unknown_run`, `chains.state`. */
+  /** Ends a run; undoes its nodes before that, where its chain requires it. Fails with `chains.unknown_run`, `chains.state`. */
   async cancel(chainId: string, reason: string, context: CallContext): Promise<StoredRun> {
     const error = { code: 'cancelled', message: reason || 'the run was cancelled' };
     while (this.#underWay(chainId, context)) await orAborted(this.#underWay(chainId, context), context.signal);
@@ -332,7 +340,7 @@ export class Runs {
     if (stored.state !== 'running' && stored.state !== 'paused') {
       throw failure('state', `the run has ended (${stored.state})`, { chain_id: chainId, state: stored.state });
     }
-    // An older version may have taken a definition that is invalid now: its run ends without undoing.
+    // An older version may have accepted a definition that is invalid now: its run ends without undoing.
     const graph = await this.#deps.graphOf(definition).catch(() => undefined);
     if (graph !== undefined && undoesWhenStopped(graph, recovered)) {
       this.#mayRun(context);
@@ -348,7 +356,7 @@ export class Runs {
     return { stored: ended };
   }
 
-  /** Delivers an event. Resolves with the number of nodes that waited for it, when that is on disk. */
+  /** Delivers an event. Resolves with the number of nodes that waited for it, once the event is on disk. */
   async deliver(chainId: string, name: string, data: unknown, context: CallContext): Promise<number> {
     while (this.#underWay(chainId, context)) await orAborted(this.#underWay(chainId, context), context.signal);
     const active = this.active(chainId, context);
@@ -371,8 +379,8 @@ export class Runs {
   }
 
   /**
-   * Resolves when the work on a run has ended; undefined: none is under way. A caller that awaits it until it is undefined comes
-   * before all others, up to its next await. A request that was cancelled awaits it no longer, and then changes nothing.
+   * Resolves when the work on a run has ended; undefined: none is under way. A caller that awaits it until it is undefined
+   * comes before all others, up to its next await. A cancelled request stops awaiting it, and then changes nothing.
    */
   #underWay(chainId: string, context: CallContext): Promise<void> | undefined {
     const writing = this.#changing.of(chainId, context);
@@ -420,7 +428,7 @@ export class Runs {
     return this.#run({ stored: running, definition: chain, graph, input, store, ...more }, context);
   }
 
-  /** Fails with `chains.full` when the principal runs as many as it may. */
+  /** Fails with `chains.full` when the principal has reached its maximum of concurrent runs. */
   #mayRun(context: CallContext): void {
     const { max_running: max = this.#deps.maxRunning } = (context.grant ?? {}) as ChainsGrant;
     const active = this.#activeOf(context);
@@ -432,7 +440,7 @@ export class Runs {
     });
   }
 
-  /** Runs it as the request of `context`. */
+  /** Runs a chain as the request of `context`. */
   #run(
     given: Pick<IdleRun, 'definition' | 'input' | 'store'> & {
       readonly stored: StoredRun;
@@ -467,14 +475,14 @@ export class Runs {
         maxItems,
       },
       yieldSlot: () => context.yieldSlot(),
-      // The table is another one for each run, also of the same id.
+      // The table differs for each run, also of the same id.
       call: (node, given, call) => callNode(context, node, given, { ...call, key: `${stored.table}-${call.key}` }),
     });
     for (const entry of entries) journal.append(entry);
     run.follow((event) => emitEvent(event, context));
     const lost = (): void => {
       const { code, message } = asError(context.signal.reason);
-      // What undoes nodes ends with the request as well, and is never given up for good.
+      // A run that undoes nodes also ends with the request, and is interrupted, so that it can be resumed.
       if (code === 'cancelled' && !run.isUndoing) run.stop('cancelled', { code, message });
       if (code !== 'cancelled' || run.isUndoing) run.stop('interrupted', { code, message });
     };
@@ -504,7 +512,7 @@ export class Runs {
       success,
     };
     const { chain_id } = stored;
-    // Without it the run is interrupted, as it is after a kill.
+    // Without this write the run is interrupted, as after a kill.
     if (durable) await journal.close(() => void store.set(runKey(chain_id), now)).catch(() => {});
     one.stored = now;
     if (durable) this.#storedOf(context).set(now);
@@ -515,11 +523,11 @@ export class Runs {
     return new RunJournal({ store, table, now: this.#deps.now, failed }, seq);
   }
 
-  /** Deletes the oldest runs that ended, so that one more may be stored. Fails with `chains.full`. */
+  /** Deletes the oldest ended runs, so that one more run may be stored. Fails with `chains.full`. */
   async #makeRoom(context: CallContext): Promise<void> {
     const all = this.#storedOf(context);
     if (all.size <= this.#deps.maxRuns) return;
-    // One that is about to be run again has not ended.
+    // A run that is about to run again has not ended.
     let oldest: StoredRun | undefined;
     for (const run of all.oldest()) {
       if (run.ended_at === null || this.#underWay(run.chain_id, context)) continue;
@@ -538,7 +546,7 @@ export class Runs {
   async #delete({ chain_id, table }: StoredRun, context: CallContext): Promise<void> {
     const store = context.store.principal;
     this.#storedOf(context).delete(chain_id);
-    // The journal last: what a kill leaves of it belongs to no run.
+    // Deletes the journal in several transactions, then the run and its definition in one.
     await deleteJournal(store, table);
     await store.atomically(() => {
       void store.delete(runKey(chain_id));
@@ -550,7 +558,7 @@ export class Runs {
     return ofOwner(this.#active, session.principal.name, () => new Map<string, ActiveRun>());
   }
 
-  /** Of a principal whose runs were {@link opened}. */
+  /** Returns the index of a principal whose runs were {@link opened}. */
   #storedOf({ session }: CallContext): RunIndex {
     const found = this.#stored.get(session.principal.name);
     if (found === undefined) throw fail('usage', 'the runs of the principal were not opened');

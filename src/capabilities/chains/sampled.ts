@@ -1,6 +1,6 @@
 /**
- * A dry run for an agent: its expressions are evaluated in turns with everything else of the host, for a bounded time, and its
- * reply is bounded too. `plugin.ts` runs it.
+ * A dry run for an agent: evaluates its expressions in turns with other work of the host and for a bounded time, and bounds its
+ * reply.
  */
 import { jsonChars } from '../../base/json-size.ts';
 import type { Turns } from '../../base/turns.ts';
@@ -11,14 +11,14 @@ import { MAX_NESTED } from './definition/expressions.ts';
 import type { ChainGraph } from './definition/graph.ts';
 import { failure } from './errors.ts';
 
-/** Longest time of all evaluations, milliseconds. */
+/** Maximum time of all evaluations, milliseconds. */
 const MAX_MS = 2_000;
-/** Characters of all samples as JSON; a message of a host is shorter still. */
+/** Maximum characters of all samples as JSON; a message of a host is shorter still. */
 const MAX_CHARS = 8 * 1024 ** 2;
-/** Levels of a reply around the values of its samples. */
+/** Levels of nesting of a reply around the values of its samples. */
 const AROUND = 4;
 
-/** Computes what each node would get. Fails with `chains.too_large`. */
+/** Computes the input that each node would get. Fails with `chains.too_large`. */
 export async function sampled(
   graph: ChainGraph,
   options: DryRunOptions,

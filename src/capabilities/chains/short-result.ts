@@ -1,6 +1,6 @@
 /**
- * The result of a run that no message of its session may hold: with less in it, so that a run that took hours does not end
- * in an error at its caller. Pure.
+ * Shortens the result of a run that no message of its session may hold, so that a run of hours does not end in an error at its
+ * caller. Pure.
  */
 import { asciiLength } from '../../wire/ascii.ts';
 import type { ChainResp } from './chains.schema.ts';
@@ -10,7 +10,7 @@ type Result = Omit<ChainResp, 'type' | 'id' | 'req_id'>;
 /** Bytes of a result beside its outputs: its error, and the envelope. */
 const MAX_FRAME_BYTES = 64 * 1024;
 
-/** A result that no message may hold, without its outputs, and without its final output where that alone is too long. */
+/** Returns a result without its outputs, and without its final output where that alone is too long for a message. */
 export function shortResult(result: Result, maxBytes: number): Result {
   const { final_output: final = null } = result;
   const fits = asciiLength(JSON.stringify(final)) <= maxBytes - MAX_FRAME_BYTES;

@@ -1,4 +1,4 @@
-/** The commands of `handfast chain` that store, list, print and remove chains at the host. Listed by `commands.ts`. */
+/** The commands of `handfast chain` that store, list, print and remove chains at the host. */
 import type { CapabilityCommand, CommandContext } from '../../packages/capability.ts';
 import { wholeNumber } from '../../packages/command-values.ts';
 import { asError, fail } from '../../wire/errors.ts';
@@ -11,7 +11,7 @@ import { loadChainFile } from './files/chain-file.ts';
 import { chainFileText } from './files/chain-file-text.ts';
 import { timeText } from './time-text.ts';
 
-/** Chains of one request of a list. */
+/** Chains per request when listing. */
 const PAGE = 200;
 
 const clientOf = ({ agent }: CommandContext): ChainsClient => new ChainsClient(agent);
@@ -33,7 +33,7 @@ async function put(context: CommandContext): Promise<undefined> {
     .catch((thrown: unknown) => {
       const { code, detail } = asError(thrown);
       const problems = code === 'chains.invalid' ? detail.problems : undefined;
-      // What the host finds has a place in the file, too.
+      // Problems that the host finds get their positions in the file, too.
       throw Array.isArray(problems) ? refusal(problems as ChainProblem[]) : thrown;
     });
   const { version, created } = stored;

@@ -1,7 +1,7 @@
-/** What of runs and chains is stored, and under which keys. `runs.ts` and `library.ts` write it; `views.ts` shows it. */
+/** The stored data of runs and chains, and their keys. `runs.ts` and `library.ts` write it; `views.ts` shows it. */
 import type { Budget, ChainError, ChainNode, ChainUsage } from './chains.schema.ts';
 
-/** A chain as it runs: its nodes and how they run. */
+/** A chain as it runs: its nodes and the settings of the run. */
 export interface Definition {
   readonly nodes: readonly ChainNode[];
   readonly entry_node: string;
@@ -21,7 +21,7 @@ export interface StoredRun {
   /** Of the stored chain; '' and 0: none. */
   readonly name: string;
   readonly version: number;
-  /** `running` without a run in memory: it was interrupted. */
+  /** `running` without a run in memory: the run was interrupted. */
   readonly state: 'running' | 'paused' | 'done' | 'failed' | 'cancelled';
   readonly nodes_total: number;
   readonly nodes_ended: number;

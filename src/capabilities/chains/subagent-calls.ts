@@ -1,8 +1,7 @@
 /**
- * Nodes of the kinds `agent` and `task`: each is one task of one subagent, made and ended by calls of the capability multi_agent
- * under the rights of who runs the chain. A `task` node needs a kind of subagent whose tasks are those of a fleet.
- *
- * Used by `calls.ts` to run them, and by `define.ts` to find kinds that are not there.
+ * Runs nodes of the kinds `agent` and `task`: each is one task of one subagent, made and ended by calls of the capability
+ * multi_agent under the rights of the caller that runs the chain. A `task` node needs a kind of subagent whose tasks are those
+ * of a fleet. Also finds kinds that the host does not have.
  */
 import { orAborted } from '../../base/race.ts';
 import type { CallContext } from '../../host/context.ts';
@@ -17,9 +16,9 @@ import { failure } from './errors.ts';
 type Context = Pick<CallContext, 'call'>;
 type Kinds = readonly SubagentKind[];
 
-/** Longest start of a subagent whose node has ended meanwhile, milliseconds. */
+/** Maximum start time of a subagent whose node has ended meanwhile, milliseconds. */
 const START_MS = 120_000;
-/** A subagent is late behind its node, whose end is the reason then. Milliseconds. */
+/** Milliseconds by which the timeout of a subagent exceeds that of its node, so that the end of the node is the reason. */
 const BEHIND_MS = 250;
 /** The backend whose subagents are tasks of a fleet. */
 const FLEET = 'fleet';
@@ -56,7 +55,7 @@ export async function runSubagent(
       budget: budgetOf(asked.budget, left),
       ...(isTask ? {} : asked.own),
     },
-    // Begun, it is waited for, so that it can be ended.
+    // A begun start is awaited, so that the subagent can be ended.
     { outlives: true, timeoutMs: START_MS },
   );
   const ends = async ({ subagent_id }: { subagent_id: string }) =>
@@ -99,7 +98,7 @@ export async function runSubagent(
     node.spent(spendingOf(ended.usage));
     return resultOf(ended);
   } catch (thrown) {
-    // A task of the fleet outlives its host, and is found by its key again.
+    // A task of the fleet outlives its host, and is found again by its key.
     isKept = isTask && asError(signal.aborted ? signal.reason : thrown).code === 'interrupted';
     throw thrown;
   } finally {
@@ -107,7 +106,7 @@ export async function runSubagent(
   }
 }
 
-/** Nodes whose kind of subagent is not there. Reads the kinds where a chain has such nodes. */
+/** Returns problems of nodes whose kind of subagent the host does not have. Reads the kinds where a chain has such nodes. */
 export async function kindProblems(nodes: readonly ChainNode[], context: Context): Promise<ChainProblem[]> {
   if (!nodes.some(({ kind }) => isSubagentNode(kind))) return [];
   let known: Kinds = [];
@@ -127,7 +126,7 @@ export async function kindProblems(nodes: readonly ChainNode[], context: Context
 
 const kindsOf = async (context: Context): Promise<Kinds> => (await context.call(kinds, {})).kinds;
 
-/** Why there is no such kind; undefined: there is. */
+/** Returns the reason why the host has no such kind; undefined: it has one. */
 function notKind(known: Kinds, name: string): string | undefined {
   if (known.length === 0) {
     return 'no kind of subagent is configured; add one to kinds in the options of the plugin multi_agent';
@@ -136,7 +135,7 @@ function notKind(known: Kinds, name: string): string | undefined {
   return `there is no kind ${JSON.stringify(name.slice(0, 64))} of subagents; there are ${named(known)}`;
 }
 
-/** Why there is no such kind that hands work to a fleet; undefined: there is. */
+/** Returns the reason why the host has no such kind that hands work to a fleet; undefined: it has one. */
 function notFleet(known: Kinds, name: string): string | undefined {
   const fleets = known.filter(({ backend }) => backend === FLEET);
   if (fleets.length === 0) {
@@ -155,7 +154,7 @@ async function fleetKind(context: Context, name: string): Promise<string> {
   return name === '' ? (known.find(({ backend }) => backend === FLEET)?.kind ?? '') : name;
 }
 
-/** What a subagent may spend: what its node says, within what the run has left. */
+/** Returns the budget of a subagent: that of its node, within the rest of the run's budget. */
 function budgetOf(asked: Spending, left: Spending) {
   const least = (one: number | undefined, other: number | undefined): number | undefined =>
     one === undefined || other === undefined ? (one ?? other) : Math.min(one, other);

@@ -1,4 +1,4 @@
-/** A time in tables of the commands of chains. */
+/** Formats a time for tables of the chain commands. */
 
 /** @param seconds of the epoch */
 export const timeText = (seconds: number): string =>

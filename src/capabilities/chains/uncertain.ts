@@ -1,8 +1,6 @@
 /**
- * Nodes of an interrupted run that may have run: finds those that must not run again unasked, and makes the entries for those that
- * a resumer decides on.
- *
- * Used by `runs.ts` when a run continues.
+ * Nodes of an interrupted run that may have run: finds those that must not run again without a decision, and makes the entries
+ * for the decisions of a resumer.
  */
 import type { CallContext } from '../../host/context.ts';
 import type { HandfastError } from '../../wire/errors.ts';
@@ -21,9 +19,9 @@ import { unknownNode } from './run-parts.ts';
 interface Uncertain {
   readonly index: number;
   readonly node: ChainNode;
-  /** Of a map, those that may have run. */
+  /** Of a map: the items that may have run. */
   readonly items: readonly number[] | undefined;
-  /** Running it again does no more than once. */
+  /** True when running it again has no further effect. */
   readonly repeatable: boolean;
 }
 
@@ -31,7 +29,7 @@ interface Uncertain {
 export interface NodeDecisions {
   readonly rerun?: readonly string[] | undefined;
   readonly skip?: readonly string[] | undefined;
-  /** They did run: their outputs. */
+  /** Nodes that did run, with their outputs. */
   readonly done?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -40,12 +38,13 @@ interface DecisionDeps extends Pick<RunDeps, 'checkOutput'> {
   readonly maxOutputChars: number;
 }
 
-/** Nodes that an error names. */
+/** Maximum number of nodes that an error names. */
 const MAX_NAMED = 20;
 
 /**
- * The entries that record the decisions of a resumer on nodes that may have run; the error `chains.uncertain` where one is
- * undecided. Fails with `chains.unknown_node` and `chains.invalid`, and for outputs with `chains.too_large` and `schema_violation`.
+ * Returns the entries that record the decisions of a resumer on nodes that may have run, or the error `chains.uncertain` where
+ * a node is undecided. Fails with `chains.unknown_node` and `chains.invalid`, and for outputs with `chains.too_large` and
+ * `schema_violation`.
  */
 export async function decidedNodes(
   graph: ChainGraph,
@@ -100,7 +99,7 @@ async function mustFit(
   }
 }
 
-/** Nodes that may have run. */
+/** Returns the nodes that may have run. */
 async function uncertainNodes(
   graph: ChainGraph,
   recovered: Recovered,
@@ -116,7 +115,7 @@ async function uncertainNodes(
     const { mapNode, compensate } = graph.nodes[index] as GraphNode;
     const at = known?.compensated === 'started' ? compensate : mapNode;
     const called = (graph.nodes[at ?? index] as GraphNode).node;
-    // The task of the fleet is there, or was never handed in: it is found again.
+    // The fleet has the task, or never got it: its key finds it again.
     const isFound = called.kind === 'task' && isFindable(known);
     let repeatable = (called.idempotent ?? called.kind === 'memory') || isFound;
     if (!repeatable && (called.kind === 'tool' || called.kind === 'mcp')) {
@@ -130,8 +129,8 @@ async function uncertainNodes(
 }
 
 /**
- * The entries for a node that is not run again. A skipped node may have run, so it is undone like one that did.
- * Fails with `chains.invalid` for an output that says nothing of the items of a map.
+ * Returns the entries for a node that is not run again. A skipped node may have run, so it is undone like one that did. Fails
+ * with `chains.invalid` for an output that does not cover the items of a map.
  */
 function decisionOn(
   { index: n, node, items }: Uncertain,
@@ -161,17 +160,17 @@ function decisionOn(
   return items === undefined ? [{ p: 'skip', n, e }] : items.map((i) => ({ p: 'error', n, i, e }));
 }
 
-/** Items of a map that the detail of an error names, and its message. */
+/** Maximum number of items of a map that the detail of an error names, and its message. */
 const MAX_NAMED_ITEMS = 100;
 const MAX_SHOWN_ITEMS = 3;
 
-/** Whether all that is open of a node can be called with its key again. */
+/** Returns true if every open attempt of a node can be called again with its key. */
 function isFindable(known: RecoveredNode | undefined): boolean {
   if (known?.items === undefined) return known?.key !== undefined;
   return [...known.items.values()].every(({ outcome, key }) => outcome !== undefined || key !== undefined);
 }
 
-/** Ends the open attempts of a node that is to run again, so that the next ones have keys of their own. */
+/** Ends the open attempts of a node that is to run again, so that the next ones have new keys. */
 function renewals({ indexOf }: ChainGraph, { nodes }: Recovered, id: string): Entry[] {
   const n = indexOf.get(id) as number;
   const known = nodes.get(n);

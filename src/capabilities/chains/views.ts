@@ -1,4 +1,4 @@
-/** Runs, their nodes and their history as replies show them, in as much as messages may hold. Pure. */
+/** Shows runs, their nodes and their history as replies have them, within the size of messages. Pure. */
 import { fitsPage, Page } from '../../base/page.ts';
 import type {
   ChainEntry,
@@ -18,11 +18,11 @@ import type { ChainRun, RunResult } from './engine/run.ts';
 import type { IdleRun } from './runs.ts';
 import type { StoredRun } from './stored.ts';
 
-/** A run in memory with what is stored of it. */
+/** A run in memory with its stored data. */
 export interface Seen {
   readonly stored: StoredRun;
   readonly durable: boolean;
-  /** Undefined: it does not run in this host. */
+  /** The run; undefined: it does not run in this host. */
   readonly run: ChainRun | undefined;
 }
 
@@ -49,8 +49,8 @@ const seconds = (ms: number): number | null => (ms === 0 ? null : ms / 1000);
 const wireState = ({ status }: NodeRun): NodeState['state'] => (status === 'dead' ? 'skipped' : status);
 
 /**
- * States in which nodes that run only for a map, or to undo others, have what became of them there.
- * @param states by the places of the nodes, those of called nodes as if they had not run
+ * Returns the states; a node that runs only for a map, or to undo another node, has its state from there.
+ * @param states by the positions of the nodes, those of called nodes as if they had not run
  */
 function withCalled(nodes: readonly ChainNode[], states: NodeState[]): NodeState[] {
   const called = new Map<string, NodeState['state']>();
@@ -67,7 +67,7 @@ function withCalled(nodes: readonly ChainNode[], states: NodeState[]): NodeState
   });
 }
 
-/** The nodes of a run in memory. */
+/** Returns the nodes of a run in memory. */
 export function nodeViews({ nodes, deps: { graph } }: ChainRun): NodeState[] {
   const states = nodes.map((each, index): NodeState => {
     const { node } = graph.nodes[index] as GraphNode;
@@ -92,7 +92,7 @@ export function nodeViews({ nodes, deps: { graph } }: ChainRun): NodeState[] {
   );
 }
 
-/** The nodes of a run that does not run, by its journal. */
+/** Returns the nodes of a run that does not run, by its journal. */
 export function recoveredNodeViews({ definition: { nodes }, recovered, stored }: IdleRun): NodeState[] {
   const ended = stored.ended_at !== null;
   const states = nodes.map(({ node_id, wait }, index): NodeState => {
@@ -135,7 +135,7 @@ export function recoveredNodeViews({ definition: { nodes }, recovered, stored }:
   return withCalled(nodes, states);
 }
 
-/** The numbers of the items of a map that have no output, and the first errors. */
+/** Returns the numbers of the items of a map that have no output, and the first errors. */
 const itemCounts = ({ count, first }: ItemFailures, skipped: number) => ({
   ...(count > 0 && { items_failed: count, failed_items: first.map((item) => ({ ...item })) }),
   ...(skipped > 0 && { items_skipped: skipped }),
@@ -146,11 +146,11 @@ function recoveredCounts(items: RecoveredNode['items'] = new Map()) {
   return { items_done: done, ...itemCounts(failed, skipped) };
 }
 
-/** Failed nodes in a result, and characters of the message of each. */
+/** Maximum number of failed nodes in a result, and of characters of the message of each. */
 const MAX_FAILURES = 20;
 const MAX_MESSAGE = 1_000;
 
-/** The failed nodes of a run, and its maps with failed items, for its result. */
+/** Returns the failed nodes of a run, and its maps with failed items, for its result. */
 function failuresOf(states: readonly NodeState[]): { readonly failures?: ChainFailure[] } {
   const failures: ChainFailure[] = [];
   for (const { node_id, state, error, items = 0, items_failed = 0, failed_items: failed = [] } of states) {
@@ -166,10 +166,10 @@ function failuresOf(states: readonly NodeState[]): { readonly failures?: ChainFa
   return failures.length === 0 ? {} : { failures };
 }
 
-/** Outputs by node, so far. */
+/** Returns the outputs by node, so far. */
 export const outputsOf = ({ outputs }: ChainRun): Record<string, unknown> => Object.fromEntries(outputs);
 
-/** Outputs by node, as far as the journal has them. */
+/** Returns the outputs by node, as far as the journal has them. */
 export function recoveredOutputs({ definition: { nodes }, recovered }: IdleRun): Record<string, unknown> {
   const outputs: [string, unknown][] = [];
   for (const [index, { outcome }] of recovered.nodes) {
@@ -184,9 +184,9 @@ export function recoveredOutputs({ definition: { nodes }, recovered }: IdleRun):
 type StatusPage = Pick<ChainStatusResp, 'nodes' | 'definition' | 'outputs' | 'left_out' | 'next'>;
 
 /**
- * As many nodes of a run as a message may hold, with their requested parts, node by node.
+ * Returns as many nodes of a run as a message may hold, with their requested parts, node by node.
  * @param given.states of all nodes
- * @param given.definition undefined: it is not asked for. So are the outputs
+ * @param given.definition undefined: the request does not ask for it. The same holds for the outputs
  */
 export function* statusPage(
   from: number,
@@ -227,7 +227,7 @@ export function* statusPage(
   };
 }
 
-/** An entry of the history; where no message may hold it, without its data. */
+/** Returns an entry of the history; without its data where no message may hold it. */
 export function entryView(nodes: readonly ChainNode[], seq: number, at: number, entry: Entry): ChainEntry {
   const whole = wholeEntry(nodes, seq, at, entry);
   return fitsPage(whole) ? whole : { ...whole, data: { left_out: true } };
@@ -258,7 +258,7 @@ function wholeEntry(nodes: readonly ChainNode[], seq: number, at: number, entry:
   };
 }
 
-/** The reply of a run that has stopped. */
+/** Returns the reply of a run that has stopped. */
 export function resultView(
   chainId: string,
   { state, success, outputs, finalOutput, error, usage }: RunResult,
@@ -279,7 +279,7 @@ export function resultView(
   };
 }
 
-/** The reply of a run that stopped before: as it was then, without the duration. */
+/** Returns the reply of a run that stopped before: its state at that time, without the duration. */
 export function idleResult(idle: IdleRun, graph: ChainGraph): Omit<ChainResp, 'type' | 'id' | 'req_id'> {
   const { stored, recovered } = idle;
   const { chain_id, state, success, error, usage, started_at, ended_at } = stored;

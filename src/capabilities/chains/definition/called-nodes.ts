@@ -1,6 +1,6 @@
 /**
- * Checks nodes that only maps and undoing call, and members that a kind of node does not have: a member without effect is
- * a problem of the chain. Pure.
+ * Checks nodes that only maps and undoing call, and members that a kind of node does not have: a member without effect is a
+ * problem of the chain. Pure.
  */
 import { isObject } from '../../../wire/json.ts';
 import type { ChainNode } from '../chains.schema.ts';
@@ -10,10 +10,10 @@ import { type Problems, quoted } from './problems.ts';
 
 const CALLS: readonly NodeKind[] = ['tool', 'skill', 'proc', 'mcp', 'memory', 'agent', 'task'];
 
-/** The kinds that have a member which others would ignore. All kinds have the members that are not here. */
+/** For each member that some kinds would ignore, the kinds that have it. All kinds have the members that are absent here. */
 const KINDS_WITH: Readonly<Record<string, readonly NodeKind[]>> = {
   input: CALLS,
-  // That of a gather or reduce names the values that are gathered.
+  // The input map of a gather or reduce names the gathered values.
   input_map: [...CALLS, 'gather', 'reduce'],
   true_node: ['branch'],
   false_node: ['branch'],
@@ -37,7 +37,7 @@ const isGiven = (value: unknown): boolean =>
   value !== false &&
   !(typeof value === 'object' && Object.keys(value).length === 0);
 
-/** Members that a node has and its kind does not. */
+/** Returns the members of a node that its kind does not have. */
 export function strayMembers(
   node: Readonly<Record<string, unknown>>,
 ): { readonly field: string; readonly message: string }[] {
@@ -59,7 +59,7 @@ export function strayMembers(
   return stray;
 }
 
-/** Members of a map that its node has for each item. */
+/** Members that belong to the repeated node of a map, not to the map. */
 const OF_ITEMS = ['input', 'input_map', 'timeout_ms', 'retry', 'idempotent'];
 
 function adviceOn(kind: unknown, field: string): string {
@@ -72,7 +72,7 @@ function adviceOn(kind: unknown, field: string): string {
 interface Called {
   /** The number of the node. */
   readonly at: number;
-  /** The number of the node that names it. */
+  /** The number of the node that names the called node. */
   readonly by: number;
   readonly field: 'map_node' | 'compensate';
 }
@@ -105,11 +105,11 @@ export function* reportCalled(
     const wrong = (member: string, why: string): void =>
       problems.addAt(at, node, 'bad_node', `a node ${ROLE[field]} has no ${member} there: ${why}`, member);
     const { on_error: onError = '' } = node;
-    // Walks of A2E 1.0 lead back to the map: the next item.
+    // Walks of A2E 1.0 lead back to the map for the next item.
     if (!scheduled.has(at) && node.next_node && node.next_node !== caller.node_id) {
       wrong('next_node', `put it on ${quoted(caller.node_id)}`);
     }
-    // It would run by itself as well, an undo also where nothing failed.
+    // The node would also run by itself, an undo even where nothing failed.
     if (isGiven(node.after)) {
       wrong('after', field === 'map_node' ? `put it on ${quoted(caller.node_id)}` : 'it runs when that node is undone');
     }

@@ -1,14 +1,13 @@
 /**
- * What expressions see: the fields of the initial input and, over them, the outputs of nodes by their ids; inside a map also
- * the item. Looked up one by one, so that a node of a long chain costs what its expressions use.
- *
- * Made by the engine and by the dry run for each node.
+ * The values that expressions see: the fields of the initial input and, over them, the outputs of nodes by their ids; inside a
+ * map also the item. Names are looked up one by one, so that a node of a long chain costs only the values that its expressions
+ * use.
  */
 
 export interface ContextParts {
   /** The initial input of the run. */
   readonly input: Readonly<Record<string, unknown>>;
-  /** Outputs by node id, as far as there are any. */
+  /** Outputs by node id, as far as nodes have outputs. */
   readonly outputs: ReadonlyMap<string, unknown>;
   /** Inside a map. */
   readonly item?: { readonly value: unknown; readonly index: number };
@@ -25,12 +24,12 @@ export class Context {
     this.#item = item;
   }
 
-  /** The same for an item of a map: `$.item`, and its number from 0, `$.index`. */
+  /** Returns the context for an item of a map: adds `$.item`, and its number from 0, `$.index`. */
   forItem(value: unknown, index: number): Context {
     return new Context({ input: this.input, outputs: this.outputs, item: { value, index } });
   }
 
-  /** The value of a name; null: there is none. Own members only. */
+  /** Returns the value of a name; null: the context has no such name. Reads own members only. */
   get(name: string): unknown {
     if (this.#item !== undefined) {
       if (name === 'item') return this.#item.value ?? null;
@@ -41,12 +40,12 @@ export class Context {
     return name === 'input' ? this.input : null;
   }
 
-  /** How many names it has at most. */
+  /** Returns an upper bound of the number of names. */
   get size(): number {
     return this.outputs.size + Object.keys(this.input).length + 2;
   }
 
-  /** All of it as one object. Costs as much as the run has outputs. */
+  /** Returns the whole context as one object. Costs as much as the run has outputs. */
   whole(): Readonly<Record<string, unknown>> {
     const all = Object.assign(Object.create(null) as Record<string, unknown>, this.input);
     for (const [name, output] of this.outputs) all[name] = output;

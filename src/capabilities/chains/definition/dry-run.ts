@@ -1,8 +1,6 @@
 /**
- * A dry run: what each node of a chain would get, with sample outputs in place of those of nodes. Conditions, inputs, maps and
- * reductions are evaluated as in a run; no node runs. Pure.
- *
- * Called by `chain dry-run` and by the plugin for `chain/check/req` with samples.
+ * A dry run: computes the input that each node of a chain would get, with sample outputs in place of node outputs. Conditions,
+ * inputs, maps and reductions are evaluated as in a run; no node runs. Pure.
  */
 import { HandfastError } from '../../../wire/errors.ts';
 import type { Sample } from '../chains.schema.ts';
@@ -15,7 +13,7 @@ export interface DryRunOptions {
   readonly input?: Readonly<Record<string, unknown>>;
   /** Outputs by node; a node without one has the output null. */
   readonly samples?: Readonly<Record<string, unknown>>;
-  /** Nodes that fail, to see what the chain does then. */
+  /** Nodes that fail in the dry run, to show how the chain reacts. */
   readonly failing?: ReadonlySet<string>;
   /** Steps of each expression. */
   readonly maxSteps?: number;
@@ -32,10 +30,10 @@ export interface DryRun {
   readonly success: boolean;
 }
 
-/** What is found out about a node. */
+/** The members of a sample that are known so far. */
 type Known = { -readonly [Key in keyof Sample]?: Sample[Key] };
 
-/** How a node ended, as far as edges are concerned. */
+/** The end of a node, as far as edges depend on it. */
 type Ended = 'done' | 'skipped' | 'failed' | 'true' | 'false';
 
 /** Computes a chain. */
@@ -47,7 +45,7 @@ export function dryRun(graph: ChainGraph, options: DryRunOptions = {}): DryRun {
   }
 }
 
-/** The same in steps, a node or an item of a map each, so that its caller can stop between them. */
+/** Computes a chain in steps, a node or an item of a map each, so that its caller can stop between them. */
 export function dryRunSteps(graph: ChainGraph, options: DryRunOptions = {}): Generator<void, DryRun> {
   return new Computation(graph, options).result();
 }
@@ -73,7 +71,7 @@ class Computation {
   }
 
   *result(): Generator<void, DryRun> {
-    // In this order the edges to a node are known when it is reached.
+    // In this order, the edges to a node are known when the loop reaches it.
     for (const index of this.#graph.order) {
       if (this.#aborted) break;
       if ((this.#live[index] as number) === 0) continue;
@@ -152,7 +150,7 @@ class Computation {
     return this.#has(id) ? this.#sampleOf(id) : outputs;
   }
 
-  /** The output of a node for an item. */
+  /** Returns the output of a node for an item. */
   #item(body: GraphNode, context: Context, item: unknown): unknown {
     const { node_id: id } = body.node;
     const known: Known = {};
@@ -175,10 +173,10 @@ class Computation {
   }
 }
 
-/** A failure that was asked for. */
+/** A failure that the options requested. */
 class Failing extends Error {}
 
-/** Whether an edge from a node that ended so is live. */
+/** Returns true for a live edge from a node that ended this way. */
 function isLive(when: EdgeKind, ended: Ended, { errorNode }: GraphNode): boolean {
   if (when === 'error') return ended === 'failed';
   if (when === 'true' || when === 'false') return ended === when;

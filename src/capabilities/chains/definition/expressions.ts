@@ -22,12 +22,12 @@ export type Expression =
   | { readonly kind: 'path'; readonly path: Path }
   | { readonly kind: 'jmespath'; readonly ast: Ast };
 
-/** What makes the input of a node: expressions by field, or the input as it is. */
+/** The source of a node's input: expressions by field, or the input as it is. */
 export type InputMap =
   | { readonly kind: 'input'; readonly input: Readonly<Record<string, unknown>> }
   | { readonly kind: 'map'; readonly fields: readonly (readonly [field: string, expression: Expression])[] };
 
-/** True for a repeated node of a map without an input: its input is the item. */
+/** Returns true for a repeated node of a map without an input: its input is the item. */
 export const isItem = (map: InputMap): boolean => map.kind === 'input' && Object.keys(map.input).length === 0;
 
 /** A compiled condition. */
@@ -38,11 +38,11 @@ export type Condition =
 /** Variables of conditions beside the ids of nodes. */
 export const CONDITION_NAMES = ['input', 'nodes', 'item', 'index'] as const;
 
-/** An object that says it is a JMESPath expression: it has that one member. */
+/** Returns true for an object with the single member `jmespath`: a JMESPath expression. */
 export const isJmespath = (value: unknown): value is { readonly jmespath: unknown } =>
   isObject(value) && Object.hasOwn(value, 'jmespath') && Object.keys(value).length === 1;
 
-/** Compiles a value of an input map, or `items_path`. A text says what is wrong. */
+/** Compiles a value of an input map, or `items_path`. Returns a text that describes the problem of an invalid value. */
 export function compileExpression(value: unknown): Expression | string {
   if (typeof value === 'string' && value.startsWith('$')) {
     const path = parsePath(value);
@@ -54,7 +54,7 @@ export function compileExpression(value: unknown): Expression | string {
   return typeof ast === 'string' ? ast : { kind: 'jmespath', ast };
 }
 
-/** Compiles conditions of one chain. `compile` returns a text where a condition is wrong. */
+/** Compiles conditions of one chain. `compile` returns a text for an invalid condition. */
 export class ConditionCompiler {
   readonly #ids: Iterable<string>;
   #compile: ReturnType<typeof conditionCompiler> | undefined;
@@ -80,7 +80,7 @@ export class ConditionCompiler {
   }
 }
 
-/** Forms of other languages, and those of CEL. */
+/** Patterns of other languages, with advice on the CEL form. */
 const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   [/\$/, 'CEL has no `$`: write input.a, or the id of a node, in place of $.a'],
   [/[!=]==/, 'write == or !='],
@@ -94,10 +94,10 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   [/\b(?:False|FALSE)\b/, 'write false'],
 ];
 
-/** A longer text is refused for its length. */
+/** Longest text that gets advice; a longer one is refused for its length. */
 const MAX_ADVISED_CHARS = 4_096;
 
-/** Advice on forms of other languages in an invalid expression; empty: it has none of them. */
+/** Returns advice on forms of other languages in an invalid expression; empty: it has none of them. */
 function adviceFor(text: string): string {
   if (text.length > MAX_ADVISED_CHARS) return '';
   const bare = text.replaceAll(/"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g, '""');
@@ -105,7 +105,7 @@ function adviceFor(text: string): string {
   return advice.length === 0 ? '' : `; ${advice.join('; ')}`;
 }
 
-/** Words that CEL reads otherwise. */
+/** Words with another meaning in CEL. */
 const CEL_WORDS = new Set(
   [
     'as break const continue else for function if import let loop package namespace return',
@@ -121,13 +121,13 @@ function variablesOf(ids: Iterable<string>): Record<string, string> {
   return variables;
 }
 
-/** The value of an expression. Fails with chains.expression. */
+/** Returns the value of an expression. Fails with chains.expression. */
 export function expressionValue(expression: Expression, context: Context, steps = chainSteps()): unknown {
   switch (expression.kind) {
     case 'literal':
       return expression.value;
     case 'path':
-      // All of the context is made of its parts.
+      // The whole context is built from its parts.
       if (expression.path.names.length === 0) steps.count(context.size * STEPS_PER_MEMBER);
       return valueAt(expression.path, context);
     case 'jmespath':
@@ -135,12 +135,12 @@ export function expressionValue(expression: Expression, context: Context, steps 
   }
 }
 
-/** Values inside each other in an output or input: less than a receiver of the message accepts. */
+/** Maximum nesting of an output or input: less than the receiver of a message accepts. */
 export const MAX_NESTED = 200;
 
 /**
- * Checks what expressions made. What a path leads to is shared by all who have it, so a small chain can make inputs that are
- * small until they are written. Fails with chains.expression.
+ * Checks the size of a value that expressions made. Inputs can share the value at a path, so a small chain can make inputs that
+ * are small until they are written. Fails with chains.expression.
  * @param maxSteps values at most
  */
 export function mustBeSmall(value: unknown, maxSteps = MAX_STEPS): void {
@@ -154,11 +154,11 @@ export function mustBeSmall(value: unknown, maxSteps = MAX_STEPS): void {
   throw failure('expression', message, { reason: beyond === 'depth' ? 'depth' : 'steps' });
 }
 
-/** Characters of one input. */
+/** Maximum characters of one input. */
 const MAX_MADE_CHARS = 64 * 1024 ** 2;
 
 /**
- * The input of a node. Fails with chains.expression and `detail.field`.
+ * Returns the input of a node. Fails with chains.expression and `detail.field`.
  * @param maxSteps of all its expressions
  */
 export function evaluate(map: InputMap, context: Context, maxSteps?: number): Record<string, unknown> {
@@ -181,10 +181,7 @@ export function evaluate(map: InputMap, context: Context, maxSteps?: number): Re
   return input;
 }
 
-/**
- * The list a map runs over: a value that is no list is one item.
- * Fails with chains.expression.
- */
+/** Returns the list that a map runs over: a value that is no list is one item. Fails with chains.expression. */
 export function itemsOf(expression: Expression, context: Context, maxSteps?: number): readonly unknown[] {
   try {
     const items = expressionValue(expression, context, chainSteps(maxSteps));
@@ -195,8 +192,8 @@ export function itemsOf(expression: Expression, context: Context, maxSteps?: num
 }
 
 /**
- * What a reduce node makes of the gathered outputs, which are `@` in its expression; `$` is the context.
- * Fails with chains.expression.
+ * Returns the value that a reduce node makes of the gathered outputs: `@` in its expression is these outputs, `$` is the
+ * context. Fails with chains.expression.
  */
 export function reduced(expression: Expression, gathered: unknown, context: Context, maxSteps?: number): unknown {
   try {
@@ -208,7 +205,10 @@ export function reduced(expression: Expression, gathered: unknown, context: Cont
   }
 }
 
-/** Whether a condition holds. Fails with chains.expression, also for a condition of CEL that is neither true nor false. */
+/**
+ * Returns true when a condition holds. Fails with chains.expression, also for a CEL condition whose value is neither true nor
+ * false.
+ */
 export function test(condition: Condition, context: Context): boolean {
   try {
     if (condition.kind === 'path') return holds(condition.condition, context);
@@ -221,7 +221,7 @@ export function test(condition: Condition, context: Context): boolean {
   }
 }
 
-/** The variables a condition uses. A node without an output is null. */
+/** Returns the variables that a condition uses. A node without an output is null. */
 function conditionValues(names: readonly string[], context: Context, steps: Steps): Readonly<Record<string, unknown>> {
   const values: Record<string, unknown> = Object.create(null);
   for (const name of names) {

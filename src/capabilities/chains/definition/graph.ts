@@ -1,18 +1,18 @@
 /**
- * A checked chain: its nodes by number, with their expressions compiled, and the edges that say when a node may run.
+ * A checked chain: its nodes by number, with their expressions compiled, and the edges that decide when a node may run.
  *
- * `read.ts` makes it, once for each chain; the engine runs it, the dry run computes it, `draw/` draws it.
+ * `read.ts` makes one graph for each chain; the engine runs it, the dry run computes it, `draw/` draws it.
  *
  * **When a node runs.** Each edge that leads to a node becomes live or dead when the node it starts from ends. An `ended` edge
  * (`next_node`, `after`) is live when that node was done, was skipped by its condition, or failed and says `skip`; `true` and
  * `false` when a branch chose it; `error` when the node failed and names it. Edges from a node that no live edge reached are
- * dead. A node starts when all its edges are known and one is live, so exactly once; with dead edges alone it does not run. With
- * one entry and without `after` this is the walk along `next_node` of A2E 1.0.
+ * dead. A node starts when all its edges are known and one is live, so exactly once; with dead edges alone it does not run.
+ * With one entry and without `after` this is the walk along `next_node` of A2E 1.0.
  */
 import type { ChainNode } from '../chains.schema.ts';
 import type { Condition, Expression, InputMap } from './expressions.ts';
 
-/** Which end of a node makes an edge live: see above. */
+/** The end of a node that makes an edge live: see above. */
 export type EdgeKind = 'ended' | 'true' | 'false' | 'error';
 
 /** An edge from a node to another. */
@@ -22,10 +22,10 @@ export interface Edge {
   readonly when: EdgeKind;
 }
 
-/** What the expressions of a node came to. */
+/** The compiled expressions of a node. */
 export interface Compiled {
   readonly input: InputMap;
-  /** Of a branch: which way. Of others: false skips the node. Undefined: true. */
+  /** Of a branch: its direction. Of others: false skips the node. Undefined: true. */
   readonly condition: Condition | undefined;
   /** Of a map: its items. */
   readonly items: Expression | undefined;
@@ -39,7 +39,7 @@ export interface GraphNode extends Compiled {
   /** As it was given. */
   readonly node: ChainNode;
   readonly edges: readonly Edge[];
-  /** How many edges lead to it. */
+  /** The number of edges that lead to it. */
   readonly waitsFor: number;
   /** The nodes that edges come from, each once: those of `after` first, in their order. */
   readonly predecessors: readonly number[];
@@ -47,7 +47,7 @@ export interface GraphNode extends Compiled {
   readonly scheduled: boolean;
   /** Of a map: the node that runs for each item. */
   readonly mapNode: number | undefined;
-  /** The node with which a chain that failed undoes this one. */
+  /** The node with which a failed chain undoes this one. */
   readonly compensate: number | undefined;
   /** The node to continue with when this one failed: `on_error` names it. */
   readonly errorNode: number | undefined;
@@ -60,15 +60,15 @@ export interface ChainGraph {
   readonly indexOf: ReadonlyMap<string, number>;
   /** Nodes that start first. */
   readonly entries: readonly number[];
-  /** Scheduled nodes from which no edge leads on: of these `final_output` is made. */
+  /** Scheduled nodes from which no edge leads on: `final_output` is made of their outputs. */
   readonly sinks: readonly number[];
-  /** All scheduled nodes, each behind those that edges to it come from. */
+  /** All scheduled nodes, each behind its predecessors. */
   readonly order: readonly number[];
   /** Nodes on the longest path. */
   readonly depth: number;
 }
 
-/** Something wrong in a chain, and where. */
+/** A problem of a chain, and its position. */
 export interface Problem {
   readonly code: ProblemCode;
   readonly message: string;
@@ -91,10 +91,10 @@ export type ProblemCode =
   | 'bad_node'
   | 'too_large';
 
-/** What a chain may have. */
+/** Limits of a chain. */
 export interface ChainLimits {
   readonly maxNodes: number;
-  /** Edges in all, which `after` can have many of. */
+  /** Total number of edges; `after` can add many. */
   readonly maxEdges: number;
   /** Nodes on the longest path. */
   readonly maxDepth: number;
@@ -102,7 +102,7 @@ export interface ChainLimits {
   readonly maxSteps: number;
 }
 
-/** The node with an id. */
+/** Returns the node with an id. */
 export const nodeOf = (graph: ChainGraph, id: string): GraphNode | undefined => {
   const index = graph.indexOf.get(id);
   return index === undefined ? undefined : graph.nodes[index];
@@ -110,12 +110,12 @@ export const nodeOf = (graph: ChainGraph, id: string): GraphNode | undefined => 
 
 const POLICIES: ReadonlySet<string> = new Set(['', 'abort', 'skip', 'compensate']);
 
-/** `on_error` says what to do; false: it names a node to continue with. */
+/** Returns true when `on_error` is a policy, false when it names a node to continue with. */
 export const isPolicy = (onError: string): boolean => POLICIES.has(onError);
 
 /**
- * What a gather or reduce node without an input map gathers: the outputs of the nodes before it, in their order. Of one such
- * node, for a reduce, its output alone.
+ * Returns the values that a gather or reduce node without an input map gathers: the outputs of the nodes before it, in their
+ * order. A reduce behind one node gets that output alone.
  */
 export function gathered(
   graph: ChainGraph,
@@ -127,8 +127,8 @@ export function gathered(
 }
 
 /**
- * The output of a run. Of a walk that of the node that ended last; of a graph that of its one last node, or those of several by
- * node, as far as they have one.
+ * Returns the output of a run. Of a walk: that of the node that ended last. Of a graph: that of its one last node, or those of
+ * several last nodes by node, as far as they have one.
  * @param last the node that ended last
  */
 export function finalOutput(

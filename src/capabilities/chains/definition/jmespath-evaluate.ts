@@ -1,7 +1,6 @@
 /**
- * The value of a JMESPath expression for a context: own members only, and every value it visits or makes counts as a step.
- *
- * What is missing is null. Called by `expressions.ts` with what `jmespath.ts` has parsed and checked.
+ * Evaluates a JMESPath expression for a context: reads own members only, and counts every value it visits or makes as a step. A
+ * missing value is null. `jmespath.ts` has parsed and checked the expression.
  */
 import type { Steps } from '../../../base/steps.ts';
 import { isObject } from '../../../wire/json.ts';
@@ -18,14 +17,14 @@ interface Scope {
 }
 
 /**
- * Evaluates.
- * @param root what `$` and, at first, `@` are: the context, or any value
- * Fails with chains.expression where an operator or a function does not fit its values, and beyond the steps.
+ * Evaluates an expression. Fails with chains.expression where an operator or a function does not fit its values, and beyond the
+ * steps.
+ * @param root the value of `$` and, at first, of `@`: the context, or any value
  */
 export function evaluateJmespath(ast: Ast, current: unknown, root: unknown, steps: Steps): unknown {
   try {
     const value = new Evaluation(root, steps).visit(ast, current, undefined);
-    // A result can share one value thousands of times; what reads it sees each of them.
+    // A result can share one value thousands of times; its reader sees each of them.
     steps.countAll(value);
     return value;
   } catch (error) {
@@ -80,12 +79,12 @@ class Evaluation {
       case 'Flatten': {
         const base = this.visit(ast.child, value, scope);
         if (!Array.isArray(base)) return null;
-        // Counted before it is made: the lists in it may be one and the same.
+        // Counts before the list is made: its lists may be one and the same.
         for (const item of base) this.steps.count(Array.isArray(item) ? item.length : 1);
         return base.flat();
       }
       case 'MultiSelectList':
-        // Nothing has no members.
+        // Null has no members.
         return value === null ? null : ast.children.map((child) => this.visit(child, value, scope));
       case 'MultiSelectHash': {
         if (value === null) return null;
@@ -127,20 +126,20 @@ class Evaluation {
     }
   }
 
-  /** As `visit`, but the context stays one that is looked up by name. */
+  /** Evaluates as `visit` does, but a context stays a `Context`, whose names are looked up one by one. */
   #base(ast: Ast, value: unknown, scope: Scope | undefined): unknown {
     if (ast.type === 'Current' || ast.type === 'Identity') return value;
     return ast.type === 'Root' ? this.#root : this.visit(ast, value, scope);
   }
 
-  /** The context as an object. */
+  /** Returns the context as an object. */
   #plain(value: unknown): unknown {
     if (!(value instanceof Context)) return value;
     this.steps.count(value.size * STEPS_PER_MEMBER);
     return value.whole();
   }
 
-  /** What is not null of an expression for each item. */
+  /** Evaluates an expression for each item; returns the values that are not null. */
   #each(items: readonly unknown[], ast: Ast, scope: Scope | undefined): unknown[] {
     const found: unknown[] = [];
     for (const item of items) {
@@ -205,7 +204,7 @@ function member(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? (value[name] ?? null) : null;
 }
 
-/** An object of these members, also of one named `__proto__`. */
+/** Returns an object of these members, even of one named `__proto__`. */
 function fromEntries(entries: readonly (readonly [string, unknown])[]): object {
   return Object.fromEntries(entries);
 }

@@ -1,8 +1,7 @@
 /**
  * The functions of JMESPath: those of the specification, and of JMESPath Community `items`, `from_items`, `group_by`, `zip`,
- * `lower`, `upper`, `split` and `trim`. Each counts what it reads and makes.
- *
- * Called by `jmespath-evaluate.ts`; `jmespath.ts` checks names and numbers of arguments before.
+ * `lower`, `upper`, `split` and `trim`. Each counts the values it reads and makes. `jmespath.ts` checks names and numbers of
+ * arguments before.
  */
 import type { Steps } from '../../../base/steps.ts';
 import { codePoints, placeIn, splitAt } from '../../../base/text-search.ts';
@@ -16,7 +15,7 @@ export type Reference = (item: unknown) => unknown;
 export interface Arity {
   readonly min: number;
   readonly max: number;
-  /** Which arguments are expressions with `&`. */
+  /** Positions of the arguments that are expressions with `&`. */
   readonly references: readonly number[];
 }
 
@@ -65,14 +64,14 @@ const isNumber = (value: unknown): value is number => typeof value === 'number';
 const isText = (value: unknown): value is string => typeof value === 'string';
 const isList = (value: unknown): value is readonly unknown[] => Array.isArray(value);
 
-/** Numbers, or texts: what has an order. */
+/** Returns an array of numbers, or of texts: the values that have an order. */
 function ordered(value: unknown, name: string): readonly (number | string)[] {
   const items = list(value, name);
   if (!items.every(isNumber) && !items.every(isText)) throw wrong(name, 'an array of numbers or one of texts');
   return items as readonly (number | string)[];
 }
 
-/** Texts by code points, as the specification orders them. */
+/** Compares texts by code points, as the specification orders them. */
 function compare(left: number | string, right: number | string, steps: Steps): number {
   if (typeof left === 'number' || typeof right === 'number') return Number(left) - Number(right);
   const length = Math.min(left.length, right.length);
@@ -86,14 +85,14 @@ function compare(left: number | string, right: number | string, steps: Steps): n
 }
 const HIGH_HALF = /[\uD800-\uDBFF]/;
 
-/** The keys of items by an expression: all numbers or all texts. */
+/** Returns the keys of items by an expression: all numbers or all texts. */
 function keysOf(items: readonly unknown[], by: unknown, name: string): (number | string)[] {
   const keys = items.map(by as Reference);
   if (!keys.every(isNumber) && !keys.every(isText)) throw wrong(name, 'an expression that gives numbers, or texts');
   return keys as (number | string)[];
 }
 
-/** Sorting compares about this often for each item; comparing counts texts. */
+/** Counts the comparisons of a sort, about this many for each item; comparing counts the texts. */
 const countSort = (items: readonly unknown[], steps: Steps): void => {
   steps.count(items.length * Math.ceil(Math.log2(items.length + 2)));
 };
@@ -152,7 +151,7 @@ function contains([where, what]: readonly unknown[], steps: Steps, name: string)
 function join([by, given]: readonly unknown[], steps: Steps, name: string): string {
   const parts = all(given, name, isText, 'texts');
   const between = text(by, name);
-  // Counted before it is made: the parts may be one and the same.
+  // Counts before the text is made: the parts may be one and the same.
   for (const part of parts) steps.countText(part.length + between.length);
   return parts.join(between);
 }
@@ -214,7 +213,7 @@ function merge(given: readonly unknown[], steps: Steps, name: string): object {
   for (const each of given) {
     const names = steps.keys(object(each, name));
     steps.count(names.length * STEPS_PER_MEMBER);
-    // Also a member that is named `__proto__`.
+    // Defines members, so that one named `__proto__` is a member, too.
     for (const key of names) Object.defineProperty(merged, key, { ...MEMBER, value: (each as Members)[key] });
   }
   return merged;
@@ -301,16 +300,16 @@ const definitions: ReadonlyMap<string, Definition> = new Map(
 /** The names of all functions. */
 export const functionNames: readonly string[] = [...definitions.keys()];
 
-/** How many arguments a function takes; undefined: there is no such function. */
+/** Returns the numbers of arguments that a function takes; undefined: no such function exists. */
 export const arityOf = (name: string): Arity | undefined => definitions.get(name);
 
-/** Calls a function that exists, with as many arguments as it takes. Fails with chains.expression where one does not fit. */
+/** Calls an existing function, with as many arguments as it takes. Fails with chains.expression where one does not fit. */
 export function callFunction(name: string, args: readonly unknown[], steps: Steps): unknown {
   for (const arg of args) steps.count(Array.isArray(arg) ? arg.length + 1 : 1);
   return (definitions.get(name) as Definition).call(args, steps, name);
 }
 
-/** Whether two values are equal, deeply. */
+/** Returns true when two values are deeply equal. */
 export function equal(left: unknown, right: unknown, steps: Steps): boolean {
   steps.count();
   if (typeof left === 'string' && typeof right === 'string' && left.length === right.length) {
@@ -327,7 +326,7 @@ export function equal(left: unknown, right: unknown, steps: Steps): boolean {
   return keys.every((key) => Object.hasOwn(right, key) && equal(left[key], right[key], steps));
 }
 
-/** What counts as false: null, false, and empty texts, arrays and objects. */
+/** Returns true for the values that count as false: null, false, and empty texts, arrays and objects. */
 export function isEmpty(value: unknown, steps: Steps): boolean {
   if (Array.isArray(value)) return value.length === 0;
   if (isObject(value)) return steps.keys(value).length === 0;

@@ -1,6 +1,6 @@
 /**
- * JMESPath expressions: parsed by `@jmespath-community/jmespath`, which this file alone knows, and checked for size, functions
- * and variables. `jmespath-evaluate.ts` evaluates what comes out, within bounds.
+ * JMESPath expressions: parses them with `@jmespath-community/jmespath`, which this file alone knows, and checks size,
+ * functions and variables. `jmespath-evaluate.ts` evaluates the result, within bounds.
  *
  * The grammar is that of JMESPath Community: with `$` for the root, `let`, and arithmetic.
  * @see docs/decisions/0044-jmespath-parsed-by-a-package.md
@@ -53,20 +53,20 @@ export type Ast =
 
 /** Longest expression, in characters; the parser is recursive. */
 const MAX_CHARS = 4_096;
-/** How big an expression may be once parsed. */
+/** Limits of a parsed expression. */
 const MAX_NODES = 1_000;
 const MAX_DEPTH = 200;
 
 type Parser = { compile(expression: string): Ast };
 let parser: Parser | undefined;
 
-/** Loads the package with the first expression: many programs that import this have none. */
+/** Loads the package with the first expression: many programs that import this module have none. */
 const parserNow = (): Parser => {
   parser ??= createRequire(import.meta.url)('@jmespath-community/jmespath') as Parser;
   return parser;
 };
 
-/** Reads an expression. A text says what is wrong with it. */
+/** Reads an expression. Returns a text that describes the problem of an invalid one. */
 export function parseJmespath(text: string): Ast | string {
   if (text.length > MAX_CHARS) return `the expression exceeds ${MAX_CHARS} characters`;
   let ast: Ast;
@@ -79,7 +79,7 @@ export function parseJmespath(text: string): Ast | string {
   return problemOf(ast) ?? ast;
 }
 
-/** What the grammar allows and an evaluation could not do. */
+/** Returns the problem of an expression that the grammar allows and an evaluation could not run. */
 function problemOf(root: Ast): string | undefined {
   const open: { readonly ast: Ast; readonly depth: number; readonly names: readonly string[] }[] = [
     { ast: root, depth: 1, names: [] },
@@ -119,7 +119,7 @@ function ownProblem(ast: Ast, names: readonly string[]): string | undefined {
     : `argument ${wrong + 1} of ${ast.name}() is a value: no & before it`;
 }
 
-/** The expressions inside of one. */
+/** Returns the expressions directly inside one. */
 export function partsOf(ast: Ast): readonly Ast[] {
   switch (ast.type) {
     case 'ExpressionReference':

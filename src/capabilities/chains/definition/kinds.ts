@@ -1,4 +1,4 @@
-/** What a node of a chain can be. A2E 1.0 has tool, skill, proc, branch and map. Read by the schemas and by `read.ts`. */
+/** The kinds of nodes of a chain. A2E 1.0 has tool, skill, proc, branch and map. */
 export const NODE_KINDS = [
   'tool',
   'skill',

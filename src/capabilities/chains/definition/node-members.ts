@@ -1,7 +1,7 @@
 /**
- * The members of a node: what each may be. Called by `read.ts` for each node, before what they say is looked at.
+ * The members of a node and the values they may have. Checked before their meaning is read.
  *
- * Members that are not known pass, as everywhere on the wire.
+ * Unknown members pass, as everywhere on the wire.
  */
 import { parseTimestamp, TIMESTAMP_FORM } from '../../../base/timestamp.ts';
 import { valueKind } from '../../../base/value-kind.ts';
@@ -10,7 +10,7 @@ import { strayMembers } from './called-nodes.ts';
 import { isMemoryOperation, MEMORY_OPERATIONS, NODE_KINDS, type NodeKind } from './kinds.ts';
 import { quoted } from './problems.ts';
 
-/** What a value is not, as `expected …`; undefined: it fits. */
+/** Returns `expected …` for a value that does not fit; undefined: it fits. */
 type Rule = (value: unknown) => string | undefined;
 
 const when =
@@ -75,7 +75,7 @@ const waitRules: Readonly<Record<string, Rule>> = { ms: count, until: instant, a
 /** Principals that a wait node may name. */
 const MAX_BY = 100;
 
-/** Members that a kind cannot do without. */
+/** Members that a kind requires. */
 const needed: Partial<Readonly<Record<NodeKind, readonly string[]>>> = {
   tool: ['name'],
   skill: ['name'],
@@ -95,7 +95,7 @@ export interface MemberProblem {
 /** Longest id of a node, in characters. */
 const MAX_ID = 128;
 
-/** What is wrong with an id; undefined: nothing. */
+/** Returns the problem of an id; undefined: it has none. */
 export function idProblem(id: unknown): string | undefined {
   if (typeof id !== 'string' || id === '') return `expected a text, got ${id === '' ? 'an empty one' : valueKind(id)}`;
   if (id.length > MAX_ID) return `expected at most ${MAX_ID} characters, got ${id.length}`;
@@ -104,7 +104,7 @@ export function idProblem(id: unknown): string | undefined {
   return id === '__proto__' ? 'expected another name than __proto__' : undefined;
 }
 
-/** The problems of the members of a node, its id apart. @param isStarted a run has begun with it */
+/** Returns the problems of the members of a node, except its id. @param isStarted a run has begun with it */
 export function memberProblems(node: Readonly<Record<string, unknown>>, isStarted = false): readonly MemberProblem[] {
   const problems = [...misfits(node, nodeRules, '')];
   const { kind } = node;
@@ -138,7 +138,7 @@ function* misfits(
 ): Generator<MemberProblem> {
   for (const [name, rule] of Object.entries(rules)) {
     const member = Object.hasOwn(value, name) ? value[name] : undefined;
-    // Null stands for nothing, as it does in the SDK.
+    // Null stands for an absent member, as it does in the SDK.
     const expected = member === undefined || member === null ? undefined : rule(member);
     if (expected !== undefined)
       yield { field: `${prefix}${name}`, message: `expected ${expected}, got ${valueKind(member)}` };

@@ -1,15 +1,14 @@
 /**
- * Schemas of outputs that are broken: no output would fit them, and only after a node had run. Used by `define.ts` and for chain
- * files, before a chain runs.
+ * Finds broken schemas of outputs before a chain runs: no output would fit them, and only after a node had run.
  */
 import { foreignSchemas } from '../../../base/foreign-schemas.ts';
 import { within } from '../../../base/race.ts';
 import type { ChainGraph, Problem } from './graph.ts';
 
-/** Milliseconds for all schemas of a chain. Those that are left then are checked when their nodes have run. */
+/** Milliseconds for all schemas of a chain. The remaining schemas are checked when their nodes have run. */
 const MAX_MS = 5_000;
 
-/** The problems of a chain without others, at most one of each schema. */
+/** Returns the schema problems of a chain that has no others, at most one for each schema. */
 export async function outputSchemaProblems({ nodes }: ChainGraph, signal?: AbortSignal): Promise<Problem[]> {
   const found: Problem[] = [];
   const until = performance.now() + MAX_MS;

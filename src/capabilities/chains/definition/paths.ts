@@ -4,7 +4,7 @@ import { isObject } from '../../../wire/json.ts';
 import { failure } from '../errors.ts';
 import type { Context } from './context.ts';
 
-/** A path into the context; no names: all of it. */
+/** A path into the context; no names: the whole context. */
 export interface Path {
   readonly names: readonly string[];
 }
@@ -12,10 +12,10 @@ export interface Path {
 /** Longest path or condition of A2E 1.0, in characters. */
 const MAX_CHARS = 4_096;
 
-/** An index, a slice, a filter or a quoted name of other languages of paths. */
+/** An index, a slice, a filter or a quoted name, as other path languages have them. */
 const INDEX = /\[(?:-?\d+|\*|\?[^\]]*|-?\d*:[-\d:]*|'[^']*'|"[^"]*")?\]/;
 
-/** Reads `$` or `$.name.name`. A text says what is wrong. */
+/** Reads `$` or `$.name.name`. Returns a text that describes the problem of an invalid path. */
 export function parsePath(text: string): Path | string {
   if (text.length > MAX_CHARS) return `the path exceeds ${MAX_CHARS} characters`;
   if (text === '$') return { names: [] };
@@ -28,7 +28,7 @@ export function parsePath(text: string): Path | string {
   return { names };
 }
 
-/** The value at a path; null: there is none. Own members of objects only. */
+/** Returns the value at a path; null: the path leads nowhere. Reads own members of objects only. */
 export function valueAt({ names }: Path, context: Context): unknown {
   const [first, ...rest] = names;
   if (first === undefined) return context.whole();
@@ -102,7 +102,7 @@ function literalOf(text: string): { readonly value: string | number | boolean | 
   }
   const [quote] = text;
   if (quote === '"' || quote === "'") {
-    // The SDK takes all quotes at both ends away.
+    // The SDK removes all quotes at both ends.
     const inner = trimmedEnd(text.replace(/^['"]+/, ''), QUOTES);
     if (text.length > 1 && text.endsWith(quote) && !inner.includes(quote)) return { value: inner };
     return text.indexOf(quote, 1) < 0 ? `the text has no closing ${quote}` : `one comparison only; ${AS_CEL}`;
@@ -117,7 +117,7 @@ function literalOf(text: string): { readonly value: string | number | boolean | 
   return `write a text with signs in quotes: "${text.slice(0, 40).replaceAll('"', '')}"`;
 }
 
-/** Whether a condition holds. Fails with chains.expression where two values have no order. */
+/** Returns true when a condition holds. Fails with chains.expression where two values have no order. */
 export function holds({ path, compare }: PathCondition, context: Context): boolean {
   const found = valueAt(path, context);
   if (compare === undefined) return isTrue(found);
@@ -136,12 +136,12 @@ export function holds({ path, compare }: PathCondition, context: Context): boole
   return operator === '>=' ? left >= right : left <= right;
 }
 
-/** True and false compare as 1 and 0, as they do in Python. */
+/** Converts true and false to 1 and 0 for comparisons, as Python does. */
 const comparable = (value: unknown): unknown => (typeof value === 'boolean' ? Number(value) : value);
 
 const kindOf = (value: unknown): string => (Array.isArray(value) ? 'an array' : `a value of type ${typeof value}`);
 
-/** What counts as true: all but null, false, 0 and what is empty. */
+/** Returns true for all values except null, false, 0, and empty texts, arrays and objects. */
 function isTrue(value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0;
   if (isObject(value)) return Object.keys(value).length > 0;

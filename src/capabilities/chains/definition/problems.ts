@@ -1,20 +1,20 @@
-/** Collects the problems of a chain. Used by all that checks one. */
+/** Collects the problems of a chain. */
 import type { Problem, ProblemCode } from './graph.ts';
 
-/** Most problems that are reported of one chain. */
+/** Maximum number of reported problems of one chain. */
 const MAX_PROBLEMS = 100;
 
 export class Problems {
   readonly list: Problem[] = [];
-  /** The place of each node in the list as it was given: what is no node has none. */
+  /** The position of each node in the given list: an element that is no node has none. */
   readonly places: number[] = [];
 
-  /** Adds one of the chain itself, unless there are too many already. */
+  /** Adds a problem of the chain itself, unless the list is full. */
   add(code: ProblemCode, message: string, field = ''): void {
     this.#push({ code, message, node_id: '', field });
   }
 
-  /** Adds one of a node. */
+  /** Adds a problem of a node. */
   addAt(
     index: number,
     { node_id: id }: { readonly node_id: string },
@@ -30,5 +30,5 @@ export class Problems {
   }
 }
 
-/** A name in a message, cut to a readable length. */
+/** Quotes a name in a message, cut to a readable length. */
 export const quoted = (text: string): string => `"${text.length > 60 ? `${text.slice(0, 60)}…` : text}"`;

@@ -34,7 +34,7 @@ export const PROGRAM_INPUT: JsonSchema = {
   },
 };
 
-/** The input of a node, read. */
+/** The parsed input of a node. */
 export interface ProgramInput {
   readonly command?: string | readonly unknown[];
   readonly cmd?: string | readonly unknown[];
@@ -46,7 +46,10 @@ export interface ProgramInput {
 
 const check = lazyCheck(PROGRAM_INPUT);
 
-/** Reads the input of a node; null, as where a path leads nowhere, stands for a member that is not there. Throws `schema_violation`. */
+/**
+ * Reads the input of a node. Null, the value of a path that leads nowhere, stands for an absent member. Throws
+ * `schema_violation`.
+ */
 export function programInput(given: Readonly<Record<string, unknown>>): ProgramInput {
   const input = withoutNulls(given);
   if (check(input)) return input;

@@ -1,8 +1,8 @@
 /**
- * Reads a chain: checks all of it before a node runs, and reports every problem with its place. Pure.
+ * Reads a chain: checks all of it before a node runs, and reports every problem with its position. Pure.
  *
- * Called by the plugin for each request, by `chain check`, and by the dry run. In steps, each of which needs what the one before
- * it has found: the members of nodes, their references, their expressions, the graph, and types where schemas are known.
+ * Reads in steps, each of which needs the findings of the step before: the members of nodes, their references, their
+ * expressions, the graph, and types where schemas are known.
  */
 import { MAX_STEPS } from '../../../base/steps.ts';
 import { suggest } from '../../../base/suggest.ts';
@@ -21,22 +21,22 @@ import { type KnownSchemas, type LaterCheck, ownInput, typeProblems } from './ty
 /** Defaults of {@link ChainLimits}. */
 export const CHAIN_LIMITS: ChainLimits = { maxNodes: 10_000, maxEdges: 100_000, maxDepth: 10_000, maxSteps: MAX_STEPS };
 
-/** A chain as it comes: from the wire, a store or a file. */
+/** A chain as received from the wire, a store or a file. */
 export interface RawChain {
   readonly nodes?: unknown;
-  /** The first node; empty: all that no other leads to. */
+  /** The first node; empty: all nodes that no other leads to. */
   readonly entry_node?: unknown;
-  /** When a run must have ended; empty: none. */
+  /** The latest end of a run; empty: none. */
   readonly deadline?: unknown;
 }
 
 export interface ReadOptions {
   readonly limits?: Partial<ChainLimits>;
-  /** True for the definition of a run that has started: a member without effect does not keep it from being resumed. */
+  /** True for the definition of a run that has started: a member without effect does not prevent resuming it. */
   readonly started?: boolean;
-  /** What is known about the inputs and outputs of tools. Without it no types are checked. */
+  /** The known schemas of inputs and outputs of tools. Without them, no types are checked. */
   readonly known?: KnownSchemas;
-  /** Gets the checks of values that are left to `checkLater`, which adds to the problems of the reading. */
+  /** Gets the checks of values that are left to `checkLater`, which adds to the problems of this reading. */
   readonly later?: LaterCheck[];
 }
 
@@ -48,7 +48,7 @@ export type ChainReading =
 /** Reads a chain at once. */
 export const readChain = (raw: RawChain, options: ReadOptions = {}): ChainReading => atOnce(readingChain(raw, options));
 
-/** Reads a chain, node by node: with thousands of them it takes longer than a host may be held. */
+/** Reads a chain, node by node: a chain of thousands of nodes takes longer than a host may be held. */
 export function* readingChain(raw: RawChain, options: ReadOptions = {}): Generator<void, ChainReading> {
   const limits = { ...CHAIN_LIMITS, ...options.limits };
   const problems = new Problems();
@@ -66,7 +66,7 @@ export function* readingChain(raw: RawChain, options: ReadOptions = {}): Generat
   const entry = readEntry(raw.entry_node, indexOf, problems);
   checkDeadline(raw.deadline, problems);
   const compiled = yield* compileAll(nodes, indexOf, problems);
-  // Without all nodes and references the graph would be another one.
+  // Without all nodes and references, the graph would be another one.
   if (problems.list.some(({ code }) => code !== 'bad_expression')) return refused();
   const graph = yield* graphOf({ nodes, indexOf, entry, compiled, limits }, problems);
   if (graph === undefined || problems.list.length > 0) return refused();
@@ -75,7 +75,7 @@ export function* readingChain(raw: RawChain, options: ReadOptions = {}): Generat
   return problems.list.length > 0 ? refused() : { graph, problems: problems.list as [] };
 }
 
-/** The known schemas of calls, with those of inputs that each host knows. Undefined: no types are checked. */
+/** Returns the known schemas of calls, with those of inputs that each host knows. Undefined: no types are checked. */
 function knownOf(nodes: readonly ChainNode[], known: KnownSchemas | undefined): KnownSchemas | undefined {
   if (!nodes.some(({ kind }) => ownInput(kind) !== undefined)) return known;
   return {
@@ -116,7 +116,7 @@ function* readNodes(
       problems.add('bad_node', `node_id: ${wrongId}`, `${place}.node_id`);
       continue;
     }
-    // Null stands for a member that is not there.
+    // Null stands for an absent member.
     const clean = withoutNulls(node) as ChainNode;
     problems.places.push(index);
     for (const { field, message } of memberProblems(node, isStarted))
@@ -126,7 +126,7 @@ function* readNodes(
   return nodes;
 }
 
-/** The members of a node that name another, with what they name. */
+/** Yields the members of a node that name another node, with the ids in them. */
 function* referencesOf(node: ChainNode): Generator<readonly [field: string, id: string]> {
   const { kind, on_error: onError = '' } = node;
   const fields = kind === 'branch' ? (['true_node', 'false_node'] as const) : (['next_node'] as const);
@@ -154,7 +154,7 @@ function* checkReferences(
   }
 }
 
-/** The search costs as much as there are nodes. */
+/** Most nodes for which a similar id is searched: the search costs as much as the number of nodes. */
 const MAX_SUGGESTED = 1_000;
 
 const nearest = (id: string, indexOf: ReadonlyMap<string, number>): string => {
@@ -162,7 +162,7 @@ const nearest = (id: string, indexOf: ReadonlyMap<string, number>): string => {
   return near === undefined ? '' : `; did you mean ${quoted(near)}?`;
 };
 
-/** The number of the first node; undefined: it is not named. */
+/** Returns the number of the first node; undefined: the chain does not name it. */
 function readEntry(raw: unknown, indexOf: ReadonlyMap<string, number>, problems: Problems): number | undefined {
   if (raw === undefined || raw === null || raw === '') return undefined;
   const index = typeof raw === 'string' ? indexOf.get(raw) : undefined;

@@ -2,10 +2,10 @@
 import { MAX_STEPS, Steps } from '../../../base/steps.ts';
 import { failure } from '../errors.ts';
 
-/** Making an object costs this much for each member. */
+/** Steps that making an object costs for each member. */
 export const STEPS_PER_MEMBER = 8;
 
-/** Steps that fail with chains.expression, reason `steps`. */
+/** Returns steps that fail with chains.expression, reason `steps`. */
 export const chainSteps = (limit = MAX_STEPS): Steps =>
   new Steps(limit, (max) => {
     const message = `the expression takes more than ${max} steps; give it less data, or split it over several nodes`;

@@ -1,6 +1,6 @@
 /**
- * The graph of a chain whose nodes and references are known: entries, cycles, what nothing leads to, the order, the depth.
- * All of it in time and memory linear in nodes and edges, without recursion.
+ * Builds the graph of a chain whose nodes and references are known: entries, cycles, unreachable nodes, the order, the depth.
+ * All of it takes time and memory linear in nodes and edges, without recursion.
  */
 import type { ChainNode } from '../chains.schema.ts';
 import { reportCalled } from './called-nodes.ts';
@@ -18,13 +18,13 @@ import { type Problems, quoted } from './problems.ts';
 interface GraphParts {
   readonly nodes: readonly ChainNode[];
   readonly indexOf: ReadonlyMap<string, number>;
-  /** The number of the first node, where it is named. */
+  /** The number of the first node, where the chain names it. */
   readonly entry: number | undefined;
   readonly compiled: readonly Compiled[];
   readonly limits: ChainLimits;
 }
 
-/** What a node names, as numbers. */
+/** The references of a node, as numbers. */
 interface Links {
   readonly edges: Edge[];
   readonly mapNode: number | undefined;
@@ -32,7 +32,7 @@ interface Links {
   readonly errorNode: number | undefined;
 }
 
-/** The graph; undefined, and problems, when it has a cycle or nodes that nothing leads to, or is too large. */
+/** Returns the graph; undefined, with problems, when it has a cycle or nodes that nothing leads to, or is too large. */
 export function* graphOf(parts: GraphParts, problems: Problems): Generator<void, ChainGraph | undefined> {
   const { nodes, indexOf, compiled, limits } = parts;
   const links = yield* linksOf(nodes, indexOf);
@@ -119,7 +119,7 @@ function* callsOf(links: readonly Links[]) {
   }
 }
 
-/** The first node, or all that no other leads to, and that are not there for maps and compensation alone. */
+/** Returns the first node, or all nodes that no other leads to and that are not for maps and compensation alone. */
 function* rootsOf(links: readonly Links[], entry: number | undefined): Generator<void, number[]> {
   if (entry !== undefined) return [entry];
   const led = new Set<number>();
@@ -131,10 +131,10 @@ function* rootsOf(links: readonly Links[], entry: number | undefined): Generator
   return [...links.keys()].filter((index) => !led.has(index));
 }
 
-/** Everything reached from some nodes, these included. */
+/** Returns all nodes reached from some nodes, these included. */
 function* reached(from: Iterable<number>, next: (at: number) => readonly number[]): Generator<void, Set<number>> {
   const found = new Set(from);
-  // A set that grows is walked to its end.
+  // The loop also visits elements that it adds to the set.
   for (const at of found) {
     yield;
     for (const to of next(at)) found.add(to);
@@ -142,7 +142,7 @@ function* reached(from: Iterable<number>, next: (at: number) => readonly number[
   return found;
 }
 
-/** How many nodes of a cycle a message names. */
+/** Maximum number of nodes of a cycle that a message names. */
 const MAX_NAMED = 12;
 
 /** Reports each cycle once; returns the nodes that are in one. */
@@ -155,7 +155,7 @@ function* reportCycles(
   const called = new Set(links.flatMap(calledBy));
   const next = (at: number): number[] => {
     const each = links[at] as Links;
-    // What a map runs for its items goes nowhere from there.
+    // A node that a map runs for its items leads nowhere from there.
     const follows = scheduled.has(at) || !called.has(at);
     return [...(follows ? each.edges.map(({ to }) => to) : []), ...calledBy(each)];
   };
@@ -178,7 +178,7 @@ function* reportCycles(
   return looped;
 }
 
-/** A shortest way from a node of a component back to itself, without the last step. */
+/** Returns a shortest path from a node of a component back to itself, without the last step. */
 function* cycleThrough(
   start: number,
   component: ReadonlySet<number>,
@@ -202,7 +202,7 @@ function* cycleThrough(
   return [start];
 }
 
-/** Strongly connected components, by Tarjan, with a stack of its own: chains are deeper than the stack of the machine. */
+/** Returns strongly connected components, by Tarjan, with an explicit stack: chains are deeper than the call stack. */
 export function* stronglyConnected(
   count: number,
   next: (at: number) => readonly number[],
@@ -259,14 +259,14 @@ function* reportUnreached(
     ...calledBy(links[at] as Links),
   ];
   const flowing = new Set(from);
-  // From what a map runs for its items nothing leads on, but for what that runs in turn.
+  // A node that a map runs for its items leads only to the nodes that it runs in turn.
   const found = yield* reached(from, (at) => (flowing.has(at) ? steps(at) : calledBy(links[at] as Links)));
   for (const [index, node] of nodes.entries()) {
     if (!found.has(index)) problems.addAt(index, node, 'unreachable_node', `nothing leads to ${quoted(node.node_id)}`);
   }
 }
 
-/** A node that only a map or compensation runs never ends as a node of the chain. */
+/** Reports `after` of a node that only a map or compensation runs: it never ends as a node of the chain. */
 function* reportAfterCalled(
   nodes: readonly ChainNode[],
   indexOf: ReadonlyMap<string, number>,
@@ -285,7 +285,7 @@ function* reportAfterCalled(
   }
 }
 
-/** The scheduled nodes, each behind those before it, and how many are on the longest path. */
+/** Returns the scheduled nodes, each behind its predecessors, and the number of nodes on the longest path. */
 function* orderOf(
   links: readonly Links[],
   roots: readonly number[],
@@ -310,9 +310,9 @@ function* orderOf(
 }
 
 interface Before {
-  /** Each once: those of `after` first, in their order. */
+  /** Each predecessor once: those of `after` first, in their order. */
   readonly list: readonly number[];
-  /** Edges. */
+  /** The number of edges. */
   waitsFor: number;
 }
 

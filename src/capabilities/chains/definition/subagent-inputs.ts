@@ -1,7 +1,7 @@
 /**
- * The inputs of `agent` and `task` nodes: which members there are, and what they say to `multi_agent`. Pure.
+ * The inputs of `agent` and `task` nodes: their members, and the meaning of these for `multi_agent`. Pure.
  *
- * `read.ts` checks definitions against the schemas, `subagent-calls.ts` what their expressions gave.
+ * `read.ts` checks definitions against the schemas, `subagent-calls.ts` the values of their expressions.
  */
 import { type JsonSchema, lazyCheck } from '../../../base/json-schema.ts';
 import { parseTimestamp, TIMESTAMP_FORM } from '../../../base/timestamp.ts';
@@ -35,7 +35,7 @@ const common = {
   deadline: { ...text, description: 'When it must have ended, RFC 3339 with an offset; the run may end earlier.' },
 } as const;
 
-/** What a task of the fleet demands of its worker, by the names of the fleet. */
+/** The demands of a fleet task on its worker, by the names of the fleet. */
 const contract = {
   priority: { enum: [...PRIORITIES] },
   reply_schema: { enum: [...REPLY_SCHEMAS] },
@@ -73,7 +73,7 @@ export const SUBAGENT_INPUTS: Readonly<Record<SubagentNodeKind, JsonSchema>> = {
 
 export const isSubagentNode = (kind: string): kind is SubagentNodeKind => Object.hasOwn(SUBAGENT_INPUTS, kind);
 
-/** What the input of a node asks for. */
+/** The parsed input of a node. */
 export interface SubagentInput {
   readonly instruction: string;
   readonly criteria: readonly string[];
@@ -83,7 +83,7 @@ export interface SubagentInput {
   readonly budget: { readonly tokens?: number; readonly usd?: number };
   /** Epoch milliseconds; Infinity: none. */
   readonly deadline: number;
-  /** The members of its kind alone, as they are. */
+  /** The members of its kind alone, as given. */
   readonly own: Readonly<Record<string, unknown>>;
 }
 
@@ -122,7 +122,7 @@ export function subagentInput(kind: SubagentNodeKind, input: Readonly<Record<str
   };
 }
 
-/** An item of a map without an input map is the task: with its members, or as any other value. */
+/** Returns the task of an item of a map without an input map: the item is the task, with its members, or as any other value. */
 function inputOf(input: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { item, ...rest } = input;
   if (!Object.hasOwn(input, 'item') || Object.keys(rest).length > 0) return input;

@@ -1,6 +1,6 @@
 /**
- * Types of a chain, where schemas are known: inputs of nodes against the schemas of what they call, and paths into outputs
- * against the schemas of these. What a schema does not say is not checked, and neither is what only a run can know.
+ * Checks the types of a chain, where schemas are known: inputs of nodes against the schemas of the calls, and paths into
+ * outputs against the schemas of these. Values that a schema leaves open are not checked, nor values that only a run can know.
  */
 import { foreignSchemas } from '../../../base/foreign-schemas.ts';
 import { type JsonSchema, lazyCheck } from '../../../base/json-schema.ts';
@@ -16,32 +16,35 @@ import { type Problems, quoted } from './problems.ts';
 import { PROGRAM_INPUT } from './program-input.ts';
 import { isSubagentNode, SUBAGENT_INPUTS } from './subagent-inputs.ts';
 
-/** What is known about what nodes call. Undefined: nothing. */
+/** The known schemas of the calls of nodes. Undefined: unknown. */
 export interface KnownSchemas {
-  /** The JSON Schema of the input of a node; null: there is no such tool, skill or MCP tool. */
+  /** Returns the JSON Schema of the input of a node; null: no such tool, skill or MCP tool exists. */
   input(node: ChainNode): JsonSchema | null | undefined;
-  /** The JSON Schema of its output. A node's own `output_schema` comes first. */
+  /** Returns the JSON Schema of its output. The `output_schema` of the node comes first. */
   output?(node: ChainNode): JsonSchema | undefined;
 }
 
-/** The input of a kind of node that each host knows. */
+/** Returns the input schema of a kind of node that each host knows. */
 export const ownInput = (kind: string): JsonSchema | undefined =>
   isSubagentNode(kind) ? SUBAGENT_INPUTS[kind] : kind === 'proc' ? PROGRAM_INPUT : undefined;
 
-/** What a schema says about a place inside: another schema, nothing, or that there is no such place. */
+/** A schema's statement about a place inside: another schema, nothing, or that the place does not exist. */
 type Inside = { readonly schema: JsonSchema } | { readonly missing: string } | undefined;
 
-/** A value of a chain, and the schema of the tool it is for: it may be that of a stranger, so it is checked elsewhere. */
+/**
+ * A value of a chain, and the schema of the tool it is for: a third party may have written the schema, so `checkLater` checks
+ * the value.
+ */
 export interface LaterCheck {
   readonly schema: JsonSchema;
   readonly value: unknown;
   readonly wrong: (message: string, at: string) => void;
 }
 
-/** Milliseconds for all values of a chain. The tools check the rest when they are called. */
+/** Milliseconds for all values of a chain. The tools check the remaining values when they are called. */
 const MAX_LATER_MS = 5_000;
 
-/** Runs the checks that were left, and reports the values that do not fit. */
+/** Runs the postponed checks, and reports the values that do not fit. */
 export async function checkLater(checks: readonly LaterCheck[], signal: AbortSignal): Promise<void> {
   const until = performance.now() + MAX_LATER_MS;
   for (const { schema, value, wrong } of checks) {
@@ -61,7 +64,7 @@ export async function checkLater(checks: readonly LaterCheck[], signal: AbortSig
 /**
  * Reports values and references that do not fit.
  *
- * @param later gets the values of tools, whose schemas may be those of strangers; without it they are checked at once
+ * @param later gets the values of tools, whose schemas may be from third parties; without it they are checked at once
  */
 export function* typeProblems(
   graph: ChainGraph,
@@ -118,7 +121,7 @@ export function* typeProblems(
   }
 }
 
-/** The schema of what a node puts out, as far as it is known. */
+/** Returns the schema of a node's output, as far as it is known. */
 function outputSchema(graph: ChainGraph, { node, mapNode }: GraphNode, known: KnownSchemas): JsonSchema | undefined {
   if (node.output_schema !== undefined) return node.output_schema;
   if (node.kind === 'map' && mapNode !== undefined) {
@@ -135,7 +138,7 @@ function* expressionsOf({
 }: GraphNode): Generator<readonly [field: string, expression: Expression]> {
   if (input.kind === 'map') for (const [field, expression] of input.fields) yield [`input_map.${field}`, expression];
   if (items !== undefined) yield ['items_path', items];
-  // The value of a reduce is what was gathered, not the context.
+  // `@` of a reduce is the gathered values, not the context.
   if (reduce !== undefined && reduce.kind !== 'jmespath') yield ['reduce', reduce];
 }
 
@@ -152,7 +155,7 @@ function checkValue(
   }
 }
 
-/** Fields that are missing, or that the schema does not have. */
+/** Reports fields that are missing, and fields that the schema does not have. */
 function checkFields(
   schema: JsonSchema,
   fields: ReadonlyMap<string, unknown>,
@@ -170,7 +173,10 @@ function checkFields(
   }
 }
 
-/** What an expression addresses: the names it starts with, then what the schema of that node says about the rest. */
+/**
+ * Returns the place that an expression addresses: the schema of the node it starts with, then the statement of that schema
+ * about the rest.
+ */
 function insideOf(expression: Expression, outputOf: (name: string) => JsonSchema | undefined): Inside {
   if (expression.kind === 'literal') return undefined;
   if (expression.kind === 'path') {
@@ -189,7 +195,7 @@ function insideOf(expression: Expression, outputOf: (name: string) => JsonSchema
   return firstMissing(expression.ast, context) ?? schemaAt(expression.ast, context);
 }
 
-/** The first place in an expression that the schema of an output does not have. */
+/** Returns the first place in an expression that the schema of an output does not have. */
 function firstMissing(ast: Ast, context: Place): Inside {
   const inside = schemaAt(ast, context);
   if (inside !== undefined) return 'missing' in inside ? inside : undefined;
@@ -200,7 +206,7 @@ function firstMissing(ast: Ast, context: Place): Inside {
   return undefined;
 }
 
-/** The parts of an expression for which `@` is the context, too. */
+/** Returns the parts of an expression for which `@` is the context, too. */
 function sameContext(ast: Ast): readonly Ast[] {
   switch (ast.type) {
     case 'ExpressionReference':
@@ -218,12 +224,12 @@ function sameContext(ast: Ast): readonly Ast[] {
   }
 }
 
-/** Where an expression looks: the context, or a value whose schema is known. */
+/** The value that an expression reads: the context, or a value whose schema is known. */
 interface Place {
   /** The schema of the value; undefined: it is the context. */
   readonly schema: JsonSchema | undefined;
   readonly member: (name: string) => Inside;
-  /** As messages name it. */
+  /** The name in messages. */
   readonly shown: string;
 }
 
@@ -233,7 +239,7 @@ const valuePlace = (schema: JsonSchema, shown: string): Place => ({
   member: (name) => along(schema, [name], shown),
 });
 
-/** What a schema says about an expression of names, indexes and projections. */
+/** Returns the statement of a schema about an expression of names, indexes and projections. */
 function schemaAt(ast: Ast, place: Place): Inside {
   switch (ast.type) {
     case 'Field':
@@ -274,7 +280,7 @@ const shownOf = (ast: Ast): string =>
       ? [shownOf(ast.left), shownOf(ast.right)].filter(Boolean).join('.')
       : '';
 
-/** The schema of the members with these names, one in the other. */
+/** Returns the schema at these member names, one inside the other. */
 function along(start: JsonSchema, names: readonly string[], shown: string): Inside {
   let schema = start;
   let place = shown;
@@ -301,7 +307,7 @@ function along(start: JsonSchema, names: readonly string[], shown: string): Insi
 /** Keywords with which a schema says more than its `properties` do. */
 const MORE = ['$ref', 'allOf', 'anyOf', 'oneOf', 'not', 'if', 'patternProperties', '$dynamicRef'];
 
-/** Whether a value of the schema could have any member. */
+/** Returns true when a value of the schema could have any member. */
 function isOpen(schema: JsonSchema): boolean {
   if (MORE.some((keyword) => Object.hasOwn(schema, keyword))) return true;
   const types = typesOf(schema);
@@ -322,7 +328,7 @@ function typesOf({ type }: JsonSchema): readonly string[] | undefined {
   return Array.isArray(type) ? type : undefined;
 }
 
-/** Why no value of one schema can be one of the other; undefined: it can, or it is not known. */
+/** Returns the reason why no value of one schema can be a value of the other; undefined: one can, or the types are unknown. */
 function typeClash(given: JsonSchema, wanted: JsonSchema): string | undefined {
   const [has, needs] = [typesOf(given), typesOf(wanted)];
   if (has === undefined || needs === undefined) return undefined;

@@ -1,19 +1,19 @@
 /**
- * Boxes in layers, as Sugiyama and others draw graphs: each box is in a layer below all that lead to it; a line over several
- * layers has a place of its own in each of them, so that no line runs through a box; places are ordered for few crossings, and
- * then moved so that lines are straight where they can be.
+ * Lays boxes out in layers, as Sugiyama and others draw graphs: each box is in a layer below all boxes that lead to it. A line
+ * over several layers has a separate place in each of them, so that no line runs through a box. Places are ordered for few
+ * crossings, and then moved so that lines are straight where possible.
  *
- * Pure and deterministic. Called by `text.ts` and `svg.ts` with sizes in their units.
+ * Pure and deterministic. Sizes are in the units of the caller.
  */
 import { type Line, levelsOf } from './picture.ts';
 
-/** A place in a layer: a box, or where a line passes. */
+/** A place in a layer: a box, or a passing line. */
 export interface Place {
   /** The box; undefined: a line passes. */
   readonly box: number | undefined;
   readonly layer: number;
   readonly width: number;
-  /** Its middle. */
+  /** The horizontal middle. */
   x: number;
 }
 
@@ -21,7 +21,7 @@ export interface Place {
 export interface Segment {
   readonly from: number;
   readonly to: number;
-  /** The line it is of. */
+  /** The line it belongs to. */
   readonly line: number;
   readonly isFirst: boolean;
   readonly isLast: boolean;
@@ -42,11 +42,11 @@ export interface LayoutSizes {
   lineWidth(line: Line): number;
   /** Least distance of two places. */
   readonly gap: number;
-  /** Positions are whole numbers. */
+  /** True: positions are whole numbers. */
   readonly whole: boolean;
 }
 
-/** Sweeps over all layers for the order, and for the positions. */
+/** Number of sweeps over all layers for the order, and for the positions. */
 const ORDER_SWEEPS = 12;
 const POSITION_SWEEPS = 24;
 
@@ -91,7 +91,7 @@ function orderedLayers(places: readonly Place[], segments: readonly Segment[]): 
   const deepest = places.reduce((most, { layer }) => Math.max(most, layer), 0);
   let layers = Array.from({ length: deepest + 1 }, (): number[] => []);
   const { above, below } = neighboursOf(places.length, segments);
-  // At first in the order in which a walk in depth meets them: what belongs together is together.
+  // The first order is that of a depth-first walk, which places connected boxes together.
   const seen = new Set<number>();
   const open = [...places.keys()].filter((at) => above[at]?.length === 0).reverse();
   for (let at = open.pop(); at !== undefined; at = open.pop()) {
@@ -113,7 +113,7 @@ function orderedLayers(places: readonly Place[], segments: readonly Segment[]): 
   return best;
 }
 
-/** Each layer by the mean place of its neighbours in the one before it; what has none stays where it is. */
+/** Orders each layer by the mean place of its neighbours in the layer before it; a place without neighbours stays. */
 function sweptDown(layers: readonly (readonly number[])[], before: readonly (readonly number[])[]): number[][] {
   const swept: number[][] = [];
   let placeOf = new Map<number, number>();
@@ -131,7 +131,7 @@ function sweptDown(layers: readonly (readonly number[])[], before: readonly (rea
   return swept;
 }
 
-/** How many segments cross: inversions, counted by a tree of sums for each gap between two layers. */
+/** Counts crossing segments: inversions, counted by a tree of sums for each gap between two layers. */
 export function crossings(layers: readonly (readonly number[])[], below: readonly (readonly number[])[]): number {
   let count = 0;
   for (const [number, layer] of layers.entries()) {
@@ -143,7 +143,7 @@ export function crossings(layers: readonly (readonly number[])[], below: readonl
     for (const at of layer) {
       const targets = (below[at] ?? []).map((to) => placeOf.get(to) as number);
       for (const place of targets) {
-        // Those seen so far that end to the right of this one.
+        // Counts the segments seen so far that end to the right of this one.
         let left = 0;
         for (let sum = place + 1; sum > 0; sum -= sum & -sum) left += sums[sum] as number;
         count += seen - left;
@@ -175,7 +175,7 @@ function position(
   for (let sweep = 0; sweep < POSITION_SWEEPS; sweep += 1) {
     const isDown = sweep % 2 === 0;
     for (const layer of isDown ? layers : layers.toReversed()) {
-      // The last sweeps look at both sides, so that a box is between what it joins.
+      // The last sweeps look at both sides, so that a box is between the boxes it joins.
       const near = (at: number): readonly number[] => {
         const [first = [], second = []] = isDown ? [above[at], below[at]] : [below[at], above[at]];
         return sweep >= POSITION_SWEEPS - 8 ? [...first, ...second] : first.length > 0 ? first : second;
@@ -237,11 +237,11 @@ function spread(layer: readonly Place[], neighbours: readonly (readonly Place[])
   }
 }
 
-/** How much two places want to be one above the other: lines that pass are kept straight before boxes are. */
+/** Returns the weight with which two places attract each other vertically: passing lines are straightened before boxes. */
 const pull = (one: Place, other: Place): number =>
   one.box === undefined && other.box === undefined ? 8 : one.box === undefined || other.box === undefined ? 2 : 1;
 
-/** Whole positions, in the same order and not nearer than before. */
+/** Rounds positions to whole numbers, in the same order and at the same least distance. */
 function rounded(layer: readonly Place[], gap: number): void {
   let least = 0;
   for (const place of layer) {
@@ -251,7 +251,7 @@ function rounded(layer: readonly Place[], gap: number): void {
   }
 }
 
-/** Moves places by one or two where their line from above is then straight, and there is room. */
+/** Moves places by one or two where their line from above becomes straight and the layer has space. */
 function aligned(layer: readonly Place[], above: readonly (readonly Place[])[], gap: number): void {
   for (const [at, place] of layer.entries()) {
     const [only, ...others] = above[at] ?? [];

@@ -1,6 +1,6 @@
 /**
- * What a drawing of a chain shows: boxes and the lines between them, with the states of a run where there is one. A large chain is
- * summarised, so that a drawing has a bounded number of boxes.
+ * The content of a chain drawing: boxes and the lines between them, with the states of a run where one is given. A large chain
+ * is summarised, so that a drawing has a bounded number of boxes.
  *
  * Made from a graph; `text.ts` and `svg.ts` draw it.
  */
@@ -11,20 +11,20 @@ import type { NodeKind } from '../definition/kinds.ts';
 
 export type StateName = NodeState['state'];
 
-/** What is known of a node in a run. */
+/** The known state of a node in a run. */
 export type DrawnState = Pick<NodeState, 'node_id' | 'state'> &
   Partial<Pick<NodeState, 'attempts' | 'items' | 'items_done'>>;
 
 export interface Box {
   /** The id of the node, or of the first and last of a group. */
   readonly title: string;
-  /** Kind and name, or what a group has. */
+  /** Kind and name, or the content of a group. */
   readonly about: string;
   /** `group`: it stands for several nodes. */
   readonly kind: NodeKind | 'group';
   /** Undefined: the drawing is of a definition, not of a run. */
   readonly state: StateName | undefined;
-  /** How many nodes it stands for, by state. */
+  /** The number of nodes that it stands for, by state. */
   readonly states: ReadonlyMap<StateName | '', number>;
 }
 
@@ -45,7 +45,7 @@ export interface Picture {
   readonly nodes: number;
 }
 
-/** The picture of a chain, with at most so many boxes. */
+/** Returns the picture of a chain, with at most `maxBoxes` boxes. */
 export function pictureOf(graph: ChainGraph, states: readonly DrawnState[] | undefined, maxBoxes: number): Picture {
   const found = states && new Map(states.map((each) => [each.node_id, each]));
   const boxes = graph.nodes.map((node) => boxOf(node, found?.get(node.node.node_id), found !== undefined));
@@ -88,7 +88,7 @@ function linesOf(graph: ChainGraph): Line[] {
   return lines;
 }
 
-/** How often what is alike is put together before all is put together by layers. */
+/** Number of rounds that merge similar boxes, before the rest is merged by layers. */
 const ROUNDS = 3;
 
 function summarised(picture: Picture, maxBoxes: number): Picture {
@@ -103,16 +103,16 @@ function summarised(picture: Picture, maxBoxes: number): Picture {
     found,
     groups.filter(({ length }) => length > 1),
   );
-  // Of such a chain only the way from each band to the next one can be seen.
+  // Such a picture shows only lines from each band to the next one.
   const levels = levelsOf(inBands.boxes.length, inBands.lines);
   const lines = inBands.lines.filter(({ from, to }) => (levels[to] as number) === (levels[from] as number) + 1);
   return { ...inBands, lines };
 }
 
-/** How many boxes are put together at least. */
+/** Minimum number of boxes that are merged. */
 const LEAST = 4;
 
-/** Groups of boxes of one kind that have the same boxes before and behind them. */
+/** Groups boxes of one kind that have the same boxes before and behind them. */
 function siblings({ boxes, lines }: Picture): number[][] {
   const before = boxes.map((): string[] => []);
   const behind = boxes.map((): string[] => []);
@@ -128,7 +128,7 @@ function siblings({ boxes, lines }: Picture): number[][] {
   return [...groups.values()].filter((group) => group.length >= LEAST);
 }
 
-/** Groups of boxes of which each has one before and one behind it. */
+/** Groups boxes of which each has one before and one behind it. */
 function rows({ boxes, lines }: Picture): number[][] {
   const into = new Int32Array(boxes.length);
   const out = new Int32Array(boxes.length);
@@ -151,7 +151,7 @@ function rows({ boxes, lines }: Picture): number[][] {
   return groups;
 }
 
-/** All boxes in at most so many groups, by how far they are from the first ones. */
+/** Groups all boxes into bands by their distance from the first ones; bounds the number of bands by `maxBoxes`. */
 function bands({ boxes, lines }: Picture, maxBoxes: number): number[][] {
   const levels = levelsOf(boxes.length, lines);
   const deepest = levels.reduce((most, each) => Math.max(most, each), 0);
@@ -161,7 +161,7 @@ function bands({ boxes, lines }: Picture, maxBoxes: number): number[][] {
   return groups;
 }
 
-/** The length of the longest way to each box. */
+/** Returns the length of the longest path to each box. */
 export function levelsOf(count: number, lines: readonly Pick<Line, 'from' | 'to'>[]): Int32Array {
   const levels = new Int32Array(count);
   const waits = new Int32Array(count);
@@ -181,7 +181,7 @@ export function levelsOf(count: number, lines: readonly Pick<Line, 'from' | 'to'
   return levels;
 }
 
-/** The picture with one box for each group. Lines inside a group are left out, and so are lines that another is equal to. */
+/** Returns the picture with one box for each group. Leaves out lines inside a group, and duplicate lines. */
 function merged({ boxes, lines, nodes }: Picture, groups: readonly (readonly number[])[]): Picture {
   const groupOf = new Map<number, number>();
   for (const [number, group] of groups.entries()) for (const at of group) groupOf.set(at, number);
@@ -206,7 +206,7 @@ function merged({ boxes, lines, nodes }: Picture, groups: readonly (readonly num
   return { boxes: placed, lines: [...kept.values()], nodes };
 }
 
-/** What a group of states is shown as: the first of these that one has. */
+/** The shown state of a group: the first of these that a member has. */
 const SHOWN_FIRST: readonly StateName[] = [
   'failed',
   'interrupted',
@@ -236,7 +236,7 @@ function groupBox(boxes: readonly Box[]): Box {
   };
 }
 
-/** Width of a text in columns of a terminal: letters of East Asia and pictures take two. */
+/** Returns the width of a text in columns of a terminal: East Asian letters and pictures take two. */
 export function columnsOf(text: string): number {
   let columns = 0;
   for (const char of text) columns += WIDE.test(char) ? 2 : COMBINING.test(char) ? 0 : 1;
@@ -247,7 +247,7 @@ const WIDE =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u;
 const COMBINING = /\p{Mark}|\u200d/u;
 
-/** A text of at most so many columns; what is cut off shows as an ellipsis. */
+/** Cuts a text to at most `columns` columns; an ellipsis replaces the rest. */
 export function shortened(text: string, columns: number): string {
   if (columnsOf(text) <= columns) return text;
   let cut = '';

@@ -1,4 +1,4 @@
-/** Prints the drawing of a chain, or writes it to a file. Called by the commands that show chains and runs. */
+/** Prints the drawing of a chain, or writes it to a file. */
 import { writeFile } from 'node:fs/promises';
 import { fileProblem } from '../../../base/workspace/file-error.ts';
 import type { CommandTerminal } from '../../../packages/capability.ts';
@@ -9,7 +9,7 @@ import { drawSvg } from './svg.ts';
 import { drawText } from './text.ts';
 
 export interface ShowOptions {
-  /** Of the chain or the run. */
+  /** The title of the chain or the run. */
   readonly title: string;
   /** The states of a run. Without them the definition is drawn. */
   readonly states?: readonly DrawnState[] | undefined;

@@ -1,6 +1,6 @@
 /**
- * A chain as an SVG picture. Boxes have fills of their own and lines a colour in between, so that it can be read on light and on
- * dark backgrounds; a state shows by its colour, by a sign and as a word.
+ * Draws a chain as an SVG picture. Boxes have explicit fills and lines a medium colour, so that the picture is readable on
+ * light and on dark backgrounds; a colour, a sign and a word show a state.
  *
  * Pure; the same chain and states make the same text.
  */
@@ -79,7 +79,7 @@ const CALL_LINE = '#7f74c9';
 export interface SvgOptions {
   /** The states of a run. Without them the definition is drawn. */
   readonly states?: readonly DrawnState[] | undefined;
-  /** A line above it. */
+  /** A line above the drawing. */
   readonly title?: string;
 }
 
@@ -118,7 +118,7 @@ export function drawSvg(graph: ChainGraph, { states, title = '' }: SvgOptions = 
     .join('\n');
 }
 
-/** Where the drawing starts. */
+/** The origin of the drawing. */
 interface Frame {
   readonly left: number;
   readonly top: number;
@@ -158,7 +158,7 @@ function drawnBox(box: Box, { x, width, layer }: Place, at: Frame): string {
   ].join('');
 }
 
-/** A branch is pointed, a map and a group are stacks, a wait is round. */
+/** Returns the shape of a box: a branch is pointed, a map and a group are stacks, a wait is round. */
 function shapeOf({ kind }: Box, left: number, y: number, width: number, style: string, { fill, stroke }: Look): string {
   const right = left + width;
   if (kind === 'branch') {
@@ -187,7 +187,7 @@ const colourOf = ({ style }: Line): string => (style === 'error' ? ERROR_LINE : 
 const arrow = (colour: string): string =>
   `<marker id="a${colour.slice(1)}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 1 L9 5 L0 9 Z" fill="${colour}"/></marker>`;
 
-/** Where a segment starts and ends. Several lines at one side of a box have ends of their own. */
+/** Returns the start and the end of a segment. Several lines at one side of a box have separate ends. */
 function endsOf(
   { from, to, isFirst, isLast }: Segment,
   layout: Layout,
@@ -261,7 +261,7 @@ function drawnLine(line: Line, number: number, layout: Layout, at: Frame): strin
   return `<path d="${path.join(' ')}" fill="none" stroke="${colour}" stroke-width="1.6"${dash} marker-end="url(#a${colour.slice(1)})"/>`;
 }
 
-/** The word of a line, in the first gap it passes, beside its lower end. */
+/** Returns the label of a line, in the first gap it passes, beside its lower end. */
 function drawnLabel(line: Line, number: number, layout: Layout, at: Frame): string {
   const first = segmentsOf(layout, number)[0];
   if (line.label === '' || first === undefined) return '';
@@ -276,7 +276,7 @@ function drawnLabel(line: Line, number: number, layout: Layout, at: Frame): stri
 const bezier = (a: number, b: number, c: number, d: number, t: number): number =>
   a * (1 - t) ** 3 + 3 * b * t * (1 - t) ** 2 + 3 * c * t ** 2 * (1 - t) + d * t ** 3;
 
-/** The signs of the states that occur, with their words. */
+/** Returns the signs of the states that occur, with their words. */
 function legendOf({ boxes }: Picture): { readonly text: string; readonly width: number } {
   const states = Object.keys(looks).filter((state) => boxes.some((box) => box.state === state)) as StateName[];
   let x = 0;
@@ -292,6 +292,6 @@ function legendOf({ boxes }: Picture): { readonly text: string; readonly width: 
   return { text: parts.join(''), width: x };
 }
 
-/** Text of a document, without what XML does not allow. */
+/** Escapes a text for a document; replaces characters that XML does not allow. */
 const escaped = (text: string): string =>
   text.replace(/[<>&"']/g, (char) => `&#${char.charCodeAt(0)};`).replace(/\p{Cc}|\p{Cs}|[\ufffe\uffff]/gu, '�');

@@ -1,6 +1,6 @@
 /**
- * A chain as text: boxes in layers with lines of box characters, within a width. A chain that is wider, or longer than a screen or
- * two, is a list that names before each node what it waits for.
+ * Draws a chain as text: boxes in layers with lines of box characters, within a width. A chain that is wider, or longer than a
+ * screen or two, becomes a list that names before each node the nodes it waits for.
  *
  * Pure; the same chain and states make the same text.
  */
@@ -8,7 +8,7 @@ import type { ChainGraph } from '../definition/graph.ts';
 import { type Layout, layOut, type Place, type Segment } from './layers.ts';
 import { type Box, columnsOf, type DrawnState, type Picture, pictureOf, type StateName, shortened } from './picture.ts';
 
-/** Most boxes that are drawn, and most lines of a list; larger chains are summarised. */
+/** Maximum number of drawn boxes, and of lines of a list; larger chains are summarised. */
 const MAX_BOXES = 40;
 const MAX_LISTED = 200;
 /** Longest title in a box, in columns; shorter ones are tried where a drawing is too wide. */
@@ -45,7 +45,7 @@ export function drawText(graph: ChainGraph, { states, width }: TextOptions): str
   return [...list(listed, width), ...legendOf(listed, width)].join('\n');
 }
 
-/** The two lines in a box. */
+/** Returns the two lines in a box. */
 function linesOf(box: Box, columns: number): readonly [string, string] {
   const sign = box.state === undefined ? '' : `${SIGNS[box.state]} `;
   return [sign + shortened(box.title, columns), shortened(box.about, columns + 4)];
@@ -86,7 +86,7 @@ class Grid {
     let at = column;
     for (const char of text) {
       const columns = columnsOf(char);
-      // A mark belongs to the letter before it.
+      // A combining mark belongs to the letter before it.
       if (columns === 0) cells[at - 1] = `${cells[at - 1] ?? ''}${char}`;
       else cells[at] = char;
       if (columns === 2) cells[at + 1] = '';
@@ -195,7 +195,7 @@ function drawGap(grid: Grid, picture: Picture, layout: Layout, segments: readonl
       for (let each = row; each <= last; each += 1) grid.line(each, at, DOWN | (each > row ? UP : 0));
       if (isLast) grid.put(last, at, '▼');
       const { label: text } = picture.lines[line] as Picture['lines'][number];
-      // Beside the end of the line, where there is room.
+      // Beside the end of the line, if the row has space.
       if (isFirst && text !== '' && grid.isFree(last, at + 1, at + 1 + text.length)) grid.put(last, at + 2, text);
     }
   }
@@ -203,12 +203,12 @@ function drawGap(grid: Grid, picture: Picture, layout: Layout, segments: readonl
 }
 
 /**
- * Gives each bus a row, so that no two share a piece of one, and none ends in the column where another still comes down. Returns
- * how many rows there are; straight lines need none.
+ * Gives each bus a row, so that no two share a piece of one, and none ends in the column where another still comes down.
+ * Returns the number of rows; straight lines need none.
  */
 function assignRows(buses: readonly Bus[]): number {
   const bent = buses.filter(({ column, targets }) => targets.some((target) => target !== column));
-  // Where a bus leads into the column in which another comes down, that one turns off first.
+  // Where a bus leads into the column in which another comes down, the other bus turns off first.
   const first = (bus: Bus): Bus[] =>
     bent.filter(
       (other) => other !== bus && bus.targets.includes(other.column) && !other.targets.includes(other.column),
@@ -235,7 +235,7 @@ function assignRows(buses: readonly Bus[]): number {
   return taken.length;
 }
 
-/** A line for each box, in the order of the layers, with what leads to it. */
+/** Returns a line for each box, in the order of the layers, with the boxes that lead to it. */
 function list({ boxes, lines }: Picture, width: number): string[] {
   const before = boxes.map((): string[] => []);
   const waits = new Int32Array(boxes.length);
@@ -266,7 +266,7 @@ function list({ boxes, lines }: Picture, width: number): string[] {
   });
 }
 
-/** The signs that occur, with their words, in as many lines as they need. */
+/** Returns the signs that occur, with their words, in as many lines as they need. */
 function legendOf({ boxes }: Picture, width: number): string[] {
   const lines: string[] = [];
   for (const state of Object.keys(SIGNS) as StateName[]) {

@@ -1,4 +1,7 @@
-/** What the parts of a run know of each other: what a run is given, what it knows of its nodes, and what steps do to it. */
+/**
+ * The interfaces between the parts of a run: the dependencies of a run, the state of its nodes, and the methods that steps call
+ * on it.
+ */
 
 import type { Turns } from '../../../base/turns.ts';
 import type { HandfastError } from '../../../wire/errors.ts';
@@ -21,20 +24,20 @@ export interface RunLimits {
   readonly maxItems: number;
 }
 
-/** What a call has spent so far, or may spend. */
+/** Amounts that a call has spent so far, or may spend. */
 export interface Spending {
   readonly tokens?: number | undefined;
   readonly usd?: number | undefined;
 }
 
-/** How a call goes, for people. */
+/** Progress of a call, for people. */
 export interface CallProgress {
   readonly message?: string | undefined;
   /** 0 to 100. */
   readonly pct?: number | undefined;
 }
 
-/** A call of a node as what it calls sees it. */
+/** A call of a node, as the called capability sees it. */
 export interface NodeCall {
   /** Aborts at its timeout and when the run stops; with `interrupted`, when the run may continue later. */
   readonly signal: AbortSignal;
@@ -43,13 +46,13 @@ export interface NodeCall {
    * attempt had no end.
    */
   readonly key: string;
-  /** What is left of the budget of the run. What is undefined has no limit. */
+  /** Returns the rest of the budget of the run. An undefined member has no limit. */
   left(): Spending;
   /** Milliseconds until the run or the attempt is late; Infinity: never. */
   leftMs(): number;
-  /** Reports what it has spent so far: totals. Stops the run when its budget is spent. */
+  /** Reports the totals that the call has spent so far. Stops the run when its budget is spent. */
   spent(total: Spending): void;
-  /** Reports how it goes, to those who follow the run. */
+  /** Reports progress to the followers of the run. */
   progress(progress: CallProgress): void;
 }
 
@@ -85,7 +88,7 @@ export type NodeStatus =
   | 'cancelled'
   | 'compensated';
 
-/** A node as its run knows it. */
+/** The state of a node within its run. */
 export interface NodeRun {
   status: NodeStatus;
   attempts: number;
@@ -100,7 +103,7 @@ export interface NodeRun {
   itemsSkipped: number;
 }
 
-/** A run as its steps see it. */
+/** The run, as its steps see it. */
 export interface StepRun {
   readonly deps: RunDeps;
   readonly nodes: readonly NodeRun[];
@@ -114,11 +117,11 @@ export interface StepRun {
   readonly signal: AbortSignal;
   /** Aborts when nodes can be undone no longer. */
   readonly undoSignal: AbortSignal;
-  /** True while the run undoes nodes, or will. */
+  /** True while the run undoes nodes or will undo them. */
   readonly isUndoing: boolean;
   /** True once no further node starts. */
   readonly stopping: boolean;
-  /** When the run is late, monotonic milliseconds: a clock that is set changes nothing; Infinity: never. */
+  /** The deadline of the run in monotonic milliseconds, so that setting the clock has no effect; Infinity: none. */
   readonly lateAt: number;
   pump(): void;
   stop(state: RunState, error?: ChainError): void;
@@ -130,7 +133,7 @@ export interface StepRun {
   count(output: unknown): void;
 }
 
-/** An error as entries and replies have it. */
+/** Converts an error to the form of entries and replies. */
 export const errorOf = ({ code, message, detail }: HandfastError): ChainError => ({
   code,
   message,

@@ -1,11 +1,11 @@
-/** Items of a map that have ended: the failed and the skipped ones have no output. Pure. */
+/** Counts the items of a map that have ended: the failed and the skipped ones have no output. Pure. */
 import type { ChainError } from '../chains.schema.ts';
 import type { RecoveredItem } from './recovery.ts';
 
-/** Failed items of a map that its state names with their errors. */
+/** Maximum number of failed items of a map that its state names with their errors. */
 const MAX_FAILED_ITEMS = 20;
 
-/** The items of a map that failed: how many, and the first of them. */
+/** The failed items of a map: their number and the first of them. */
 export class ItemFailures {
   count = 0;
   readonly #first: { readonly index: number; readonly error: ChainError }[] = [];
@@ -15,7 +15,7 @@ export class ItemFailures {
     if (this.#first.length < MAX_FAILED_ITEMS) this.#first.push({ index, error });
   }
 
-  /** In the order of the items. */
+  /** Returns the first failed items in the order of the items. */
   get first(): readonly { readonly index: number; readonly error: ChainError }[] {
     return this.#first.toSorted((one, other) => one.index - other.index);
   }

@@ -1,15 +1,15 @@
 /**
- * The journal of a run: what happened to its nodes, in order, and what of it is on disk.
+ * The journal of a run: the events of its nodes in order, and the part of them that is on disk.
  *
- * Entries of one moment share a row of the store, and rows of all runs share its transactions and syncs. `run.ts` writes it
- * and awaits `flushed` before an effect of an entry may be seen; `recovery.ts` reads it.
+ * Entries of one moment share a row of the store, and rows of all runs share its transactions and syncs. `run.ts` writes the
+ * journal and awaits `flushed` before an effect of an entry may be seen; `recovery.ts` reads it.
  */
 import type { Store } from '../../../host/store/store.ts';
 import type { ChainError } from '../chains.schema.ts';
 
 /** One entry. Nodes and items are numbers, so that maps of a million items stay small. */
 export interface Entry {
-  /** What happened. */
+  /** The kind of the entry. */
   readonly p:
     | 'run'
     | 'start'
@@ -31,14 +31,14 @@ export interface Entry {
     | 'end';
   /** The node, by its number in the definition. */
   readonly n?: number;
-  /** The item of a map, or how many there are. */
+  /** The item of a map, or the number of its items. */
   readonly i?: number;
   /** The attempt, from 1. */
   readonly a?: number;
   /** The output, or the data of an event. */
   readonly o?: unknown;
   readonly e?: ChainError;
-  /** Of an error or stop: what the chain did. `skip` of a compensation: its condition was false. */
+  /** Of an error or stop: the policy that the chain followed. `skip` of a compensation: its condition was false. */
   readonly policy?: 'abort' | 'skip' | 'node' | 'compensate';
   /** Of a wait: when it ends, epoch milliseconds. Of a retry: its delay. */
   readonly ms?: number;
@@ -46,7 +46,7 @@ export interface Entry {
   readonly name?: string;
   /** Of a start or compensation: the number of the entry that first had this key; absent: this one. */
   readonly k?: number;
-  /** What an attempt has spent. */
+  /** Amounts that an attempt has spent. */
   readonly tokens?: number;
   readonly usd?: number;
   /** Nodes that are run again. */
@@ -102,7 +102,7 @@ export class RunJournal {
       return;
     }
     this.#flushed = Promise.withResolvers();
-    // Behind all that settles now: nodes that end together, and those that start because of it, are one row.
+    // Runs after all entries of this moment: nodes that end together, and those that start because of it, share one row.
     process.nextTick(this.#flush);
   }
 
@@ -111,7 +111,7 @@ export class RunJournal {
     return this.#flushed?.promise ?? this.#last;
   }
 
-  /** Writes the rest now, together with what `more` writes. Rejects with what the store refuses with. */
+  /** Writes the remaining entries now, in one transaction with the writes of `more`. Rejects with the error of the store. */
   async close(more?: () => void): Promise<void> {
     const { store } = this.#deps;
     if (store === undefined) return;
@@ -152,7 +152,7 @@ export class RunJournal {
     return entries;
   }
 
-  /** The row has the number of its first entry. */
+  /** Writes a row under the number of its first entry. */
   #write(store: Store, entries: readonly Entry[]): Promise<void> {
     const first = this.#seq + 1;
     this.#seq += entries.length;
@@ -164,7 +164,7 @@ export class RunJournal {
 /** Rows read at a time: each may have many entries. */
 const PAGE = 4;
 
-/** All entries of a run, oldest first, from the row that has the one behind `after` on. */
+/** Reads the entries of a run, oldest first, starting with the row that has the entry behind `after`. */
 export function* readJournal(
   store: Store,
   table: string,
@@ -184,7 +184,7 @@ export function* readJournal(
 /** Rows deleted at a time. */
 const DELETED = 16;
 
-/** Deletes a journal, some rows at a time. */
+/** Deletes a journal, several rows at a time. */
 export async function deleteJournal(store: Store, table: string): Promise<void> {
   for (;;) {
     const rows = store.rows<Row>(table).list({ limit: DELETED });

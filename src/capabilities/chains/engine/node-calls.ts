@@ -1,8 +1,6 @@
 /**
- * The calls of a run: each with a key, what is left of the run's budget and time, and what it reports while it runs. What calls
- * spend counts as soon as they report it, so that a budget ends the run and not only the next node.
- *
- * Used by `steps.ts` for each attempt.
+ * Makes the calls of a run: each has a key, the rest of the run's budget and time, and reports while it runs. Spending counts
+ * as soon as a call reports it, so that a budget ends the run and not only the next node.
  */
 import { keepAliveTimer } from '../../../base/timer-queue.ts';
 import { asError } from '../../../wire/errors.ts';
@@ -10,9 +8,9 @@ import type { ChainNode } from '../chains.schema.ts';
 import { failure } from '../errors.ts';
 import { errorOf, type NodeCall, type Spending, type StepRun } from './contract.ts';
 
-/** Where an attempt is in the journal. */
+/** The position of an attempt in the journal. */
 export interface Place {
-  /** The node by its number, or the map whose item it is. */
+  /** The number of the node, or of the map whose item it is. */
   readonly n: number;
   /** The item of a map. */
   readonly i?: number;
@@ -38,7 +36,7 @@ export class NodeCalls {
     }
   }
 
-  /** Stops the run when its budget is spent. */
+  /** Stops the run and returns the error when its budget is spent. */
   #spentOf(name: 'nodes' | 'tokens' | 'usd') {
     const { [name]: max } = this.#run.deps.limits.budget;
     if (max === undefined || this.#run.usage[name] < max) return undefined;
@@ -48,8 +46,7 @@ export class NodeCalls {
   }
 
   /**
-   * Calls a node. Rejects with what the call rejects with, and with `chains.node_timeout`.
-   *
+   * Calls a node. Rejects with the error of the call, and with `chains.node_timeout`.
    * @param signal ends the call. Default: that of the run.
    */
   async call(
@@ -65,7 +62,7 @@ export class NodeCalls {
     run.usage.nodes += 1;
     const own = { tokens: 0, usd: 0 };
     const { timeout_ms: timeoutMs } = node;
-    // A run may undo nodes because its time or its budget is spent: neither bounds that.
+    // A run may undo nodes because its time or its budget is spent: neither bounds the calls that undo.
     const ofRun = run.isUndoing ? performance.now() + COMPENSATE_MS : run.lateAt;
     const lateAt = Math.min(ofRun, performance.now() + (timeoutMs ?? Number.POSITIVE_INFINITY));
     const made = (limited: AbortSignal): NodeCall => ({
@@ -75,7 +72,7 @@ export class NodeCalls {
       leftMs: () => Math.max(0, lateAt - performance.now()),
       spent: (total) => this.#spent(own, total),
       progress: ({ message, pct }) => {
-        // They are for people: those who read slowly get fewer.
+        // Progress is for people: slow readers get fewer of these events.
         if (run.events.full) return;
         const index = i === undefined ? {} : { index: i };
         run.events.add(
@@ -89,12 +86,12 @@ export class NodeCalls {
       return await within(timeoutMs, signal, (limited) => call(node, input, made(limited)));
     } catch (thrown) {
       const isOver = signal.aborted && asError(signal.reason).code !== 'interrupted';
-      // Ended with the run, so that a later call with its key would find what was ended.
+      // The task ended with the run, so a later call with its key would find the ended task.
       if (isOver && node.kind === 'task') run.note({ p: 'abandon', ...at });
       throw thrown;
     } finally {
       const isKept = node.kind === 'task' && signal.aborted && asError(signal.reason).code === 'interrupted';
-      // A task that is found again reports all of it.
+      // A kept task is found again and then reports all of its spending.
       if (own.tokens + own.usd > 0 && !isKept) run.note({ p: 'spent', ...at, ...own });
     }
   }

@@ -1,11 +1,11 @@
 /**
- * The events of a run on their way to those who follow it: in order, none before its entry is on disk, and bounded. The request that
- * runs it slows it when it reads slowly. Others have a queue of their own, and are dropped when that is full: no reader of a run
- * that is another's can hold it.
+ * Sends the events of a run to its followers: in order, none before its entry is on disk, and bounded. The request that runs
+ * the run slows it when it reads slowly. Other followers have separate queues and are dropped when their queue is full, so a
+ * reader of another principal's run cannot hold it.
  */
 import type { ChainError } from '../chains.schema.ts';
 
-/** What happened to a node, or with an empty `node_id` to the run. */
+/** An event of a node, or with an empty `node_id` of the run. */
 export interface RunEvent {
   readonly node_id: string;
   readonly phase: string;
@@ -25,19 +25,22 @@ export interface RunEvent {
   };
 }
 
-/** Gets one event; what it returns is waited for. */
+/** Receives one event; the run awaits the returned promise. */
 export type Follower = (event: RunEvent) => Promise<void> | undefined;
 
-/** Events that wait, past which no node starts. */
+/** Number of waiting events at which no further node starts. */
 const MAX_WAITING = 1_000;
-/** Events that wait for a follower that the run does not wait for: more than what starts and ends at once. */
+/**
+ * Limit of events that wait for a follower that the run does not wait for: more than the events of nodes that start and end at
+ * once.
+ */
 const MAX_BEHIND = 16 * MAX_WAITING;
 
-/** A follower as it is known to who added it. */
+/** The handle of a follower for the code that added it. */
 export interface Following {
   /** Resolves when all events so far were sent to it; undefined: they were. Never rejects. */
   readonly sent: Promise<void> | undefined;
-  /** It gets no further event. */
+  /** Stops sending events to it. */
   stop(): void;
 }
 
@@ -46,7 +49,7 @@ class Outlet implements Following {
   readonly #follower: Follower;
   #queue: { readonly event: RunEvent; readonly stored: Promise<void> | undefined }[] = [];
   #sending: Promise<void> | undefined;
-  /** Undefined: the run waits for it. */
+  /** Called when the follower is too far behind; undefined: the run waits for the follower. */
   readonly behind: (() => void) | undefined;
   stopped = false;
 
@@ -74,7 +77,7 @@ class Outlet implements Following {
   }
 
   async #send(): Promise<void> {
-    // Behind the caller, whose next events come along.
+    // Runs after the caller, so that its next events join this batch.
     await undefined;
     while (this.#queue.length > 0) {
       const events = this.#queue;
@@ -86,7 +89,7 @@ class Outlet implements Following {
           const read = this.#follower(event);
           if (read !== undefined) await read;
         } catch {
-          // Its request has ended.
+          // The request of the follower has ended.
           this.stop();
         }
       }
@@ -100,7 +103,7 @@ export class OutgoingEvents {
 
   /**
    * Adds a follower of the events from now on.
-   * @param behind called when it is too far behind, and gets no further event. Undefined: the run waits for it
+   * @param behind called when the follower is too far behind and gets no further event. Undefined: the run waits for it
    */
   follow(follower: Follower, behind?: () => void): Following {
     const outlet = new Outlet(follower, behind);
@@ -114,7 +117,7 @@ export class OutgoingEvents {
     return false;
   }
 
-  /** Resolves when all events so far were sent to those whom the run waits for; undefined: they were. Never rejects. */
+  /** Resolves when all events so far were sent to the followers that the run waits for; undefined: they were. Never rejects. */
   get sent(): Promise<void> | undefined {
     for (const { behind, sent } of this.#outlets) if (behind === undefined && sent !== undefined) return sent;
     return undefined;

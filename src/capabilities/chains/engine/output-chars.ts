@@ -1,15 +1,13 @@
 /**
- * The characters of all outputs of a run and of the events delivered to it: a run holds them in memory until it ends, and all
- * of them are read when it is resumed or shown.
- *
- * Used by `run.ts` while it runs, and by `runs.ts` for events that are delivered to one that does not.
+ * Counts the characters of all outputs of a run and of the events delivered to it: a run holds them in memory until it ends,
+ * and resuming or showing it reads all of them.
  */
 import { jsonChars } from '../../../base/json-size.ts';
 import { MAX_NESTED } from '../definition/expressions.ts';
 import { failure } from '../errors.ts';
 import type { Recovered } from './recovery.ts';
 
-/** Characters and values of one output, at most: it is written, counted and sent within a turn of the event loop. */
+/** Limits of characters and values of one output: it is written, counted and sent within a turn of the event loop. */
 const MAX_OUTPUT_CHARS = 8 * 1024 * 1024;
 const MAX_OUTPUT_VALUES = 512 * 1024;
 
@@ -17,7 +15,7 @@ export class OutputChars {
   readonly #max: number;
   #chars = 0;
 
-  /** @param recovered what the run has already */
+  /** @param recovered outputs and events that the run has already */
   constructor(max: number, recovered: Recovered | undefined) {
     this.#max = max;
     if (recovered === undefined) return;
@@ -27,7 +25,7 @@ export class OutputChars {
     }
   }
 
-  /** Counts an output. Throws `chains.too_large`; it is not kept then, and not counted. */
+  /** Counts an output. Throws `chains.too_large`; the output is then neither stored nor counted. */
   count(output: unknown): void {
     const chars = Math.min(MAX_OUTPUT_CHARS, this.#max - this.#chars);
     const found = jsonChars(output, { chars, depth: MAX_NESTED, values: MAX_OUTPUT_VALUES });
@@ -46,13 +44,13 @@ export class OutputChars {
     this.#chars += found;
   }
 
-  /** Counts an event as {@link count} does: its name is kept, too. */
+  /** Counts an event as {@link count} does: its name is stored, too. */
   countEvent(name: string, data: unknown): void {
     this.count([name, data]);
   }
 }
 
-/** Outputs and events as they were counted: those of the items of a map, and not the list that it makes of them. */
+/** Yields outputs and events as they were counted: those of the items of a map, not the list that the map makes of them. */
 function* valuesOf({ nodes, events }: Recovered): Generator<unknown> {
   for (const { outcome, items } of nodes.values()) {
     for (const item of items?.values() ?? []) {

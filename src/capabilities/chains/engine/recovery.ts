@@ -1,11 +1,11 @@
 /**
- * What the journal of a run says about its nodes, for a run that continues: outcomes that stand, items of maps that are done,
- * and nodes that may have run without an end. Pure; `runs.ts` folds it, `run.ts` starts from it.
+ * Folds the journal of a run into the state from which it continues: outcomes that stand, finished items of maps, and nodes
+ * that may have run without an end. Pure; `runs.ts` folds it, `run.ts` starts from it.
  */
 import type { ChainError } from '../chains.schema.ts';
 import type { Entry } from './journal.ts';
 
-/** How a node ended. */
+/** The outcome of a node that ended. */
 export type Outcome =
   | { readonly kind: 'done'; readonly output: unknown }
   | { readonly kind: 'branch'; readonly holds: boolean }
@@ -19,15 +19,15 @@ export interface RecoveredItem {
     | { readonly error: ChainError }
     | { readonly skipped: true }
     | undefined;
-  /** As that of {@link RecoveredNode}. */
+  /** As in {@link RecoveredNode}. */
   readonly key?: number | undefined;
 }
 
 export interface RecoveredNode {
   outcome: Outcome | undefined;
-  /** An attempt started and has no end. */
+  /** True when an attempt started and has no end. */
   open: boolean;
-  /** What the open attempt was called with; undefined: none is open, or its run ended it. */
+  /** The key that the open attempt was called with; undefined: none is open, or its run ended it. */
   key: number | undefined;
   attempts: number;
   startedAt: number;
@@ -39,7 +39,7 @@ export interface RecoveredNode {
   itemsTotal: number;
   /** `skipped`: the condition of the node that undoes it was false. */
   compensated: 'started' | 'done' | 'skipped' | undefined;
-  /** Why it could not be undone. */
+  /** The error of an undo that failed. */
   undoError: ChainError | undefined;
 }
 
@@ -49,11 +49,11 @@ export interface Recovered {
   readonly completed: readonly number[];
   /** Events that no node has waited for, by name. */
   readonly events: ReadonlyMap<string, unknown>;
-  /** Why no further node starts. */
+  /** The reason why no further node starts. */
   readonly failed:
     | {
         readonly state: 'failed' | 'cancelled';
-        /** The node that the chain has failed with; undefined: it was stopped. */
+        /** The node that made the chain fail; undefined: the chain was stopped. */
         readonly index: number | undefined;
         readonly error: ChainError;
         readonly compensates: boolean;
@@ -62,7 +62,7 @@ export interface Recovered {
   /** The node that ended last. */
   readonly last: number | undefined;
   readonly seq: number;
-  /** Runs of nodes so far, and what they have spent. */
+  /** Number of node runs so far, and the amounts they have spent. */
   readonly calls: number;
   readonly tokens: number;
   readonly usd: number;
@@ -146,7 +146,7 @@ export function* recovering(
       else if (entry.p === 'done') node.items.set(entry.i, { outcome: { output: entry.o } });
       else if (entry.p === 'skip') node.items.set(entry.i, { outcome: { skipped: true } });
       else if (entry.p === 'error') node.items.set(entry.i, { outcome: { error: entry.e as ChainError } });
-      // An attempt that failed did end; the next one may not have started.
+      // A failed attempt has ended; the next one may not have started.
       else if (entry.p === 'retry') node.items.delete(entry.i);
       continue;
     }
@@ -213,7 +213,10 @@ export function* recovering(
   return { nodes, completed: [...completed], events, failed, last: lastNode, seq: seqOfLast, calls, tokens, usd };
 }
 
-/** Nodes that started and have no end: they may have run. Of a chain that has failed those that undo others: no other starts. */
+/**
+ * Returns nodes that started and have no end: they may have run. In a failed chain these are only the nodes being undone: no
+ * other node starts.
+ */
 export function openNodes({ nodes, failed }: Recovered): number[] {
   return [...nodes]
     .filter(

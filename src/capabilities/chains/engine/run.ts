@@ -1,9 +1,10 @@
 /**
- * One run of a chain: starts nodes whose edges have settled, within `max_parallel`, and ends when none is left, one failed
- * that nothing handles, or it is stopped.
+ * One run of a chain: starts nodes whose edges have settled, within `max_parallel`. It ends when no node is left, when a node
+ * fails that nothing handles, or when it is stopped.
  *
- * The cost of a node does not depend on how many there are: edges are counted down, outputs are added to one context. Every
- * transition is in the journal before its effect can be seen. `runs.ts` makes it; `steps.ts` runs what takes time.
+ * The cost of a node does not depend on the number of nodes: edges are counted down, outputs are added to one context. Every
+ * transition is in the journal before its effect can be seen. `runs.ts` makes the run; `steps.ts` runs the steps that take
+ * time.
  */
 import { keepAliveTimer } from '../../../base/timer-queue.ts';
 import { asError, fail } from '../../../wire/errors.ts';
@@ -99,12 +100,12 @@ export class ChainRun implements StepRun {
     return this.#controller.signal;
   }
 
-  /** Aborts when nodes can be undone no longer: the rest is undone when the run is resumed. */
+  /** Aborts when nodes can be undone no longer: resuming the run undoes the rest. */
   get undoSignal(): AbortSignal {
     return this.#undoing.signal;
   }
 
-  /** True while the run has failed and undoes nodes, or will. */
+  /** True while the run has failed and undoes nodes or will undo them. */
   get isUndoing(): boolean {
     return this.#stop?.compensates === true && !this.#undoing.signal.aborted;
   }
@@ -119,16 +120,16 @@ export class ChainRun implements StepRun {
     return this.#open > 0 && this.steps.waits.size === this.#open && this.#head === this.#ready.length;
   }
 
-  /** @param behind as that of {@link OutgoingEvents.follow} */
+  /** @param behind see {@link OutgoingEvents.follow} */
   follow(follower: Follower, behind?: () => void): Following {
     return this.events.follow(follower, behind);
   }
 
-  /** Runs it. Never rejects. */
+  /** Runs the chain. Never rejects. */
   run(): Promise<RunResult> {
     const { graph, limits, recovered } = this.deps;
     this.#ready.push(...graph.entries);
-    // Before its time: a deadline that has passed since keeps no node from being undone.
+    // Comes before the deadline check: a deadline that has passed since then must not prevent undoing nodes.
     if (recovered?.failed !== undefined) {
       const { state, index, error, compensates } = recovered.failed;
       const of = index === undefined ? error : nodeError((graph.nodes[index] as GraphNode).node, error);
@@ -141,9 +142,10 @@ export class ChainRun implements StepRun {
   }
 
   /**
-   * Stops: nothing starts any more. `paused`: what runs may end. Otherwise it is cancelled. The first reason counts, but
-   * what ends a run comes before a pause. One that undoes nodes is interrupted all the same, so that it can be resumed.
-   * @param compensates nodes are undone. Default: the `on_error` of the running nodes decides, which fail by the stop
+   * Stops the run: no further node starts. `paused` lets running nodes end; every other state cancels them. The first reason
+   * counts, but a reason that ends the run overrides a pause. A run that undoes nodes is interrupted all the same, so that it
+   * can be resumed.
+   * @param compensates true: nodes are undone. Default: the `on_error` of the running nodes decides, which fail by the stop
    */
   stop(state: RunState, error?: ChainError, compensates?: boolean): void {
     if (state === 'interrupted' && this.isUndoing) {
@@ -158,7 +160,7 @@ export class ChainRun implements StepRun {
       (ends &&
         undoesWhenStopped(this.deps.graph, this.deps.recovered, { nodes: this.nodes, completed: this.#completed }));
     this.#stop = { state, error, compensates: undoes };
-    // Not of a node: a run that continues must know that it undoes, and why.
+    // The entry is not about a node: a run that continues must know that it undoes nodes, and why.
     if (undoes && compensates === undefined) {
       this.note({ p: 'stop', name: state, ...(error && { e: error }), policy: 'compensate' });
     }
@@ -174,13 +176,14 @@ export class ChainRun implements StepRun {
     this.stop('failed', { code: 'timeout', message: 'the run did not end within its time' });
   };
 
-  /** Starts what is ready. */
+  /** Starts the nodes that are ready. */
   readonly pump = (): void => {
     if (this.#pumping) return;
     this.#pumping = true;
     this.#countWaiting();
     const { recovered } = this.deps;
-    // What had ended before is part of the result, also of a run that stops: it is taken over, and nothing else starts.
+    // Outcomes from before the stop are part of the result, also of a run that stops: they are taken over, and nothing else
+    // starts.
     while (this.#head < this.#ready.length && (this.#stop === undefined || recovered !== undefined)) {
       const index = this.#ready[this.#head] as number;
       if (this.#stop !== undefined && recovered?.nodes.get(index)?.outcome === undefined) {
@@ -217,8 +220,8 @@ export class ChainRun implements StepRun {
   }
 
   /**
-   * Delivers an event to the nodes that wait for it, or stores it for one that will. Returns how many waited. Throws
-   * `chains.too_large`: events count as outputs.
+   * Delivers an event to the nodes that wait for it, or stores it for a later node. Returns the number of nodes that waited.
+   * Throws `chains.too_large`: events count as outputs.
    */
   deliver(name: string, data: unknown): number {
     this.#chars.countEvent(name, data);
@@ -229,7 +232,7 @@ export class ChainRun implements StepRun {
     return waiting.length;
   }
 
-  /** Writes an entry, and sends an event when that is on disk. */
+  /** Writes an entry; sends the event once the entry is on disk. */
   note(entry: Entry, event?: RunEvent): void {
     this.deps.journal.append(entry);
     if (event !== undefined) this.events.add(event, this.deps.journal.flushed());
@@ -286,7 +289,7 @@ export class ChainRun implements StepRun {
     this.#opened(() => this.steps.run(planned, known));
   }
 
-  /** Takes over the counts of a map that had ended before. */
+  /** Takes over the counts of a map that ended before the run continued. */
   #recoverItems(index: number, { items, itemsTotal }: RecoveredNode): void {
     if (items === undefined) return;
     const { done, failed, skipped } = endedItems(items);
@@ -299,7 +302,7 @@ export class ChainRun implements StepRun {
     if (failed.count > 0) this.itemFailed();
   }
 
-  /** A node whose end takes time. */
+  /** Runs a step of a node whose end takes time, and counts the node as open until then. */
   #opened(step: () => Promise<void>): void {
     this.#open += 1;
     void step().finally(() => {
@@ -309,9 +312,9 @@ export class ChainRun implements StepRun {
   }
 
   /**
-   * A node has its output.
+   * Ends a node with its output.
    * @param how.event it waited for
-   * @param how.silent those who follow the run are not sent it
+   * @param how.silent true: the followers of the run do not get the output
    */
   done(
     planned: GraphNode,
@@ -331,7 +334,7 @@ export class ChainRun implements StepRun {
     this.#chars.count(output);
   }
 
-  /** A node has failed for good: what its `on_error` says happens. */
+  /** Ends a node that has failed for good, as its `on_error` says. */
   failed(planned: GraphNode, error: ChainError): void {
     const { index, node } = planned;
     const policy =
@@ -343,17 +346,17 @@ export class ChainRun implements StepRun {
     this.#applyOutcome(planned, { kind: 'failed', error, policy }, this.deps.now());
   }
 
-  /** An item of a map failed: the chain continues, and is no success. */
+  /** Records that an item of a map failed: the chain continues, and is no success. */
   itemFailed(): void {
     this.#success = false;
   }
 
-  /** A node of a run that stops ended without an outcome. */
+  /** Ends a node of a stopping run without an outcome. */
   abandoned({ index }: GraphNode): void {
     this.#of(index).status = this.#stop?.state === 'paused' ? 'pending' : 'cancelled';
   }
 
-  /** The output of a gather or reduce: of its input, or of the outputs before it. */
+  /** Returns the output of a gather or reduce: of its input, or of the outputs before it. */
   #gather(planned: GraphNode): unknown {
     const { graph } = this.deps;
     const values =
@@ -397,7 +400,7 @@ export class ChainRun implements StepRun {
     }
   }
 
-  /** Counts down the edges of a node that ended; what no live edge leads to any more is skipped, and so on. */
+  /** Counts down the edges of a node that ended; skips each node that no live edge leads to any more, and so on. */
   #settle(start: number, how: Settled): void {
     const { graph } = this.deps;
     const settled: [number, Settled][] = [[start, how]];
@@ -422,7 +425,7 @@ export class ChainRun implements StepRun {
     }
   }
 
-  /** Completed nodes in the order in which they ended, those of before this run was resumed first. */
+  /** Returns completed nodes in the order in which they ended, those from before this run was resumed first. */
   #inOrder(): readonly number[] {
     const before = new Set(this.deps.recovered?.completed);
     const now = new Set(this.#completed);

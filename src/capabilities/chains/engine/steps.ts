@@ -1,8 +1,6 @@
 /**
- * What takes time in a run: calls with their attempts, maps, waits and compensation. Each takes one of the slots of the run,
- * but for waits.
- *
- * `run.ts` starts them.
+ * The steps of a run that take time: calls with their attempts, maps, waits and compensation. Each takes one of the slots of
+ * the run, except waits.
  */
 import { backoffMs } from '../../../base/backoff.ts';
 import { sleep } from '../../../base/sleep.ts';
@@ -20,11 +18,11 @@ import type { RecoveredItem, RecoveredNode } from './recovery.ts';
 /** A node that waits for a person or an event. */
 export interface Wait {
   readonly planned: GraphNode;
-  /** Ends it with an output, or as failed. */
+  /** Ends the wait with an output, or as failed. */
   readonly end: (
     ended: { readonly output: unknown; readonly event?: string } | { readonly error: HandfastError },
   ) => void;
-  /** Ends it without an outcome. */
+  /** Ends the wait without an outcome. */
   readonly drop: () => void;
 }
 
@@ -41,7 +39,7 @@ export class Steps {
   /** By node id. */
   readonly waits = new Map<string, Wait>();
   #busy = 0;
-  /** Attempts, items and checks under way, without those that are tried again after a delay. */
+  /** Attempts, items and checks under way, without those that wait for the delay before a retry. */
   #working = 0;
   /** Attempts and items that wait for a slot; the first `#turn` of them have theirs. */
   #queue: (() => void)[] = [];
@@ -56,7 +54,7 @@ export class Steps {
     return this.#busy < this.#run.deps.limits.maxParallel;
   }
 
-  /** False while waits are left, and delays before further attempts. */
+  /** False while only waits and delays before further attempts are left. */
   get working(): boolean {
     return this.#working > 0;
   }
@@ -99,12 +97,12 @@ export class Steps {
     }
   }
 
-  /** Waits end without an outcome: the run pauses. */
+  /** Drops all waits without an outcome: the run pauses. */
   stopWaiting(): void {
     for (const { drop } of this.waits.values()) drop();
   }
 
-  /** Undoes completed nodes that name how, the last first, until that is interrupted. */
+  /** Undoes completed nodes that have a `compensate` node, the last first, until the undoing is interrupted. */
   async compensate(completed: readonly number[]): Promise<void> {
     const run = this.#run;
     const { graph, recovered } = run.deps;
@@ -116,13 +114,16 @@ export class Steps {
       if (undone === undefined) return;
       const state = run.nodes[index];
       if (state === undefined || undone === 'skipped') continue;
-      // A node that could not be undone keeps its status.
+      // A node that could not be undone retains its status.
       if (undone === 'done') state.status = 'compensated';
       else state.error = undone;
     }
   }
 
-  /** Undoes one node, unless that has ended before. Resolves with the error when that fails; undefined: it was interrupted. */
+  /**
+   * Undoes one node, unless that undo has ended before. Resolves with the error of a failed undo; undefined: it was
+   * interrupted.
+   */
   async #undo(
     n: number,
     undo: GraphNode,
@@ -189,7 +190,7 @@ export class Steps {
     }
   }
 
-  /** Runs a call until it succeeds, or its policy says no more. Holds a slot on the way in and out. */
+  /** Runs a call until it succeeds or its retry policy allows no further attempt. Holds a slot on the way in and out. */
   async #attempts(planned: GraphNode, item?: Item): Promise<unknown> {
     const run = this.#run;
     const { journal, checkOutput, random, turns } = run.deps;
@@ -211,7 +212,7 @@ export class Steps {
       );
       const key = again ?? journal.seq;
       if (item === undefined) (run.nodes[n] as { attempts: number }).attempts += 1;
-      // What it does may be seen once its start, and all that it rests on, is on disk.
+      // Effects of the attempt may be seen only after its start, and every entry that it rests on, is on disk.
       const stored = journal.flushed();
       if (stored !== undefined) await stored;
       if (run.signal.aborted) throw run.signal.reason;
@@ -246,14 +247,14 @@ export class Steps {
     }
   }
 
-  /** The key of an attempt that was interrupted. */
+  /** Returns the key of an attempt that was interrupted. */
   #openKey(n: number, i: number | undefined): number | undefined {
     const known = this.#run.deps.recovered?.nodes.get(n);
     if (i !== undefined) return known?.items?.get(i)?.key;
     return known?.open === true ? known.key : undefined;
   }
 
-  /** The input of a node; of an item of a map `{item}`, unless its node has an input. */
+  /** Returns the input of a node. The input of an item of a map is `{item}`, unless its node has an input. */
   #input({ input }: GraphNode, item: Item | undefined): Record<string, unknown> {
     const { context } = this.#run;
     if (item === undefined) return evaluate(input, context);
@@ -309,7 +310,7 @@ export class Steps {
             if (run.signal.aborted) throw run.signal.reason;
             if (run.stopping) throw DROPPED;
             if (condition !== undefined) while (turns.over) await turns.next();
-            // An item that was interrupted had begun: its condition held.
+            // An interrupted item had begun: its condition held.
             const begins = recovered !== undefined || condition === undefined;
             if (begins || test(condition, run.context.forItem(items[at], at))) {
               const output = await this.#attempts(template, { map: planned, index: at, value: items[at] });
@@ -355,7 +356,7 @@ export class Steps {
     const { until: moment, ms: lengthMs = moment === undefined ? node.timeout_ms : undefined } = wait;
     const fresh = moment !== undefined ? parseTimestamp(moment) : lengthMs === undefined ? undefined : now() + lengthMs;
     const stored = known?.waitUntil ?? fresh;
-    // A clock that was set back since makes no wait longer than it was.
+    // A clock that was set back since then must not make a wait longer than its length.
     const until = stored === undefined ? undefined : Math.min(stored, now() + (lengthMs ?? Number.POSITIVE_INFINITY));
     if (wait.event !== undefined && run.delivered.has(wait.event)) {
       const output = run.delivered.get(wait.event);
@@ -410,7 +411,7 @@ export class Steps {
     }
   }
 
-  /** Awaits a time or other steps within a step that works; it gives up its place meanwhile. */
+  /** Awaits a time or other steps from a step that works; the step does not count as working meanwhile. */
   async #rest<Result>(rest: Promise<Result>): Promise<Result> {
     this.#working -= 1;
     this.#run.pump();
@@ -422,7 +423,7 @@ export class Steps {
     }
   }
 
-  /** A slot, behind those who asked before. */
+  /** Takes a slot, behind earlier requests. */
   #acquire(): Promise<void> | undefined {
     if (this.hasSlot) {
       this.#busy += 1;
@@ -447,10 +448,10 @@ export class Steps {
   }
 }
 
-/** The run pauses or stops: the node is left as it is. */
+/** The reason when the run pauses or stops: the node stays as it is. */
 const DROPPED = new Error('the run stopped');
 
-/** The host stops: the node has no end, as after a kill. */
+/** Returns true when the host stops: the node has no end, as after a kill. */
 const isInterrupted = ({ kind }: ChainNode, { code }: { readonly code: string }): boolean =>
   code === 'interrupted' && (kind === 'agent' || kind === 'task');
 

@@ -1,14 +1,16 @@
-/** Decides whether a run that ends by its time, its budget or a cancel undoes its nodes: as if its open nodes had failed. Pure. */
+/**
+ * Decides whether a run that ends by its time, its budget or a cancel undoes its nodes, as if its open nodes had failed. Pure.
+ */
 import type { ChainGraph } from '../definition/graph.ts';
 import type { NodeRun } from './contract.ts';
 import type { Recovered } from './recovery.ts';
 
-/** Node states that last. */
+/** Node states that are final. */
 const ENDED: ReadonlySet<string> = new Set(['done', 'skipped', 'dead', 'failed'] satisfies NodeRun['status'][]);
 
 /**
- * True where a node that has done something can be undone, and a node that has begun and not ended says `compensate`; where none has
- * begun, one of those that are left.
+ * Returns true if a node that has done something can be undone and a node that has begun and not ended says `compensate`. If no
+ * node has begun, one of the remaining nodes must say it.
  * @param live of a run in memory: its nodes, and the completed ones
  */
 export function undoesWhenStopped(

@@ -1,8 +1,6 @@
 /**
  * Chain files: a chain in YAML (or JSON), with the words of `chain/req`. Every problem is reported by line and column: those of
  * the file by its schema, and those of the chain by `readChain`.
- *
- * Called by the commands of `handfast chain` that take a file.
  */
 import { basename, extname } from 'node:path';
 import { type ConfigProblem, type OpenedConfig, openConfig } from '../../../config/open-config.ts';
@@ -13,7 +11,7 @@ import { outputSchemaProblems } from '../definition/output-schemas.ts';
 import { readChain } from '../definition/read.ts';
 import { chainFile } from './chain-file.generated.ts';
 
-/** What a file says, in the words of the wire. */
+/** The content of a file, in the words of the wire. */
 export interface ChainDefinition {
   readonly name: string;
   readonly description?: string;
@@ -30,11 +28,14 @@ export interface LoadedChain {
   readonly file: string;
   readonly definition: ChainDefinition;
   readonly graph: ChainGraph;
-  /** The error for what others find wrong with the chain, e.g. its host: `config_invalid`, with the place of each. */
+  /**
+   * Returns the error for problems that another check of the chain found, e.g. its host: `config_invalid`, with the position of
+   * each.
+   */
   refusal(problems: readonly Pick<Problem, 'index' | 'field' | 'message'>[]): Error;
 }
 
-/** A file has room for the largest chain. */
+/** Limits that admit the largest chain. */
 const LIMITS = { maxBytes: 16 * 1024 * 1024, maxValues: 1_000_000 };
 
 /** Reads a chain file. Fails with `config_invalid`, and `detail.problems` with line and column of each. */
@@ -52,19 +53,22 @@ export async function loadChainFile(file: string, cwd = process.cwd()): Promise<
   return { file: path, definition: { name: basename(path, extname(path)), ...written }, graph, refusal };
 }
 
-/** The problems of a chain file that cannot be used; undefined for other errors. */
+/** Returns the problems of a chain file that cannot be used; undefined for other errors. */
 export function problemsOf(error: unknown): readonly ConfigProblem[] | undefined {
   const { code, detail } = error as { readonly code?: unknown; readonly detail?: { readonly problems?: unknown } };
   return code === 'config_invalid' && Array.isArray(detail?.problems) ? detail.problems : undefined;
 }
 
-/** Where a problem of a chain is in its file. */
+/** Returns the path of a problem in the chain file. */
 function pathOf({ index, field }: Pick<Problem, 'index' | 'field'>): string {
   if (index === undefined) return field;
   return field === '' ? `nodes[${index}]` : `nodes[${index}].${field}`;
 }
 
-/** Settings with the keys of the file, as the wire has them, and a text where one stood for a group. */
+/**
+ * Returns the settings with the keys of the file, which are those of the wire; a group that the file gave as a text is that
+ * text again.
+ */
 function asWritten(value: unknown, schema: SettingSchema): unknown {
   if (Array.isArray(value)) return value.map((item) => asWritten(item, schema.items ?? {}));
   if (schema.properties === undefined || value === undefined) return value;

@@ -1,11 +1,11 @@
-/** JSON in words of the command line. Used by the commands of chains. */
+/** Reads JSON in words of the command line. */
 import { readFile } from 'node:fs/promises';
 import { fileProblem } from '../../../base/workspace/file-error.ts';
 import { jsonOrText } from '../../../packages/command-values.ts';
 import { fail } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
 
-/** The JSON object in a word, or in the file that it names with `@`. Fails with `usage`. */
+/** Reads the JSON object in a word, or in the file that it names with `@`. Fails with `usage`. */
 export async function objectOf(word: string, option: string): Promise<Record<string, unknown>> {
   const text = word.startsWith('@')
     ? await readFile(word.slice(1), 'utf8').catch((cause: NodeJS.ErrnoException) => {
@@ -17,7 +17,7 @@ export async function objectOf(word: string, option: string): Promise<Record<str
   throw fail('usage', `${option}: expected a JSON object, or @FILE with one`);
 }
 
-/** The words `NODE=JSON`, `NODE` for null, and `@FILE` with an object of outputs by node. Fails with `usage`. */
+/** Reads the words `NODE=JSON`, `NODE` for null, and `@FILE` with an object of outputs by node. Fails with `usage`. */
 export async function outputsByNode(words: readonly string[], option: string): Promise<Record<string, unknown>> {
   const outputs = new Map<string, unknown>();
   for (const word of words) {

@@ -1,4 +1,4 @@
-/** The chain that `handfast chain new` writes: small, valid, and it runs on a host as it is. */
+/** The chain that `handfast chain new` writes: small, valid, and runnable on a host without changes. */
 
 /** @param name of the chain */
 export const newChain = (name: string): string => `# Check it:   handfast chain check ${name}.yaml
