@@ -1,4 +1,4 @@
-/** The planning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+/** The planning capability as a value: its parts for hosts, agents and the command line. */
 import { defineCapability } from '../../packages/capability.ts';
 import { noteOnRetry } from './dispatched.ts';
 import { PLAN_LIMITS, planningOffer } from './offer.ts';

@@ -1,26 +1,26 @@
 /**
- * Claims that wait for a task to become ready, in the order in which they came. A change wakes as many as there are tasks for
- * them, and costs by the tasks that became ready: not by the claims that wait, nor by tasks that are assigned to others.
+ * Queues claims that wait for a task to become ready, in the order of their arrival. A change wakes one claim for each task
+ * that suits it, and costs by the tasks that became ready: not by the waiting claims, nor by tasks that are assigned to others.
  *
- * One per plugin. `plugin.ts` runs claims through it, and notifies it of what was written. A claim that waits holds nothing: when
- * it is woken it asks again, and waits on when another agent was faster.
+ * One queue per plugin. `plugin.ts` runs claims through it, and notifies it of writes. A waiting claim holds nothing: once
+ * woken it tries again, and continues to wait if another agent was faster.
  */
 
 import type { CallContext } from '../../host/context.ts';
 import { waiting } from '../../host/waiting.ts';
 
-/** Claims of one plan that may wait; further ones are answered at once. */
+/** Claims of one plan that may wait; the queue attempts further ones once, without waiting. */
 const MAX_WAITING = 1_000;
 
 interface Waiter {
   readonly agent: string;
   readonly wake: () => void;
-  /** The assignee whose task it was woken for. Undefined: it was not. */
+  /** The assignee whose task it was woken for. Undefined: it was not woken for a task. */
   wokenFor?: string;
 }
 
 interface WaitingPlan {
-  /** All that wait, the first one first. */
+  /** All waiting claims, the first one first. */
   readonly all: Set<Waiter>;
   readonly byAgent: Map<string, Set<Waiter>>;
   /** Claims that were woken for a task of an assignee and have not ended yet. */
@@ -39,12 +39,12 @@ export class ClaimQueue {
   readonly #readyFor: (planId: string, assignee: string) => number;
   readonly #plans = new Map<string, WaitingPlan>();
 
-  /** @param readyFor how many ready tasks of a plan are assigned to a name, or to none ('') */
+  /** @param readyFor returns the number of ready tasks of a plan that are assigned to a name, or to none ('') */
   constructor(readyFor: (planId: string, assignee: string) => number) {
     this.#readyFor = readyFor;
   }
 
-  /** Claims until there is a task, the time is over, or the signal aborts. Rejects with what the claim rejects with. */
+  /** Claims until a task is found, the time is over, or the signal aborts. Rejects with the error of the claim. */
   async claim<Reply extends { readonly task: object | null }>(
     { planId, agent, waitMs, context }: ClaimWait,
     attempt: () => Promise<Reply>,
@@ -57,7 +57,7 @@ export class ClaimQueue {
       if (leftMs <= 0 || (this.#plans.get(planId)?.all.size ?? 0) >= MAX_WAITING) break;
       const wokenFor = await waiting(context, this.#wait(planId, agent, leftMs, signal));
       try {
-        // The one that asked is no longer there to do the task.
+        // An aborted caller is no longer there to do the task.
         if (!signal.aborted) reply = await attempt();
       } finally {
         if (wokenFor !== undefined) this.#ended(planId, wokenFor);
@@ -66,21 +66,21 @@ export class ClaimQueue {
     return reply;
   }
 
-  /** Tasks of these assignees became ready in a plan, or may have. */
+  /** Wakes claims for tasks of these assignees, which became ready in a plan, or may have. */
   notify(planId: string, assignees: Iterable<string>): void {
     const plan = this.#plans.get(planId);
     if (plan === undefined) return;
     for (const assignee of assignees) this.#wake(planId, plan, assignee);
   }
 
-  /** A plan is there no longer: its claims ask again, and are refused. */
+  /** Wakes the claims of a removed plan: they try again, and are refused. */
   removed(planId: string): void {
     for (const waiter of this.#plans.get(planId)?.all ?? []) waiter.wake();
   }
 
   /** Resolves with the assignee whose task it was woken for. */
   async #wait(planId: string, agent: string, waitMs: number, signal: AbortSignal): Promise<string | undefined> {
-    // What became ready between the last attempt and now woke no claim.
+    // A task that became ready between the last attempt and now woke no claim.
     if (this.#readyFor(planId, '') + this.#readyFor(planId, agent) > 0) return undefined;
     const { promise, resolve } = Promise.withResolvers<void>();
     const waiter: Waiter = { agent, wake: resolve };
@@ -94,7 +94,7 @@ export class ClaimQueue {
     return waiter.wokenFor;
   }
 
-  /** Wakes the first claims that fit, one for each task that no woken one is about to get. */
+  /** Wakes the first claims that fit, one for each task that no woken claim is about to get. */
   #wake(planId: string, plan: WaitingPlan, assignee: string): void {
     const waiting = assignee === '' ? plan.all : plan.byAgent.get(assignee);
     if (waiting === undefined || waiting.size === 0) return;
@@ -109,7 +109,7 @@ export class ClaimQueue {
     }
   }
 
-  /** A woken claim ended, with the task it was woken for or without: the next one may be for another. */
+  /** Records that a woken claim ended, with the task it was woken for or without: the next wake may be for another. */
   #ended(planId: string, assignee: string): void {
     const plan = this.#plans.get(planId);
     if (plan === undefined) return;

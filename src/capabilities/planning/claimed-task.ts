@@ -1,8 +1,7 @@
 /**
- * A task that this agent has claimed: renews its lease, sends its fence with every change, and says when the claim is lost.
+ * A task that this agent has claimed: renews its lease, sends its fence with every change, and reports the loss of the claim.
  *
- * The lease is measured on this process's monotonic clock from before the request, so it ends here before it ends at the
- * host.
+ * The lease is measured on this process's monotonic clock from before the request, so it ends here before it ends at the host.
  */
 import type { AgentSession } from '../../agent/agent.ts';
 import type { CallOptions } from '../../connection/call.ts';
@@ -49,7 +48,7 @@ export class ClaimedTask implements AsyncDisposable {
     this.#schedule();
   }
 
-  /** The task as it was at the last reply. */
+  /** The task at the time of the last reply. */
   get task(): Task {
     return this.#task;
   }
@@ -78,7 +77,7 @@ export class ClaimedTask implements AsyncDisposable {
     this.#schedule();
   }
 
-  /** Changes the task under the claim. Rejects with `planning.claim_lost` and what `update` of the client rejects with. */
+  /** Changes the task under the claim. Rejects with `planning.claim_lost` and with the errors of the client's `update`. */
   async update(change: Omit<TaskChange, 'fence'>, call: CallOptions = {}): Promise<Task> {
     const body = { ...this.#address(), ...changeBody(change) };
     const { task } = await this.#guarded(this.#deps.agent.calls.call(updateTask, body, call, accepted));
@@ -87,13 +86,13 @@ export class ClaimedTask implements AsyncDisposable {
     return this.#task;
   }
 
-  /** Ends the task in the first column that does so, or in the one that is named; the claim ends with it. */
+  /** Ends the task in the first column that ends tasks, or in the named one; the claim ends with it. */
   async done(comment = '', status?: string): Promise<Task> {
     const column = status ?? (await this.#doneColumn());
     return this.update({ status: column, ...(comment !== '' && { comment }) });
   }
 
-  /** Gives the claim back. The task returns to the column it was claimed in. */
+  /** Releases the claim. The task returns to the column it was claimed in. */
   async release(comment = '', call: CallOptions = {}): Promise<void> {
     const body = { ...this.#address(), ...(comment !== '' && { comment }) };
     await this.#guarded(this.#deps.agent.calls.call(releaseTask, body, call));
@@ -125,7 +124,7 @@ export class ClaimedTask implements AsyncDisposable {
     }
   }
 
-  /** Renews after a third of the lease; without an answer, again until it has ended. */
+  /** Renews after a third of the lease; without a reply, again until it has ended. */
   #schedule(): void {
     clearTimeout(this.#timer as NodeJS.Timeout | undefined);
     if (this.#ended) return;
@@ -133,7 +132,7 @@ export class ClaimedTask implements AsyncDisposable {
     const ms = this.#deps.renew ? Math.min(left, this.#leaseMs / 3) : left;
     const timer: { unref?: () => void } = setTimeout(() => this.#due(), ms);
     this.#timer = timer;
-    // A page has numbers.
+    // In a browser, timers are numbers.
     timer.unref?.();
   }
 

@@ -68,7 +68,7 @@ export interface ClaimOptions extends CallOptions {
   readonly taskId?: string;
   /** Duration of the lease, milliseconds. Default: the host's, 60,000. */
   readonly leaseMs?: number;
-  /** How long to wait for a ready task, milliseconds. Default 0. */
+  /** Longest wait for a ready task, milliseconds. Default 0. */
   readonly waitMs?: number;
   /** Idempotency key: a repeated claim gets the claim of the first, while it is in force. */
   readonly key?: string;
@@ -76,13 +76,13 @@ export interface ClaimOptions extends CallOptions {
   readonly renew?: boolean;
 }
 
-/** A document that was merged with a plan, and what came of it. */
+/** A document that was merged with a plan, and the outcome. */
 export interface MergedMarkdown {
-  /** The document as it should be now. */
+  /** The document with the merged changes. */
   readonly text: string;
   readonly added: readonly string[];
   readonly updated: readonly string[];
-  /** Tasks that were once written into the document and are not in it now. They stay in the plan. */
+  /** Tasks that were once written into the document and are now absent from it. They stay in the plan. */
   readonly missing: readonly string[];
   /** Ids that the plan does not have, or that occur twice. */
   readonly unknown: readonly string[];
@@ -123,7 +123,7 @@ export class PlanningClient {
     });
   }
 
-  /** The plans of the principal and those shared with it, oldest first. */
+  /** Returns the plans of the principal and those shared with it, oldest first. */
   plans(options: { readonly includeArchived?: boolean } = {}, call: CallOptions = {}): Call<readonly Plan[]> {
     const body = options.includeArchived ? { include_archived: true } : {};
     return this.#agent.calls.call(calls.planList, body, call, ({ plans }) => plans as Plan[]);
@@ -163,7 +163,7 @@ export class PlanningClient {
     return this.#agent.calls.call(calls.planArchive, { plan_id: planId, archived: false }, call, planOf);
   }
 
-  /** Deletes an archived plan for good. Rejects with `planning.blocked` for one that is not, unless forced. */
+  /** Deletes an archived plan permanently. Rejects with `planning.blocked` for a plan that is not archived, unless forced. */
   deletePlan(planId: string, { force = false }: { readonly force?: boolean } = {}, call: CallOptions = {}) {
     return this.#agent.calls.call(calls.planDelete, { plan_id: planId, force }, call, ({ tasks, entries }) => ({
       tasks,
@@ -171,7 +171,7 @@ export class PlanningClient {
     }));
   }
 
-  /** Lets another principal use a plan, or no longer (`none`). */
+  /** Grants another principal the use of a plan, or withdraws it (`none`). */
   share(planId: string, principal: string, role: Share['role'] | 'none', call: CallOptions = {}): Call<Plan> {
     return this.#agent.calls.call(calls.planShare, { plan_id: planId, principal, role }, call, planOf);
   }
@@ -209,7 +209,7 @@ export class PlanningClient {
     return this.#agent.calls.call(calls.taskShow, { plan_id: planId, task_id: taskId }, call, taskOf);
   }
 
-  /** All tasks that fit, oldest first, read page by page. Without a plan: of all plans. */
+  /** Returns all tasks that fit, oldest first, read page by page. Without a plan: of all plans. */
   async tasks(planId = '', filter: TaskFilter = {}, call: CallOptions = {}): Promise<TaskLine[]> {
     const { status = '', assignee = '', includeArchived = false } = filter;
     const tasks: TaskLine[] = [];
@@ -229,15 +229,15 @@ export class PlanningClient {
     }
   }
 
-  /** The board of a plan, or of every plan. `limit`: tasks of each column at most; `counts` has how many there are. */
+  /** Returns the board of a plan, or of every plan. `limit`: maximum tasks of each column; `counts` has their total numbers. */
   boards(planId = '', { limit }: { readonly limit?: number } = {}, call: CallOptions = {}): Call<readonly Board[]> {
     const body = { plan_id: planId, ...(limit !== undefined && { limit }) };
     return this.#agent.calls.call(calls.planBoard, body, call, ({ boards }) => boards as Board[]);
   }
 
   /**
-   * The tasks that this agent could claim now, and how many are ready, open and claimed; `next` starts the next page as `after`.
-   * Rejects with `planning.unknown_task` when the task that ended the page before was deleted.
+   * Returns the tasks that this agent could claim now, and the numbers of ready, open and claimed tasks; `next` starts the next
+   * page as `after`. Rejects with `planning.unknown_task` when the task that ended the page before was deleted.
    */
   ready(
     planId: string,
@@ -263,7 +263,7 @@ export class PlanningClient {
   async claim(planId: string, options: ClaimOptions = {}): Promise<ClaimedTask | undefined> {
     const { taskId, leaseMs, waitMs, key, renew = true, ...given } = options;
     const { timeoutMs = this.#agent.calls.limits.timeoutMs } = given;
-    // The host replies behind the wait.
+    // The host replies after the wait.
     const call = { ...given, timeoutMs: timeoutMs > 0 ? timeoutMs + (waitMs ?? 0) : 0 };
     const askedAt = performance.now();
     const body = {
@@ -275,7 +275,7 @@ export class PlanningClient {
     };
     const { task, fence, lease_ms } = await this.#agent.calls.call(calls.taskClaim, body, call);
     if (task === null) return undefined;
-    // Where waiting took a part of the lease, as far as this side can know, it is started again.
+    // If waiting took part of the lease, as far as this side can know, the lease is started again.
     const waited = performance.now() - askedAt > lease_ms / 4;
     const startedAt = waited ? performance.now() : askedAt;
     const deps = { agent: this.#agent, task, fence, leaseMs: lease_ms, startedAt, renew };
@@ -290,13 +290,13 @@ export class PlanningClient {
     return this.#agent.calls.call(calls.taskRenew, body, call, ({ lease_ms }) => lease_ms);
   }
 
-  /** Gives a claim back: the task returns to the column it was claimed in. Rejects with `planning.claim_lost`. */
+  /** Releases a claim: the task returns to the column it was claimed in. Rejects with `planning.claim_lost`. */
   release(planId: string, taskId: string, fence: number, comment = '', call: CallOptions = {}): Call<Task> {
     const body = { plan_id: planId, task_id: taskId, fence, ...(comment !== '' && { comment }) };
     return this.#agent.calls.call(calls.taskRelease, body, call, taskOf);
   }
 
-  /** Says something about a task. Resolves with the entry's number in the history. */
+  /** Adds a comment to a task. Resolves with the entry's number in the history. */
   comment(planId: string, taskId: string, text: string, call: CallOptions = {}): Call<number> {
     const body = { plan_id: planId, task_id: taskId, text };
     return this.#agent.calls.call(calls.taskComment, body, call, ({ seq }) => seq);
@@ -320,7 +320,7 @@ export class PlanningClient {
     );
   }
 
-  /** Deletes a task for good. Rejects with `planning.blocked` while others depend on it, unless forced. */
+  /** Deletes a task permanently. Rejects with `planning.blocked` while others depend on it, unless forced. */
   delete(
     planId: string,
     taskId: string,
@@ -336,7 +336,7 @@ export class PlanningClient {
     return this.#agent.calls.call(calls.taskDelete, body, call, ({ detached }) => detached);
   }
 
-  /** The history of a plan, oldest first; or of a task, newest first. */
+  /** Yields the history of a plan, oldest first; or of a task, newest first. */
   async *history(planId: string, taskId = '', call: CallOptions = {}): AsyncGenerator<Entry> {
     for (let after = 0; ; ) {
       const body = { plan_id: planId, task_id: taskId, after, limit: PAGE };
@@ -349,7 +349,7 @@ export class PlanningClient {
 
   /**
    * Merges the task lists of a Markdown document with a plan, both ways; an empty text becomes a document of the whole plan.
-   * @param options.prefer which side wins where both changed; default: neither, it is one of `conflicts`
+   * @param options.prefer the side that wins where both changed; default: neither, the item is one of `conflicts`
    */
   markdown(
     planId: string,
@@ -381,8 +381,8 @@ export class PlanningClient {
   }
 
   /**
-   * The changes of a plan, or of every plan, until the loop is left. Stored entries above `after` come first, so that a
-   * follower that has stored the last `seq` misses none, also when the host was restarted.
+   * Yields the changes of a plan, or of every plan, until the caller leaves the loop. Stored entries above `after` come first,
+   * so that a follower that has stored the last `seq` misses none, even after a restart of the host.
    */
   async *watch(
     planId = '',

@@ -1,4 +1,4 @@
-/** `handfast plan …`: plans, tasks, claims, boards, Markdown documents and what happens in a plan. */
+/** `handfast plan …`: plans, tasks, claims, boards, Markdown documents and the changes of a plan. */
 import { access, constants, readFile, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { AgentSession } from '../../agent/agent.ts';
@@ -13,7 +13,7 @@ import { failure } from './errors.ts';
 
 type Context = Parameters<CapabilityCommand['run']>[0];
 
-/** What a command works with: the client, the plan it names first, and its other arguments. */
+/** The parts of a command on a plan: the client, the plan it names first, and its other arguments. */
 interface PlanContext extends Context {
   readonly planning: PlanningClient;
   readonly plan: Plan;
@@ -82,7 +82,7 @@ function one<T>(
   );
 }
 
-/** Prints what a command came to: the document, or a line. */
+/** Prints the result of a command: the document, or a line. */
 function print(terminal: CommandTerminal, value: unknown, line: string): undefined {
   if (terminal.json) terminal.document(value);
   else terminal.line(line);
@@ -106,7 +106,7 @@ function printEntry(terminal: CommandTerminal, entry: Entry): void {
   const { seq, at, action, task_id, principal, agent, changes, comment } = entry;
   const who = principal === '' ? 'the host' : `${agent} of ${principal}`;
   const what = Object.entries(changes)
-    // What a new task or plan does not have is not worth a line.
+    // Empty fields of a new task or plan are not worth a line.
     .filter(([, [from, to]]) => from !== null || !EMPTY.has(JSON.stringify(to)))
     .map(([field, [from, to]]) => `${field} ${JSON.stringify(from)} → ${JSON.stringify(to)}`)
     .join(', ');
@@ -118,7 +118,7 @@ const timeOf = (epochSeconds: number): string => new Date(epochSeconds * 1000).t
 
 const EMPTY: ReadonlySet<string> = new Set(['""', '[]', '{}', 'false', '0', 'null']);
 
-/** Why a claim got no task. */
+/** Returns the reason why a claim got no task. */
 async function whyNone({ planning, plan, signal }: PlanContext): Promise<string> {
   if (plan.archived) return `the plan is archived; restore it with: handfast plan archive ${plan.plan_id} --undo`;
   const { open, claimed } = await planning.ready(plan.plan_id, { limit: 1 }, { signal });
@@ -127,20 +127,20 @@ async function whyNone({ planning, plan, signal }: PlanContext): Promise<string>
 
 const FENCE = ['--fence <n>', 'the fence of your claim: handfast plan claim prints it'] as const;
 
-/** Fails with `usage`. */
+/** Reads the fence of an option. Fails with `usage`. */
 function fenceOf({ fence }: Readonly<Record<string, unknown>>): number {
   const value = Number(fence);
   if (fence !== undefined && Number.isInteger(value) && value > 0) return value;
   throw fail('usage', 'pass the fence of your claim: --fence <n>, as handfast plan claim printed it');
 }
 
-/** `ifRevision` of a change, where it was given. */
+/** Returns the `ifRevision` of a change, if the option is set. */
 function revisionOf(value: unknown): { readonly ifRevision?: number } {
   const ifRevision = wholeNumber(value, '--if-revision', { least: 1 });
   return ifRevision === undefined ? {} : { ifRevision };
 }
 
-/** Fails with `usage` for a column that the plan does not have: a task that is there would be missed on the board. */
+/** Fails with `usage` for a column that the plan does not have: the board would not show a task in it. */
 function mustBeColumn({ name, columns }: Plan, column: string, what: string, advice: string): void {
   if (columns.includes(column)) return;
   const near = suggest(column, columns);
@@ -157,7 +157,7 @@ function secondsOf(value: unknown): number {
   throw unexpected('--lease', 'seconds', value);
 }
 
-/** Fails with `usage`. */
+/** Fails with `usage` for a file that cannot be written. */
 async function mustBeWritable(file: string): Promise<void> {
   if (file === '') throw fail('usage', 'the name of the file is empty');
   await access(file, constants.W_OK).catch(async (thrown: NodeJS.ErrnoException) => {
@@ -470,7 +470,7 @@ export const commands: readonly CapabilityCommand[] = [
       const from = { signal, ...(after !== undefined && { after }) };
       if (!terminal.json) terminal.note(`following ${plan.name}; Ctrl-C ends`);
       for await (const entry of planning.watch(plan.plan_id, from)) printEntry(terminal, entry);
-      // A cancelled stream may also end as one that is complete.
+      // A cancelled stream may also end like a complete one.
       signal.throwIfAborted();
       return undefined;
     }),
@@ -563,7 +563,7 @@ command takes it up: nothing is dispatched twice.`,
         throw fileError(error, file, 'Markdown');
       });
       const dryRun = options.dryRun === true;
-      // What the plan accepted and the file did not get would be added again.
+      // Changes that the plan accepted and the file did not get would be added again.
       if (!dryRun) await mustBeWritable(file);
       const prefer =
         options.prefer === undefined ? undefined : oneOf(options.prefer as string, '--prefer', ['plan', 'text']);

@@ -1,6 +1,6 @@
 /**
- * `handfast plan dispatch`: hands the ready tasks of a plan to a fleet until none is left, also when the host or the fleet is
- * killed meanwhile and comes back. Listed in `commands.ts`.
+ * `handfast plan dispatch`: hands the ready tasks of a plan to a fleet until none is left, even when the host or the fleet is
+ * killed meanwhile and restarts.
  */
 import { sleep } from '../../base/sleep.ts';
 import type { CapabilityCommand, CommandContext, CommandFleet, FleetTaskSpec } from '../../packages/capability.ts';
@@ -22,9 +22,9 @@ const AWAY: ReadonlySet<string> = new Set([
   'timeout',
   'unreachable',
 ]);
-/** How often a lost side is looked for. */
+/** Interval of attempts to connect to a lost side. */
 const AGAIN_MS = 500;
-/** Exit code where a task did not come to be done. */
+/** Exit code when a task was not done. */
 const NOT_DONE = 5;
 
 export const dispatchOptions: NonNullable<CapabilityCommand['options']> = [
@@ -44,7 +44,7 @@ export const dispatchOptions: NonNullable<CapabilityCommand['options']> = [
   ['--worker <id>', 'only this worker'],
 ];
 
-/** Fails with `usage`. */
+/** Reads the task specification of the options. Fails with `usage`. */
 function specOf(given: Readonly<Record<string, unknown>>): Partial<FleetTaskSpec> {
   const { priority, budget, access, worktree, retrySafe, require, requireMcp, minTier, pool, worker } = given;
   const spec = {
@@ -68,7 +68,7 @@ function positive(name: string, value: unknown): number {
   throw fail('usage', `${name} needs a number above 0, got ${JSON.stringify(value)}`);
 }
 
-/** Runs the command on a plan, and on some of its tasks or all. Resolves with the exit code. */
+/** Runs the command on a plan, for some of its tasks or all. Resolves with the exit code. */
 export async function dispatch(
   context: CommandContext,
   { planId, taskIds }: Pick<DispatchOptions, 'planId' | 'taskIds'>,
@@ -104,7 +104,7 @@ export async function dispatch(
         awaySince ??= performance.now();
         if (performance.now() - awaySince > patienceMs) throw thrown;
       }
-      // Which of the two was lost is not always known: both are opened again.
+      // The failure does not always tell which side was lost: both are opened again.
       await close(agent, fleet);
       fleet = undefined;
       await sleep(AGAIN_MS, signal);

@@ -1,12 +1,12 @@
 /**
- * Hands the ready tasks of a plan to a fleet and brings back what becomes of them: states, results, errors.
+ * Hands the ready tasks of a plan to a fleet and writes the outcomes into the plan: states, results, errors.
  *
- * Each task is claimed first, its run is written into its metadata under the claim, and only then the fleet is asked, under an
- * id that the run names. A dispatcher that claims the task later, after a kill or a lost lease, finds the run and follows it: nothing
- * is dispatched twice. The claim is renewed while the worker works. A task that was taken back meanwhile is cancelled in the fleet.
- * A run that failed and that its operator sent again is followed again.
+ * The dispatcher first claims a task, then writes its run into its metadata under the claim, and only then asks the fleet,
+ * under an id that the run names. A dispatcher that claims the task later, after a kill or a lost lease, finds the run and
+ * follows it: nothing is dispatched twice. The claim is renewed while the worker works. If a task is taken back meanwhile, its
+ * run is cancelled in the fleet. If an operator retries a failed run, it is followed again.
  *
- * Used by `dispatch-command.ts`, which connects again when the host or the fleet was lost, and calls `run` again.
+ * After a lost connection, the caller connects again and calls `run` again.
  */
 import { sleep } from '../../base/sleep.ts';
 import type { CommandFleet, FleetTask, FleetTaskSpec } from '../../packages/capability.ts';
@@ -34,13 +34,13 @@ export interface DispatchOptions {
   /** Tasks in the fleet at once. */
   readonly parallel: number;
   readonly leaseMs?: number | undefined;
-  /** Also tasks whose run failed before, once. */
+  /** True: also dispatches tasks whose run failed before, once. */
   readonly retry: boolean;
-  /** What every task asks of the fleet beside its brief. */
+  /** The requirements of every task to the fleet, beside its brief. */
   readonly spec: Partial<FleetTaskSpec>;
   /** Names this dispatcher, so that it gets its own claims again over a lost connection. Default: random. */
   readonly instance?: string;
-  /** Something happened to a run. */
+  /** Called when the state of a run changes. */
   readonly onChange: (change: DispatchedTask) => void;
 }
 
@@ -49,11 +49,14 @@ export interface DispatchedTask {
   readonly task_id: string;
   readonly title: string;
   readonly fleet_task_id: string | null;
-  /** Of the run; `waiting`: the task is not ready; `taken_back`: another agent has the task now, or it was ended or deleted. */
+  /**
+   * The state of the run; `waiting`: the task is not ready; `taken_back`: another agent has the task now, or it was ended or
+   * deleted.
+   */
   readonly state: string;
   readonly worker: string | null;
   readonly tokens_spent: number | null;
-  /** Why it is not done. */
+  /** The reason why it is not done. */
   readonly reason: string | null;
 }
 
@@ -65,17 +68,17 @@ interface Sides {
   readonly signal: AbortSignal;
 }
 
-/** How often a plan without news is read again: leases of other dispatchers end without a notice. */
+/** Interval at which a plan without news is read again: leases of other dispatchers end without a notice. */
 const AGAIN_MS = 1_000;
 /** Tasks of one page of the ready ones. */
 const PAGE = 1_000;
-/** Failed runs of which it is asked each time whether they were sent again. */
+/** Failed runs that each check asks the fleet about. */
 const CHECKED_RUNS = 8;
-/** Refusals of the fleet that are about the task. */
+/** Refusals of the fleet that concern the task. */
 const REFUSALS: ReadonlySet<string> = new Set(['denied', 'schema_violation', 'too_large', 'budget_spent', 'not_found']);
-/** Refusals of the plan that another try would meet again. */
+/** Refusals of the plan that a retry would meet again. */
 const FIXED: ReadonlySet<string> = new Set(['planning.full', 'planning.invalid', 'planning.read_only']);
-/** Events of a run that change what the plan shows. */
+/** Events of a run that change the plan's view of it. */
 const SHOWN: ReadonlySet<string> = new Set(['accepted', 'running', 'requeued', 'lost', 'question', 'answer']);
 
 export class Dispatcher {
@@ -86,7 +89,7 @@ export class Dispatcher {
   /** Tasks that were claimed when a connection was lost. */
   readonly #unfinished = new Set<string>();
   readonly #active = new Map<string, { claim?: ClaimedTask }>();
-  /** Ended tasks whose run may be sent again by its operator, the one that was checked last behind. */
+  /** Ended tasks whose run an operator may retry, the one that was checked last at the end. */
   readonly #failed = new Map<string, FleetRun>();
   #checkedAt = Number.NEGATIVE_INFINITY;
   #wake: () => void = () => {};
@@ -96,13 +99,13 @@ export class Dispatcher {
     this.#instance = options.instance ?? crypto.randomUUID();
   }
 
-  /** What has become of the tasks, in the order in which they ended. */
+  /** The outcomes of the tasks, in the order in which they ended. */
   get outcomes(): readonly DispatchedTask[] {
     return [...this.#ended.values()];
   }
 
   /**
-   * Dispatches until no task is ready and none is in the fleet. Rejects with what either side rejects with, and when the signal
+   * Dispatches until no task is ready and none is in the fleet. Rejects with the errors of either side, and when the signal
    * aborts; then the runs continue, and a later call follows them.
    */
   async run({ planning, fleet }: Pick<Sides, 'planning' | 'fleet'>, signal: AbortSignal): Promise<void> {
@@ -148,7 +151,7 @@ export class Dispatcher {
     }
   }
 
-  /** Resolves with the next change of the plan or of a run, or after a while. */
+  /** Resolves with the next change of the plan or of a run, or after an interval. */
   #news(signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, AGAIN_MS);
@@ -161,7 +164,7 @@ export class Dispatcher {
     });
   }
 
-  /** Follows the plan: what others change may make tasks ready, or take one back that is in the fleet. */
+  /** Follows the plan: changes by others may make tasks ready, or take back a task that is in the fleet. */
   async #watch({ planning, signal }: Sides): Promise<void> {
     try {
       for await (const { task_id, fence } of planning.watch(this.#options.planId, { signal })) {
@@ -174,7 +177,7 @@ export class Dispatcher {
     }
   }
 
-  /** Tasks to claim now. */
+  /** Returns the tasks to claim now. */
   async #candidates({ planning }: Sides, free: number): Promise<string[]> {
     const { planId, taskIds } = this.#options;
     const again = [...this.#unfinished].filter((id) => !this.#active.has(id)).slice(0, free);
@@ -184,7 +187,7 @@ export class Dispatcher {
     const limit = Math.min(PAGE, taskIds === undefined ? free + this.#ended.size + this.#active.size : PAGE);
     for (let after: string | undefined; found.length < free; ) {
       const page = await planning.ready(planId, { limit, after }).catch((thrown: unknown) => {
-        // The task that the page before ended at was deleted: that is news, and the scan starts again.
+        // The last task of the previous page was deleted: that is news, and the scan starts again.
         if (after === undefined || asError(thrown).code !== 'planning.unknown_task') throw thrown;
         return { tasks: [], next: undefined };
       });
@@ -195,7 +198,7 @@ export class Dispatcher {
     return found.slice(0, free);
   }
 
-  /** Dispatches a task again whose failed run was sent again in the fleet. */
+  /** Dispatches a task again if the fleet has retried its failed run. */
   async #findRetried({ fleet }: Sides): Promise<void> {
     if (performance.now() - this.#checkedAt < AGAIN_MS) return;
     this.#checkedAt = performance.now();
@@ -206,7 +209,7 @@ export class Dispatcher {
     }
   }
 
-  /** Whether another dispatcher, or one that was killed, has a claim whose end must be awaited. */
+  /** Returns true if another dispatcher, or a killed one, has a claim whose end must be awaited. */
   async #othersWork({ planning }: Sides): Promise<boolean> {
     const { planId, taskIds } = this.#options;
     const tasks = await planning.tasks(planId, { assignee: FLEET });
@@ -215,7 +218,7 @@ export class Dispatcher {
     );
   }
 
-  /** Tasks that were named and are not ready. */
+  /** Reports the named tasks that are not ready. */
   async #sayWhatWaits({ planning, fleet, plan }: Sides): Promise<void> {
     for (const id of this.#options.taskIds ?? []) {
       if (this.#ended.has(id)) continue;
@@ -253,7 +256,7 @@ export class Dispatcher {
     const key = `${this.#instance}:${taskId}`;
     const options = { taskId, key, ...(leaseMs !== undefined && { leaseMs }) };
     const claim = await planning.claim(plan.plan_id, options).catch((thrown: unknown) => {
-      // Another agent was faster, or it is no longer ready.
+      // Another agent was faster, or the task is no longer ready.
       if (!isRefusal(thrown)) throw thrown;
       return undefined;
     });
@@ -273,7 +276,7 @@ export class Dispatcher {
     }
   }
 
-  /** Asks the fleet for the run, and follows it to its end. */
+  /** Submits the run to the fleet, and follows it to its end. */
   async #follow(claim: ClaimedTask, run: FleetRun, isNew: boolean, sides: Sides): Promise<void> {
     const { fleet } = sides;
     const signal = AbortSignal.any([claim.signal, sides.signal]);
@@ -294,7 +297,7 @@ export class Dispatcher {
           break;
         }
         if (!SHOWN.has(value.kind)) continue;
-        // Events of the past are replayed; what counts is the state now.
+        // Past events are replayed; only the present state counts.
         const now = updated(run, await fleet.get(run.task_id));
         if (value.kind === 'question') this.#notify(task, now, `asks: handfast task show ${run.task_id}`);
         if (sameRun(now, shown) || isFailed(now) || now.state === 'done') continue;
@@ -307,12 +310,12 @@ export class Dispatcher {
       const lost = { ...run, state: 'lost' };
       return this.#settle(claim, lost, `the fleet ${fleet.name} has no record of ${run.task_id} any more`, sides);
     }
-    // Without this, a claim that was lost while the last event came would still be used.
+    // Without this check, a claim that was lost while the last event arrived would still be used.
     signal.throwIfAborted();
     await this.#settle(claim, updated(run, record), commentOn(record), sides);
   }
 
-  /** Hands the run in unless the fleet has it. Resolves with the refusal of the fleet, if it refuses. */
+  /** Submits the run unless the fleet has it. Resolves with the refusal of the fleet, if it refuses. */
   async #submit(
     task: Task,
     run: FleetRun,
@@ -328,7 +331,7 @@ export class Dispatcher {
         return undefined;
       } catch (thrown) {
         const error = asError(thrown);
-        // It has the run already, from before the text of the task was changed.
+        // The fleet has the run already, from before the text of the task changed.
         if (error.code === 'duplicate_conflict') return undefined;
         if (REFUSALS.has(error.code)) return error;
         if (error.code !== 'over_capacity') throw error;
@@ -338,7 +341,7 @@ export class Dispatcher {
     }
   }
 
-  /** Writes how the run ended. Only `done` ends the task; otherwise it is given back. */
+  /** Writes the end of the run. Only `done` ends the task; otherwise the claim is released. */
   async #settle(claim: ClaimedTask, run: FleetRun, comment: string, { plan }: Sides): Promise<void> {
     const { task } = claim;
     const metadata = { fleet: run };
@@ -368,11 +371,11 @@ export class Dispatcher {
     this.#end(task, run, run.state, `${reason}${see}`);
   }
 
-  /** The claim was lost, or the dispatcher stops: gives the claim back, and cancels the run when the task was taken back. */
+  /** Releases a claim that was lost or whose dispatcher stops; cancels the run when the task was taken back. */
   async #abandon(claim: ClaimedTask, run: FleetRun, error: HandfastError, sides: Sides): Promise<void> {
     const { planning, fleet, plan, signal } = sides;
     const { task: last } = claim;
-    // The next dispatcher that claims it follows the same run.
+    // The next dispatcher that claims the task follows the same run.
     const refused = claim.signal.aborted || (await isRefused(claim.release()));
     if (!refused && !isRefusal(error)) throw error;
     if (FIXED.has(error.code)) return this.#end(last, run, 'blocked', error.message);
@@ -381,7 +384,7 @@ export class Dispatcher {
       return undefined;
     });
     if (task !== undefined && !isTakenBack(task, run, plan)) {
-      // The lease ended: this or another dispatcher takes it up.
+      // The lease ended: this or another dispatcher claims the task again.
       return signal.throwIfAborted();
     }
     this.#unfinished.delete(claim.id);
@@ -416,10 +419,10 @@ const lineOf = ({ task_id, title }: Task, run: FleetRun | undefined): Dispatched
   reason: null,
 });
 
-/** A refusal of the plan: it says no to this request, and works. */
+/** Returns true for a refusal of the plan: it refuses this request, and works. */
 const isRefusal = (thrown: unknown): boolean => asError(thrown).code.startsWith('planning.');
 
-/** Whether the plan refuses; rejects with any other failure. */
+/** Resolves with true if the plan refuses; rejects with any other failure. */
 const isRefused = (call: Promise<unknown>): Promise<boolean> =>
   call.then(
     () => false,
@@ -438,13 +441,13 @@ const isKnown = (fleet: CommandFleet, taskId: string): Promise<boolean> =>
     },
   );
 
-/** Whether the operator of the fleet sent a run again that had failed or was parked. */
+/** Returns true if the operator of the fleet has retried a run that had failed or was parked. */
 async function isSentAgain(fleet: CommandFleet, run: FleetRun): Promise<boolean> {
   if (!mayBeSentAgain(run) || run.fleet !== fleet.name || !(await isKnown(fleet, run.task_id))) return false;
   return !sameRun(updated(run, await fleet.get(run.task_id)), run);
 }
 
-/** The task is no longer the fleet's: ended or archived, claimed by another agent, or with another run. */
+/** Returns true if the fleet no longer has the task: it is ended or archived, claimed by another agent, or has another run. */
 const isTakenBack = (task: Task, run: FleetRun, { rules }: Plan): boolean =>
   task.archived ||
   rules.done.includes(task.status) ||

@@ -1,8 +1,7 @@
 /**
- * What a task has of its run in a fleet, as its metadata keep it under `fleet`; and what the fleet is asked for. Pure.
+ * The record of a task's run in a fleet, stored in the task's metadata under `fleet`; and the request to the fleet. Pure.
  *
- * The record is written before the fleet is asked, so that a dispatcher that was killed is followed by one that asks for
- * the same run.
+ * The record is written before the request to the fleet, so that the successor of a killed dispatcher asks for the same run.
  */
 import type { FleetTask, FleetTaskSpec } from '../../packages/capability.ts';
 import type { Task } from './planning.schema.ts';
@@ -21,7 +20,7 @@ export interface FleetRun {
   readonly assigned: boolean;
 }
 
-/** The name that tasks in a fleet are assigned to: other agents cannot claim them, also between two dispatchers. */
+/** The name that tasks in a fleet are assigned to: other agents cannot claim them, even between two dispatchers. */
 export const FLEET = 'fleet';
 
 /** States after which the task is dispatched again only on request. */
@@ -29,11 +28,11 @@ const FAILED: ReadonlySet<string> = new Set(['partial', 'blocked', 'error', 'los
 
 export const isFailed = ({ state }: FleetRun): boolean => FAILED.has(state);
 
-/** Its operator may send it again with `handfast task retry`. */
+/** Returns true if an operator may retry it with `handfast task retry`. */
 export const mayBeSentAgain = (run: FleetRun): boolean =>
   run.state === 'parked' || (isFailed(run) && run.state !== 'refused');
 
-/** @param task as it was before it was claimed: a claimed one shows the agent of the claim */
+/** @param task the task before it was claimed: a claimed one shows the agent of the claim */
 export const newRun = ({ plan_id, task_id, assignee, claim }: Task, fence: number, fleet: string): FleetRun => ({
   task_id: `${plan_id}-${task_id}-${fence}`,
   fleet,
@@ -43,7 +42,7 @@ export const newRun = ({ plan_id, task_id, assignee, claim }: Task, fence: numbe
   assigned: assignee !== FLEET || claim !== null,
 });
 
-/** The run of a task; undefined: there is none. An id that is not of this task is ignored: others may write metadata. */
+/** Returns the run of a task; undefined: none. Ignores an id of another task: others may write metadata. */
 export function runOf({ plan_id, task_id, metadata }: Task): FleetRun | undefined {
   const run = metadata.fleet as Partial<FleetRun> | null | undefined;
   if (typeof run !== 'object' || run === null) return undefined;
@@ -61,7 +60,7 @@ export function runOf({ plan_id, task_id, metadata }: Task): FleetRun | undefine
   };
 }
 
-/** The run as the fleet has it now. */
+/** Returns the run with its present state in the fleet. */
 export const updated = (run: FleetRun, { state, parked, worker, tokens_spent }: FleetTask): FleetRun => ({
   ...run,
   state: parked ? 'parked' : state,
@@ -72,21 +71,21 @@ export const updated = (run: FleetRun, { state, parked, worker, tokens_spent }: 
 export const sameRun = (left: FleetRun, right: FleetRun): boolean =>
   left.state === right.state && left.worker === right.worker && left.tokens_spent === right.tokens_spent;
 
-/** What the fleet is asked for: title and description are the brief. */
+/** Returns the request to the fleet: title and description are the brief. */
 export const specOf = (task: Task, run: FleetRun, more: Partial<FleetTaskSpec>): FleetTaskSpec => ({
   ...more,
   task_id: run.task_id,
   brief: task.description === '' ? task.title : `${task.title}\n\n${task.description}`,
 });
 
-/** How the result of a run that its operator sends again comes into the plan. */
+/** Tells how the result of a run that its operator retries gets into the plan. */
 export const wayBack = (
   { plan_id, task_id }: Pick<Task, 'plan_id' | 'task_id'>,
   run: Pick<FleetRun, 'task_id'>,
 ): string =>
   `after "handfast task retry ${run.task_id}": "handfast plan dispatch ${plan_id} ${task_id}" brings its result into the plan`;
 
-/** What a retry of a run in the fleet says, by its id alone. Undefined: it is none of a plan. */
+/** Returns the note on a retry of a run in the fleet, by its id alone. Undefined: it is no run of a plan. */
 export function noteOnRetry(fleetTaskId: string): string | undefined {
   const [, planId, taskId] = /^([0-9a-f]{12})-([0-9a-f]{12})-\d{1,15}$/.exec(fleetTaskId) ?? [];
   if (planId === undefined || taskId === undefined) return undefined;
@@ -96,7 +95,7 @@ export function noteOnRetry(fleetTaskId: string): string | undefined {
 /** Longest comment, characters: the plan accepts more. */
 const MAX_COMMENT = 8_000;
 
-/** How a run ended, as a comment of its task. */
+/** Describes the end of a run as a comment of its task. */
 export function commentOn(task: FleetTask): string {
   const { state, parked, result, worker, dead_letter, verified, verification } = task;
   const by = worker === null ? '' : ` by ${worker}`;

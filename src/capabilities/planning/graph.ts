@@ -1,8 +1,8 @@
 /**
- * The tasks of one plan as a graph: who waits for whom, what is ready, and cycles before they come to be.
+ * The tasks of one plan as a graph: their dependencies, the ready tasks, and the detection of cycles before they arise.
  *
- * A task waits for its dependencies, and for its parts (the tasks whose parent it is). In memory only; `plan-state.ts` owns it
- * and puts every changed task into it. Ready tasks are in a heap for each assignee, so that a claim costs O(log n), also
+ * A task waits for its dependencies, and for its parts (the tasks whose parent it is). In memory only; `plan-state.ts` owns the
+ * graph and puts every changed task into it. Ready tasks are in a heap for each assignee, so that a claim costs O(log n), even
  * behind any number of tasks that are assigned to others.
  */
 import { Heap, type Placed } from '../../base/heap.ts';
@@ -19,10 +19,10 @@ interface Node extends Placed {
 
 export class TaskGraph {
   readonly #nodes = new Map<string, Node>();
-  /** The ready tasks by assignee, '' for those of none. */
+  /** The ready tasks by assignee; '': tasks without an assignee. */
   readonly #ready = new Map<string, Heap<Node>>();
   #readySize = 0;
-  /** Assignees of tasks that became ready, or that changed while they were. */
+  /** Assignees of tasks that became ready, or that changed while they were ready. */
   #newlyReady = new Set<string>();
   #rules: Rules;
   #claimed = 0;
@@ -53,7 +53,7 @@ export class TaskGraph {
     return this;
   }
 
-  /** Dependencies of all tasks. */
+  /** The number of dependencies of all tasks. */
   get deps(): number {
     return this.#deps;
   }
@@ -62,7 +62,7 @@ export class TaskGraph {
     return this.#nodes.size;
   }
 
-  /** How many tasks that are not archived there are, how many of them are done, and how many are claimed. */
+  /** The numbers of tasks that are not archived, of done, of claimed, and of ready ones. */
   get counts(): { readonly tasks: number; readonly done: number; readonly claimed: number; readonly ready: number } {
     return {
       tasks: this.#nodes.size - this.#archived,
@@ -76,12 +76,12 @@ export class TaskGraph {
     return this.#nodes.get(taskId)?.task;
   }
 
-  /** All tasks, in the order in which they were added. */
+  /** Yields all tasks, in the order in which they were added. */
   *tasks(): Generator<StoredTask> {
     for (const { task } of this.#nodes.values()) yield task;
   }
 
-  /** Tasks that are done mean something else now. */
+  /** Replaces the rules, which changes the set of done tasks. */
   setRules(rules: Rules): void {
     this.#rules = rules;
     this.#done = 0;
@@ -100,45 +100,48 @@ export class TaskGraph {
     return node !== undefined && isPlaced(node);
   }
 
-  /** The dependencies and parts of a task that are not done, each once. */
+  /** Returns the dependencies and parts of a task that are not done, each once. */
   blockers(taskId: string): string[] {
     const node = this.#nodes.get(taskId);
     if (node === undefined) return [];
     return [...new Set(this.#waitsFor(node))].filter((one) => !this.isDone(one.task)).map(idOf);
   }
 
-  /** The tasks that depend on this one, and its parts. */
+  /** Returns the tasks that depend on this one, and its parts. */
   attached(taskId: string): { readonly dependents: readonly StoredTask[]; readonly parts: readonly StoredTask[] } {
     const node = this.#nodes.get(taskId);
     const tasksOf = (nodes: ReadonlySet<Node> = new Set()) => [...nodes].map(({ task }) => task);
     return { dependents: tasksOf(node?.dependents), parts: tasksOf(node?.parts) };
   }
 
-  /** The ready task that comes first of those that are assigned to this name or to none. */
+  /** Returns the first ready task of those that are assigned to this name or to none. */
   next(name: string): StoredTask | undefined {
     const [own, free] = [this.#ready.get(name)?.peek()?.task, this.#ready.get('')?.peek()?.task];
     if (own === undefined || free === undefined) return own ?? free;
     return isBefore(free, own) ? free : own;
   }
 
-  /** How many ready tasks are assigned to this name; '': to none. */
+  /** Returns the number of ready tasks that are assigned to this name; '': to none. */
   readyFor(assignee: string): number {
     return this.#ready.get(assignee)?.size ?? 0;
   }
 
-  /** The assignees of all ready tasks. */
+  /** Returns the assignees of all ready tasks. */
   readyAssignees(): Iterable<string> {
     return this.#ready.keys();
   }
 
-  /** The assignees of tasks that became ready since this was called last. */
+  /** Returns the assignees of tasks that became ready since the last call. */
   takeNewlyReady(): ReadonlySet<string> {
     const taken = this.#newlyReady;
     this.#newlyReady = new Set();
     return taken;
   }
 
-  /** The ready tasks that are assigned to this name or to none, first by priority, then by age; those behind a task. */
+  /**
+   * Returns the ready tasks that are assigned to this name or to none, first by priority, then by age; with `after` only those
+   * behind it.
+   */
   ready(name: string, after?: StoredTask): StoredTask[] {
     return [...this.#nodes.values()]
       .filter((node) => isPlaced(node) && (node.task.assignee === '' || node.task.assignee === name))
@@ -148,8 +151,8 @@ export class TaskGraph {
   }
 
   /**
-   * The cycle that would come to be if the task waited for these and were part of that: ids from the task back to it.
-   * Undefined: there would be none.
+   * Returns the cycle that would arise if the task waited for these tasks and were part of that one: ids from the task back to
+   * it. Undefined: no cycle.
    */
   cycleWith(taskId: string, deps: readonly string[], parent: string): string[] | undefined {
     const waitsFor = (id: string): string[] => {
@@ -158,7 +161,7 @@ export class TaskGraph {
       if (id === parent && !parts.includes(taskId)) parts.push(taskId);
       return [...(id === taskId ? deps : (node?.task.deps ?? [])), ...parts];
     };
-    // What nothing waits for is in no cycle.
+    // A task that nothing waits for is in no cycle.
     const waitedFor = parent !== '' || (this.#nodes.get(taskId)?.dependents.size ?? 0) > 0;
     if (!waitedFor && !deps.includes(taskId)) return undefined;
     // Every new edge touches the task, so a new cycle passes through it. Without recursion: a chain may be long.
@@ -190,7 +193,7 @@ export class TaskGraph {
     const wasDone = this.isDone(before);
     this.#count(before, -1);
     if (relinked) this.#unlink(node);
-    // Its heap compares by it: out before it changes, in afterwards.
+    // Its heap compares by the task: removed before the change, added afterwards.
     this.#displace(node);
     node.task = task;
     this.#count(task, 1);
@@ -242,7 +245,7 @@ export class TaskGraph {
     return true;
   }
 
-  /** Puts a task into the heap of its assignee or out of it. */
+  /** Puts a task into the heap of its assignee or removes it. */
   #place(node: Node): void {
     const ready = this.#isReady(node);
     if (ready === isPlaced(node)) return;
@@ -266,7 +269,7 @@ export class TaskGraph {
     if (heap.size === 0) this.#ready.delete(assignee);
   }
 
-  /** Places what waits for a task. */
+  /** Places the tasks that wait for a task. */
   #placeWaiting({ task, dependents }: Node): void {
     for (const dependent of dependents) this.#place(dependent);
     this.#placeId(task.parent);
@@ -291,13 +294,13 @@ export class TaskGraph {
 
 const isPlaced = ({ heapIndex }: Node): boolean => heapIndex >= 0;
 
-/** The order of claims: by priority, then by age. */
+/** Compares by the order of claims: by priority, then by age. */
 const isBefore = (left: StoredTask, right: StoredTask): boolean =>
   left.priority > right.priority || (left.priority === right.priority && left.first < right.first);
 
 const idOf = ({ task }: Node): string => task.task_id;
 
-/** The way from the task to the last one before it is reached again. */
+/** Returns the path from the task to the last one before the task is reached again. */
 function pathTo(last: string, taskId: string, cameFrom: ReadonlyMap<string, string>): string[] {
   const path = [taskId];
   for (let id = last; id !== taskId; id = cameFrom.get(id) as string) path.push(id);

@@ -1,7 +1,6 @@
 /**
- * What plans may hold: the options of the capability as bounds, and the checks of texts and lists against them.
- *
- * Made by `plugin.ts`; `plan-state.ts` and `plans.ts` ask it. @see docs/planning.md#limits
+ * The limits of plans: the options of the capability as bounds, and the checks of texts and lists against them. @see
+ * docs/planning.md#limits
  */
 import { failure } from './errors.ts';
 
@@ -16,7 +15,7 @@ const MAX_COLUMNS = 50;
 const MAX_DEPS = 200;
 /** Dependencies of all tasks of a plan: a search for cycles may follow each of them. */
 const MAX_PLAN_DEPS = 100_000;
-/** Tasks that one request may change: it changes all of them at once, or none. */
+/** Tasks that one request may change: it changes all of them together, or none. */
 const MAX_CHANGES = 1_000;
 /** Lines of a document, tasks of it, and its characters once its tasks have their ids. */
 const DOCUMENT = { lines: 50_000, tasks: 5_000, chars: 768 * 1024 } as const;
@@ -59,7 +58,10 @@ export class Limits {
     shorter(field, text, MAX_TEXT);
   }
 
-  /** A copy of the metadata of a task, once it is known to fit: one of a whole message is neither merged nor copied. */
+  /**
+   * Returns a copy of the metadata of a task, once it fits: metadata of the size of a whole message is neither merged nor
+   * copied.
+   */
   metadata(given: Readonly<Record<string, unknown>>): Record<string, unknown> {
     const text = JSON.stringify(given);
     this.text('metadata', text);
@@ -74,7 +76,7 @@ export class Limits {
     atMost('plan_deps', MAX_PLAN_DEPS, count, `the tasks of a plan may have ${MAX_PLAN_DEPS} dependencies in all`);
   }
 
-  /** @param hint how the caller reaches its end with fewer changes at once */
+  /** @param hint tells the caller how to reach its goal with fewer changes per request */
   changes(count: number, hint: string): void {
     const problem = `this would change ${count} tasks, more than ${MAX_CHANGES} at once; ${hint}`;
     atMost('changed_tasks', MAX_CHANGES, count, problem);
@@ -92,7 +94,7 @@ export class Limits {
     atMost('listed_tasks', MAX_LISTED, count, problem);
   }
 
-  /** The columns as they are, each once. */
+  /** Returns the columns unchanged, each once. */
   columns(columns: readonly string[]): readonly string[] {
     if (columns.length === 0) throw failure('invalid', 'a plan needs a column', { field: 'columns' });
     const problem = `a plan may have ${MAX_COLUMNS} columns, got ${columns.length}`;

@@ -1,9 +1,9 @@
 /**
- * Merges a Markdown document with a plan, both ways. Each task has three sides: the document, the plan, and what the plan had at
- * the revision that the document names, which the history knows. A field that one side changed is taken from it; where both
- * changed it differently, it is a conflict with both sides, and nothing of that task is touched.
+ * Merges a Markdown document with a plan, both ways. Each task has three sides: the document, the plan, and the plan at the
+ * revision that the document names, which the history knows. A field that one side changed is taken from it; a field that both
+ * changed differently is a conflict with both sides, and nothing of that task changes.
  *
- * Called by `plugin.ts`: a document is read in turns, merged within one operation on the plan, and written in turns.
+ * A document is read in turns, merged within one operation on the plan, and written in turns.
  */
 import { inTurns, type Turns } from '../../base/turns.ts';
 import { HandfastError } from '../../wire/errors.ts';
@@ -24,7 +24,7 @@ export interface SyncDeps {
   readonly state: PlanState;
   readonly actor: Actor;
   readonly newId: () => string;
-  /** The history of a task, newest first. */
+  /** Yields the history of a task, newest first. */
   readonly chain: (from: number) => Iterable<StoredEntry>;
   readonly limits: Limits;
 }
@@ -59,7 +59,7 @@ export interface Merged {
 type Outcome = Omit<MarkdownResp, 'type' | 'req_id' | 'id' | 'a2e' | 'version' | 'ts' | 'cursor'>;
 type Conflict = Outcome['conflicts'][number];
 
-/** What a document shows of a task. */
+/** The part of a task that a document shows. */
 interface Shown {
   readonly title: string;
   readonly done: boolean;
@@ -133,7 +133,7 @@ export function syncMarkdown(
   const appendedChars = more.reduce((sum, { title, depth }) => sum + title.length + depth * 2 + ID_CHARS, 0);
   limits.document('chars', text.length + adding.length * ID_CHARS + appendedChars);
 
-  // Parts are written below what they are parts of, and end first.
+  // Parts are written below the tasks that they are parts of, and end first.
   for (const { at, task, fields, shown } of pending.toReversed()) {
     attempt(task.task_id, fields, () => {
       const { revision } = state.updateTask(task.task_id, fields, actor);
@@ -152,7 +152,7 @@ export function syncMarkdown(
       added.push(task.task_id);
     });
   }
-  // What was appended only in part would look as if the rest had been removed from the document.
+  // After a partial append, the remaining tasks would look as if they had been removed from the document.
   const seq = append || marker === undefined ? state.seq : marker.seq;
   return {
     outcome: { added, updated, missing: missing.map(taskIdOf), unknown, conflicts },
@@ -169,7 +169,7 @@ export function syncMarkdown(
   }
 }
 
-/** The side of a field that counts; undefined: both changed it differently. */
+/** Returns the side of a field that counts; undefined: both changed it differently. */
 function pick(
   field: keyof Shown,
   document: Shown,
@@ -183,8 +183,8 @@ function pick(
 }
 
 /**
- * Title and state of a task at a revision: later changes are undone. Undefined: the task never had that revision, or has changed
- * too often since.
+ * Returns the title and state of a task at a revision by undoing later changes. Undefined: the task never had that revision, or
+ * has changed too often since.
  */
 function shownAt(
   task: StoredTask,
@@ -206,7 +206,7 @@ function shownAt(
   return { title: title.trim(), done: state.graph.isDone({ status }) };
 }
 
-/** The tasks of the plan that are not archived and not in the document, by age. */
+/** Returns the tasks of the plan that are not archived and not in the document, by age. */
 const tasksLacking = (state: PlanState, seen: ReadonlySet<string>): StoredTask[] =>
   [...state.graph.tasks()].filter(({ archived, task_id }) => !archived && !seen.has(task_id));
 
@@ -224,7 +224,7 @@ const newTask = ({ title }: MarkdownTask, status: string, parent: string) => ({
   key: '',
 });
 
-/** Tasks with their parts nested below them. */
+/** Returns tasks with their parts nested below them. */
 function nested(tasks: readonly StoredTask[], shownOf: (task: StoredTask) => Shown): AppendedTask[] {
   const ids = new Set(tasks.map(taskIdOf));
   const parts = Map.groupBy(tasks, ({ parent }) => (ids.has(parent) ? parent : ''));

@@ -1,9 +1,9 @@
 /**
- * Task lists in Markdown documents, as GitHub has them: which lines are tasks, and a document whose tasks are rewritten. What is
- * no task keeps every byte: prose, other lists, code blocks, line endings, spaces.
+ * Task lists in Markdown documents, as GitHub has them: finds the lines that are tasks, and rewrites the tasks of a document.
+ * All other content retains every byte: prose, other lists, code blocks, line endings, spaces.
  *
- * A task that a plan knows carries its id and the revision it was written at: `- [ ] Title <!-- task:0f1e2d3c4b5a@3 -->`. A line
- * `<!-- plan:a1b2c3d4e5f6@17 -->` says up to which entry of its history the document has the plan.
+ * A task that a plan knows carries its id and the revision it was written at: `- [ ] Title <!-- task:0f1e2d3c4b5a@3 -->`. A
+ * line `<!-- plan:a1b2c3d4e5f6@17 -->` names the last entry of the plan's history that the document has.
  *
  * Pure.
  */
@@ -14,7 +14,7 @@ export interface MarkdownTask {
   readonly line: number;
   readonly title: string;
   readonly done: boolean;
-  /** Undefined: the document has it from no plan yet. */
+  /** Undefined: the task has no id of a plan yet. */
   readonly taskId: string | undefined;
   /** The revision it was written at; 0 without an id. */
   readonly revision: number;
@@ -26,13 +26,13 @@ export interface MarkdownDocument {
   /** The lines with their endings: joined they are the text. */
   readonly lines: readonly string[];
   readonly tasks: readonly MarkdownTask[];
-  /** Of the plan that was asked for. */
+  /** The marker of the requested plan. */
   readonly marker: { readonly line: number; readonly seq: number } | undefined;
-  /** It ends within a code block or a comment: nothing can be added at its end. */
+  /** True when the document ends within a code block or a comment: nothing can be added at its end. */
   readonly unfinished: boolean;
 }
 
-/** What a line of a task becomes. */
+/** The content of a rewritten task line. */
 export interface TaskText {
   readonly taskId: string;
   readonly revision: number;
@@ -41,21 +41,21 @@ export interface TaskText {
 }
 
 /**
- * Indent, bullet with box opened, state, box closed with space, title, id with revision, trailing space and line end. Each run
- * of spaces is read from its start alone: otherwise a line of many spaces takes quadratic time.
+ * Indent, bullet with opening bracket, state, closing bracket with space, title, id with revision, trailing space and line end.
+ * Each run of spaces is read from its start alone: otherwise a line of many spaces takes quadratic time.
  */
 const TASK =
   /^([ \t]*)((?:[-*+]|\d{1,9}[.)])[ \t]+\[)([ xX])(\][ \t]+)(?=[^ \t])(.*?)((?<![ \t])[ \t]*<!-- task:([0-9a-f]{12})@(\d{1,15}) -->)?((?<![ \t])[ \t]*\r?\n?)$/;
 const MARKER = /^<!-- plan:([0-9a-f]{12})@(\d{1,15}) -->[ \t]*\r?\n?$/;
 const FENCE = /^[ \t]*(`{3,}|~{3,})/;
-/** Columns of a tab, and from which indent on a line outside of a list is code. */
+/** Columns of a tab, and the indent from which a line outside of a list is code. */
 const TAB = 4;
 
 /** Finds the tasks of a document, line by line. Every text is a document; without tasks the list is empty. */
 export function* parsingMarkdown(text: string, planId: string): Generator<void, MarkdownDocument> {
   const lines = text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
   const tasks: MarkdownTask[] = [];
-  /** The items a line may be nested in, with their indents. */
+  /** The items in which a line may be nested, with their indents. */
   let open: { indent: number; task: number | undefined }[] = [];
   let marker: MarkdownDocument['marker'];
   let fence: string | undefined;
@@ -115,14 +115,14 @@ export function* parsingMarkdown(text: string, planId: string): Generator<void, 
 const columnsOf = (space: string): number =>
   [...space].reduce((at, char) => at + (char === '\t' ? TAB - (at % TAB) : 1), 0);
 
-/** One new task below those of the document; `depth` nests it. */
+/** A new task below those of the document; `depth` nests it. */
 export interface AppendedTask extends TaskText {
   readonly depth: number;
 }
 
 /**
- * The document with tasks rewritten, by their place in it, with tasks appended, and with its marker. Where a rewritten task has
- * the title and state it had, only its id and revision change. Yields before each rewritten task.
+ * Renders the document with rewritten tasks, by their position in it, with appended tasks, and with its marker. If a rewritten
+ * task has the title and state it had, only its id and revision change. Yields before each rewritten task.
  */
 export function* renderingMarkdown(
   { lines, tasks, marker, unfinished }: MarkdownDocument,
@@ -152,7 +152,7 @@ export function* renderingMarkdown(
   return [...written, ...more, `${line}${end}`].join('');
 }
 
-/** A comment in the title of a plan's task is written with a backslash, and one that has backslashes with one more. */
+/** Escapes a comment in the title of a plan's task with a backslash, and one that has backslashes with one more. */
 const escaped = (title: string): string => title.replaceAll(/<!(\\*)--/g, '<!\\$1--');
 const unescaped = (title: string): string => title.replaceAll(/<!\\(\\*)--/g, '<!$1--');
 

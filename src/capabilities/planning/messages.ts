@@ -1,6 +1,5 @@
 /**
- * The methods of the planning capability: what `client.ts` calls and `plugin.ts` serves.
- *
+ * The methods of the planning capability, with their checks and options.
  * @see docs/planning.md
  */
 import { method, methodsOf } from '../../protocol/method.ts';

@@ -1,9 +1,9 @@
 /**
- * One plan with its tasks in memory, and everything that may happen to it. Every operation checks first and changes then, in
- * one go: two requests never see half of each other. What changed is collected, and `plans.ts` writes it in one transaction.
+ * One plan with its tasks in memory, and all operations on it. Every operation first checks and then changes, without an await:
+ * two requests never see half of each other. Changes are collected, and `plans.ts` writes them in one transaction.
  *
  * Leases are measured on a monotonic clock. A restart, and a takeover by another host, give every claim its whole lease again,
- * counted from the first use of the store: a lease may then last longer, never shorter, also when the wall clock jumped.
+ * counted from the first use of the store: a lease may then last longer, never shorter, even when the wall clock jumped.
  */
 import { failure } from './errors.ts';
 import type { TaskGraph } from './graph.ts';
@@ -23,13 +23,13 @@ import {
   type TrackedField,
 } from './stored.ts';
 
-/** The clocks of a plan, and where its leases ring. */
+/** The clocks of a plan, and the timers of its leases. */
 export interface PlanClock {
   /** Epoch seconds. */
   readonly now: () => number;
   /** Monotonic milliseconds. */
   readonly monotonic: () => number;
-  /** Rings `expired(taskId)` at a point of the monotonic clock; undefined clears. */
+  /** Sets a timer that calls `expired(taskId)` at a point of the monotonic clock; undefined clears it. */
   readonly setLease: (taskId: string, at: number | undefined) => void;
 }
 
@@ -45,10 +45,10 @@ export interface NewTask {
   readonly key: string;
 }
 
-/** The fields an update sets; what is absent stays. */
+/** The fields that an update sets; absent fields stay. */
 export type TaskFields = Partial<Pick<StoredTask, TrackedField>>;
 
-/** How an update is guarded. */
+/** The conditions of an update. */
 export interface UpdateGuard {
   readonly fence?: number | undefined;
   readonly ifRevision?: number | undefined;
@@ -67,12 +67,12 @@ export class PlanState {
   #plan: StoredPlan;
   #seq: number;
   #planChanged = false;
-  /** It was archived: every ready task may be claimed again. */
+  /** True after the plan was restored from the archive: every ready task may be claimed again. */
   #restored = false;
   #changed = new Map<string, StoredTask | undefined>();
   #entries: StoredEntry[] = [];
 
-  /** @param leasesFrom since when the leases of stored claims count, monotonic milliseconds */
+  /** @param leasesFrom start of the leases of stored claims, monotonic milliseconds */
   constructor(
     plan: StoredPlan,
     graph: TaskGraph,
@@ -94,12 +94,12 @@ export class PlanState {
     return this.#plan;
   }
 
-  /** The last entry of the history. */
+  /** The number of the last entry of the history. */
   get seq(): number {
     return this.#seq;
   }
 
-  /** What changed since this was called last. */
+  /** Returns the changes since the last call. */
   takeChange(): PlanChange | undefined {
     if (!this.#planChanged && this.#changed.size === 0 && this.#entries.length === 0) return undefined;
     const plan = this.#planChanged ? this.#plan : undefined;
@@ -121,7 +121,7 @@ export class PlanState {
     });
   }
 
-  /** Milliseconds until the lease of a claim ends. */
+  /** Returns the milliseconds until the lease of a claim ends. */
   expiresInMs(taskId: string): number {
     return Math.max(0, Math.ceil((this.#leases.get(taskId) ?? 0) - this.#clock.monotonic()));
   }
@@ -206,7 +206,7 @@ export class PlanState {
     return this.#put(before, { ...next, claim, done_at }, action, actor, { comment, fence });
   }
 
-  /** Says something about a task, also about one that is archived. Returns the entry's number. */
+  /** Adds a comment to a task, archived or not. Returns the entry's number. */
   comment(taskId: string, text: string, actor: Actor): number {
     const before = this.task(taskId);
     if (text === '') throw failure('invalid', 'a comment needs a text', { field: 'text' });
@@ -245,32 +245,32 @@ export class PlanState {
     this.#setLease(taskId, undefined);
     if (task.key !== undefined) this.#keys.delete(task.key);
     this.#changed.set(taskId, undefined);
-    // Nothing but the plan itself still has the number of this entry.
+    // From here on, only the plan itself has the number of this entry.
     this.#setPlan({ ...this.#plan, seq });
     return { seq, detached: attached.map(({ task_id }) => task_id) };
   }
 
-  /** The first ready task that an agent of this name may claim. */
+  /** Returns the first ready task that an agent of this name may claim. */
   nextFor(agent: string): StoredTask | undefined {
     return this.#plan.archived ? undefined : this.graph.next(agent);
   }
 
-  /** Whether a task may be claimed now. */
+  /** Returns true when a task may be claimed now. */
   isReady(taskId: string): boolean {
     return !this.#plan.archived && this.graph.isReady(taskId);
   }
 
-  /** The tasks that an agent of this name may claim now, in order; those behind a task. */
+  /** Returns the tasks that an agent of this name may claim now, in order; with `after` only those behind it. */
   ready(agent: string, after?: StoredTask): StoredTask[] {
     return this.#plan.archived ? [] : this.graph.ready(agent, after);
   }
 
-  /** How many tasks that are assigned to this name ('': to none) may be claimed. */
+  /** Returns the number of tasks that are assigned to this name ('': to none) and may be claimed. */
   readyFor(assignee: string): number {
     return this.#plan.archived ? 0 : this.graph.readyFor(assignee);
   }
 
-  /** Claims a task that is ready. */
+  /** Claims a ready task. */
   claim(taskId: string, actor: Actor, leaseMs: number, key: string): StoredTask {
     const before = this.task(taskId);
     this.#mustBeOpen(before);
@@ -302,7 +302,7 @@ export class PlanState {
     return this.#put(before, { ...before, status, fence, claim }, 'claimed', actor, { fence });
   }
 
-  /** The claim in force that was made with this key. */
+  /** Returns the claim in force that was made with this key. */
   claimByKey(key: string, actor: Actor): StoredTask | undefined {
     for (const taskId of this.#leases.keys()) {
       const task = this.graph.get(taskId);
@@ -311,7 +311,7 @@ export class PlanState {
     return undefined;
   }
 
-  /** Starts a lease again. Nothing is written unless its duration changes: a restart starts it again as well. */
+  /** Starts a lease again. Writes only if its duration changes: a restart starts it again as well. */
   renew(taskId: string, actor: Actor, fence: number, leaseMs: number | undefined): StoredTask {
     const task = this.task(taskId);
     this.#mustHold(task, actor, fence, false);
@@ -332,7 +332,7 @@ export class PlanState {
     return this.#endClaim(task, 'released', actor, comment);
   }
 
-  /** The lease of a claim ran out. False: it did not, or there is none. */
+  /** Ends a claim whose lease ran out. Returns false if the lease is running, or the task has no claim. */
   expire(taskId: string): boolean {
     const task = this.graph.get(taskId);
     const at = this.#leases.get(taskId);
@@ -404,13 +404,13 @@ export class PlanState {
     this.#logPlan('shared', actor, changes);
   }
 
-  /** The first entry of a new plan. */
+  /** Logs the first entry of a new plan. */
   created(actor: Actor): void {
     const { name, columns, rules } = this.#plan;
     this.#logPlan('created', actor, { name: [null, name], columns: [null, columns], rules: [null, rules] });
   }
 
-  /** Its claims ring no more. */
+  /** Clears the timers of its claims. */
   close(): void {
     for (const taskId of [...this.#leases.keys()]) this.#setLease(taskId, undefined);
   }
@@ -432,7 +432,7 @@ export class PlanState {
       if (before === undefined || !same(before[field], next[field]))
         changes[field] = [before?.[field] ?? null, next[field]];
     }
-    // A comment is no change: who waits for a revision need not know of it.
+    // A comment is no change: a client that waits for a revision need not know of it.
     const changed = before !== next;
     const task = {
       ...next,
@@ -482,14 +482,14 @@ export class PlanState {
     this.#clock.setLease(taskId, at);
   }
 
-  /** Ends a claim; a task that is still where the claim moved it returns to where it was. */
+  /** Ends a claim; a task that is still in the column of the claim returns to its former column. */
   #endClaim(task: StoredTask, action: 'released' | 'expired', actor: Actor, comment: string): StoredTask {
     const { from, fence } = task.claim as StoredClaim;
     const status = task.status === this.#plan.rules.active ? from : task.status;
     return this.#put(task, { ...task, status, claim: null }, action, actor, { comment, fence });
   }
 
-  /** The claim ends with the task, and when another agent moves it by force. */
+  /** Returns true if the change ends the claim: the task ends, or another agent moves it by force. */
   #endsClaim(before: StoredTask, next: StoredTask, fence: number | undefined): boolean {
     return this.graph.isDone(next) || next.archived || (fence === undefined && next.status !== before.status);
   }
@@ -510,7 +510,10 @@ export class PlanState {
     throw conflict('the task', task.revision, { if_revision: ifRevision, changes: fields }, current);
   }
 
-  /** With a fence: its claim must be in force. Without: the task must not be claimed, unless the change is free. */
+  /**
+   * Checks the claim of a task. With a fence: its claim must be in force. Without: the task must not be claimed, unless the
+   * change is free.
+   */
   #mustHold(task: StoredTask, actor: Actor, fence: number | undefined, free: boolean): void {
     const { claim } = task;
     if (fence === undefined) {
@@ -551,7 +554,7 @@ export class PlanState {
     this.#limits.text(field, text);
   }
 
-  /** What a task waits for exists, and does not wait for it. */
+  /** Checks that the dependencies and the parent of a task exist, and do not wait for it. */
   #mustWaitWell(taskId: string, deps: readonly string[], parent: string): void {
     for (const id of [...deps, ...(parent === '' ? [] : [parent])]) if (id !== taskId) this.task(id);
     const cycle = this.graph.cycleWith(taskId, deps, parent);
@@ -561,12 +564,12 @@ export class PlanState {
     throw failure('cycle', `these tasks would wait for each other: ${titles.slice(0, 10).join(' → ')}`, {
       cycle: shown,
       titles,
-      // Without the first one again.
+      // The first id is not counted twice.
       length: cycle.length - 1,
     });
   }
 
-  /** A task that ends needs what it waits for to be done. */
+  /** Checks that the dependencies and parts of a task are done before it ends. */
   #mustBeUnblocked(task: StoredTask, deps: readonly string[], force: boolean): void {
     if (force || this.#plan.rules.deps === 'advisory') return;
     const open = (id: string): boolean => {
@@ -579,12 +582,12 @@ export class PlanState {
   }
 }
 
-/** Fields that anybody may change while a task is claimed: the work does not depend on them. */
+/** Fields that every agent may change while a task is claimed: the work does not depend on them. */
 const FREE: ReadonlySet<TrackedField> = new Set(['title', 'description', 'assignee', 'metadata', 'priority']);
 
 const isOf = (claim: Actor, { principal, agent }: Actor): boolean =>
   claim.principal === principal && claim.agent === agent;
 
-/** Assigned to an agent of this name, or to none. */
+/** Returns true for a task assigned to an agent of this name, or to none. */
 const isFor = ({ assignee }: Pick<StoredTask, 'assignee'>, agent: string): boolean =>
   assignee === '' || assignee === agent;

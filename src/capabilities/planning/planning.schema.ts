@@ -185,7 +185,7 @@ const BoardResp = object(
   { ...fromHost, description: 'The boards.' },
 );
 
-// What A2E 1.0 does not have.
+// Messages that A2E 1.0 does not have.
 
 const PlanShowReq = object(
   { ...base, type: Literal('planning/plan/show/req'), plan_id: planId },

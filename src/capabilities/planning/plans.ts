@@ -1,12 +1,12 @@
 /**
- * The plans of a host: finds the plan a request means and checks whether its agent may use it, loads plans into memory, and
- * writes what changed. All of one operation is one transaction of the store; it is acknowledged when that is on disk, and
- * nothing is shown before.
+ * The plans of a host: finds the plan that a request names and checks whether its agent may use it, loads plans into memory,
+ * and writes changes. The changes of one operation are one transaction of the store; the host acknowledges it when it is on
+ * disk, and shows nothing before.
  *
- * A plan is stored with its owner: `plan/<id>`, `task/<plan>/<task>`, and the table `log-<plan>`. A share is stored beside it,
- * where the other principal finds it: `share/<principal>/<plan>` in what all share.
+ * A plan is stored with its owner: `plan/<id>`, `task/<plan>/<task>`, and the table `log-<plan>`. A share is stored in the
+ * store that all principals share, where the other principal finds it: `share/<principal>/<plan>`.
  *
- * One host has the store to itself, so what is in memory is the truth until a write fails.
+ * One host has exclusive use of the store, so the state in memory is the truth until a write fails.
  */
 import { orAborted } from '../../base/race.ts';
 import type { TimerQueue } from '../../base/timer-queue.ts';
@@ -20,28 +20,28 @@ import { PlanState } from './plan-state.ts';
 import type { Share } from './planning.schema.ts';
 import type { Actor, PlanChange, StoredEntry, StoredPlan, StoredTask } from './stored.ts';
 
-/** Who asks: an agent of a principal, and whether its grant lets it write. */
+/** The caller: an agent of a principal, and whether its grant lets it write. */
 export interface Caller extends Actor {
   readonly identity: Principal;
   readonly mayWrite: boolean;
   readonly mayShare: boolean;
-  /** Of its request. */
+  /** The signal of its request. */
   readonly signal: AbortSignal;
 }
 
 export type Need = 'read' | 'write' | 'own';
 
 export interface PlansDeps {
-  /** The store, open once a request is running. */
+  /** Returns the store, which is open once a request is running. */
   readonly store: () => PluginStore;
   readonly limits: Limits;
-  /** Tasks in memory past which idle plans are unloaded. */
+  /** Number of tasks in memory above which idle plans are unloaded. */
   readonly maxLoadedTasks: number;
   /** Epoch seconds. */
   readonly now: () => number;
   /** Monotonic milliseconds. */
   readonly monotonic: () => number;
-  /** Rings `plan/task` when a lease ends. */
+  /** Timers that fire with `plan/task` when a lease ends. */
   readonly leases: TimerQueue<string>;
   readonly turns: Turns;
   /** Called when entries of a plan are on disk. */
@@ -56,15 +56,15 @@ export interface LoadedPlan {
   durableSeq: number;
   /** Settles when everything so far is on disk. */
   pending: Promise<void>;
-  /** The last entries that are on disk, so that those who follow read no store. */
+  /** The last entries that are on disk, so that followers need not read the store. */
   recent: StoredEntry[];
-  /** Requests and subscriptions that use it. */
+  /** The number of requests and subscriptions that use it. */
   users: number;
 }
 
 /** Entries and tasks read or deleted at a time. */
 const PAGE = 100;
-/** Tasks read at a time while others have their turns: each may be long. */
+/** Tasks read per turn: each may be long. */
 const LOADED_AT_A_TIME = 25;
 /** Entries of a plan that stay in memory. */
 const RECENT = 256;
@@ -72,15 +72,15 @@ const RECENT = 256;
 export class Plans {
   readonly #deps: PlansDeps;
   /**
-   * Since when the leases of stored claims count: the first use of the store. Another host of the user may have had it open, and
+   * Start of the leases of stored claims: the first use of the store. Another host of the user may have had the store open, and
    * renewed them, until just before.
    */
   #leasesFrom: number | undefined;
   /** The records of an owner, by plan. */
   readonly #owners = new Map<string, Map<string, StoredPlan>>();
-  /** Plans in memory, the one used last behind. */
+  /** Plans in memory, the most recently used last. */
   readonly #loaded = new Map<string, LoadedPlan>();
-  /** Plans on their way into memory. */
+  /** Plans being loaded into memory. */
   readonly #loading = new Map<string, Promise<LoadedPlan>>();
 
   constructor(deps: PlansDeps) {
@@ -88,8 +88,8 @@ export class Plans {
   }
 
   /**
-   * Passes a plan to `work` for an agent with the needed right; reads it in turns where it is not in memory. Up to its first await
-   * the work has the plan in memory. Fails with `planning.unknown_plan`, `planning.read_only`.
+   * Passes a plan to `work` for an agent with the needed right; reads the plan in turns if it is not in memory. Up to its first
+   * await the work has the plan in memory. Fails with `planning.unknown_plan`, `planning.read_only`.
    */
   async use<Result>(
     planId: string,
@@ -101,12 +101,12 @@ export class Plans {
       const plan = this.#allowed(planId, caller, need);
       const loaded = this.#used(plan.plan_id);
       if (loaded !== undefined) return work(loaded);
-      // The rights may have changed when the plan is loaded.
+      // The rights may have changed by the time the plan is loaded.
       await orAborted(this.#load(plan, caller), caller.signal);
     }
   }
 
-  /** The plan for an agent that may read it. */
+  /** Returns the plan for an agent that may read it. */
   find(planId: string, caller: Caller): Promise<LoadedPlan> {
     return this.use(planId, caller, 'read', (loaded) => loaded);
   }
@@ -124,7 +124,7 @@ export class Plans {
     return plan;
   }
 
-  /** The plans an agent may read, oldest first. */
+  /** Returns the plans an agent may read, oldest first. */
   list(caller: Caller): StoredPlan[] {
     const own = [...this.#recordsOf(caller.principal, caller.identity).keys()];
     const shared = this.#deps
@@ -135,12 +135,12 @@ export class Plans {
       [...own, ...shared]
         .map((id) => this.#visible(id, caller))
         .filter((plan) => plan !== undefined)
-        // Those of one millisecond stay as they were created.
+        // Plans of one millisecond stay in the order of their creation.
         .sort((left, right) => left.created_at - right.created_at)
     );
   }
 
-  /** The plan of this caller that was created with this key. */
+  /** Returns the plan of this caller that was created with this key. */
   byKey(key: string, caller: Caller): string | undefined {
     for (const plan of this.#recordsOf(caller.principal, caller.identity).values()) {
       if (plan.key === key && plan.deleting === undefined && visibleTo(plan, caller)) return plan.plan_id;
@@ -164,7 +164,7 @@ export class Plans {
     return loaded;
   }
 
-  /** Writes what changed in a plan since the last time. Resolves when it is on disk. */
+  /** Writes the changes of a plan since the last commit. Resolves when they are on disk. */
   commit(loaded: LoadedPlan): Promise<void> {
     const change = loaded.state.takeChange();
     if (change === undefined) return loaded.pending;
@@ -182,18 +182,18 @@ export class Plans {
           if (change.entries.length > 0) this.#deps.written(loaded, change);
         },
         (error) => {
-          // What is in memory was refused or lost: the store is the truth.
+          // The store refused or lost the state in memory: the store is the truth.
           this.#unload(plan.plan_id, loaded);
           this.#owners.delete(plan.owner);
           throw error;
         },
       );
-    // A read waits for it too, and must not fail by it.
+    // A read also waits for the write, and must not fail by it.
     loaded.pending = written.catch(() => {});
     return written;
   }
 
-  /** Stores or removes a share where the other principal finds it. */
+  /** Stores or removes shares where the other principals find them. */
   async share(loaded: LoadedPlan, shares: readonly Share[], caller: Caller): Promise<void> {
     const { plan } = loaded.state;
     const { shared } = this.#deps.store();
@@ -207,7 +207,7 @@ export class Plans {
     for (const principal of ended) await shared.delete(`${sharePrefix(principal)}${plan.plan_id}`);
   }
 
-  /** Deletes a plan with all it has, some at a time. An interruption is continued when its owner is loaded next. */
+  /** Deletes a plan with all its data, in several steps. An interrupted deletion continues when its owner is loaded next. */
   async delete(loaded: LoadedPlan): Promise<{ tasks: number; entries: number }> {
     const { state, store } = loaded;
     const { plan } = state;
@@ -238,7 +238,7 @@ export class Plans {
     return deleted;
   }
 
-  /** The entries of a plan above a number that are on disk, oldest first, read some at a time. */
+  /** Yields the entries of a plan above a number that are on disk, oldest first, several per read. */
   *entriesBehind(loaded: LoadedPlan, after: number): Generator<StoredEntry> {
     for (let from = after; ; ) {
       const some = this.entriesAfter(loaded, from, LOADED_AT_A_TIME);
@@ -248,7 +248,7 @@ export class Plans {
     }
   }
 
-  /** The entries of a plan above a number that are on disk, oldest first. */
+  /** Returns the entries of a plan above a number that are on disk, oldest first. */
   entriesAfter({ state, store, durableSeq, recent }: LoadedPlan, after: number, limit: number): StoredEntry[] {
     if (after >= durableSeq) return [];
     const [oldest] = recent;
@@ -263,19 +263,19 @@ export class Plans {
     return store.rows<StoredEntry>(logTable(state.plan.plan_id)).get(seq);
   }
 
-  /** The entries of one task from this one backwards. */
+  /** Yields the entries of one task from this one backwards. */
   *chain(loaded: LoadedPlan, from: number): Generator<StoredEntry> {
     for (let entry = this.entry(loaded, from); entry !== undefined; entry = this.entry(loaded, entry.prev)) yield entry;
   }
 
-  /** A lease ended. Called by the timers with `plan/task`. */
+  /** Ends a claim whose lease ran out. `key` is `plan/task`. */
   expire(key: string): void {
     const [planId = '', taskId = ''] = key.split('/');
     const loaded = this.#loaded.get(planId);
     if (loaded?.state.expire(taskId)) void this.commit(loaded).catch(() => {});
   }
 
-  /** A plan that is in memory. */
+  /** Returns a plan that is in memory. */
   loaded(planId: string): LoadedPlan | undefined {
     return this.#loaded.get(planId);
   }
@@ -314,13 +314,13 @@ export class Plans {
     return records;
   }
 
-  /** The store of an owner. Its limits are those of the principal where it is known. */
+  /** Returns the store of an owner. Its limits are those of the principal where it is known. */
   #storeOf(owner: string, identity: Principal | undefined): Store {
     const principal = identity?.name === owner ? identity : { name: owner };
     return this.#deps.store().of({ id: 'planning', agentId: '', principal }).principal;
   }
 
-  /** A plan that is in memory, and used now. */
+  /** Returns a plan that is in memory, and marks it as used now. */
   #used(planId: string): LoadedPlan | undefined {
     const known = this.#loaded.get(planId);
     if (known === undefined) return undefined;
@@ -329,7 +329,7 @@ export class Plans {
     return known;
   }
 
-  /** Reads a plan that is not in memory; requests that come meanwhile wait for the same reading. */
+  /** Reads a plan that is not in memory; requests that arrive meanwhile wait for the same read. */
   #load(plan: StoredPlan, caller: Caller): Promise<LoadedPlan> {
     const known = this.#loading.get(plan.plan_id);
     if (known !== undefined) return known;
@@ -350,10 +350,10 @@ export class Plans {
       after = page.at(-1)?.key as string;
       while (turns.over) await turns.next();
     }
-    // By age: the order of lists.
+    // By age, which is the order of lists.
     tasks.sort((left, right) => left.first - right.first);
     const graph = await inTurns(new TaskGraph(plan.rules).fill(tasks), turns);
-    // The present record: the plan may have been shared or deleted meanwhile.
+    // Uses the present record: the plan may have been shared or deleted meanwhile.
     return this.#place(this.#owners.get(plan.owner)?.get(plan.plan_id) ?? plan, graph, caller.identity);
   }
 
@@ -380,7 +380,7 @@ export class Plans {
     return loaded;
   }
 
-  /** Unloads the plans that were not used for longest, not the newest one. One with claims stays: its leases are in memory alone. */
+  /** Unloads the least recently used plans, except the newest one. A plan with claims stays: its leases are in memory alone. */
   #unloadIdle(newest: LoadedPlan): void {
     let tasks = 0;
     for (const { state } of this.#loaded.values()) tasks += state.graph.size + 1;
@@ -400,7 +400,7 @@ export class Plans {
   }
 }
 
-/** What is stored for another principal. */
+/** The record stored for another principal. */
 interface ShareKey {
   readonly owner: string;
 }
@@ -410,7 +410,7 @@ const taskKey = (planId: string, taskId: string): string => `task/${planId}/${ta
 const logTable = (planId: string): string => `log-${planId}`;
 const sharePrefix = (principal: string): string => `share/${encodeURIComponent(principal)}/`;
 
-/** What a stored plan id looks like; anything else names no plan. */
+/** Returns true for the form of a stored plan id; any other text names no plan. */
 const isPlanId = (planId: string): boolean => /^[0-9a-f]{12}$/.test(planId);
 
 function write(store: Store, planId: string, { plan, tasks, entries }: PlanChange): void {

@@ -1,8 +1,8 @@
 /**
  * The planning capability of a host: plans, tasks, claims, history and subscriptions over `context.store`.
  *
- * `planningPlugin()` is what host builders write. Every request runs its operation on the plan in memory in one go, writes
- * what changed, and replies when that is on disk.
+ * Host builders call `planningPlugin()`. Every request runs its operation on the plan in memory without an await, writes the
+ * changes, and replies when they are on disk.
  * @see docs/planning.md
  */
 import { Page, pageOf } from '../../base/page.ts';
@@ -36,17 +36,17 @@ export interface PlanningOptions {
   readonly leaseMs?: number | undefined;
   /** Longest lease, milliseconds. Default one day. */
   readonly maxLeaseMs?: number | undefined;
-  /** Tasks in memory past which idle plans are unloaded. Default 200,000. */
+  /** Number of tasks in memory above which idle plans are unloaded. Default 200,000. */
   readonly maxLoadedTasks?: number | undefined;
   /** Epoch seconds. */
   readonly now?: () => number;
   /** Monotonic milliseconds. */
   readonly clock?: Clock;
-  /** New ids: 12 hex digits. */
+  /** Makes new ids of 12 hex digits. */
   readonly newId?: () => string;
 }
 
-/** What a principal may be granted within the capability. */
+/** The grants of a principal within the capability. */
 interface PlanningGrant {
   readonly access: 'read' | 'write';
   readonly share: boolean;
@@ -64,7 +64,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
   const limits = new Limits({ maxPlans, maxTasks });
   const turns = new Turns();
   const watchers = new Watchers(() => plans);
-  // Of a plan that was unloaded it is not known: the claim that is woken loads it.
+  // The count of an unloaded plan is unknown: the woken claim loads it.
   const claims = new ClaimQueue((planId, assignee) => plans.loaded(planId)?.state.readyFor(assignee) ?? 1);
   const leases = new TimerQueue<string>(clock, (key) => plans.expire(key));
   let host: PluginContext;
@@ -85,7 +85,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
   const leaseOf = (ms: number | undefined): number | undefined =>
     ms === undefined ? undefined : Math.min(maxLeaseMs, Math.max(MIN_LEASE_MS, ms));
 
-  /** Runs an operation on a plan, and writes what it changed. What it returns is shown when it is on disk. */
+  /** Runs an operation on a plan, and writes its changes. Resolves with the result of the operation once these are on disk. */
   const within = async <Result>(
     context: CallContext,
     planId: string,
@@ -123,7 +123,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
     const pending = new Set<Promise<void>>();
     for (const id of ids) {
       const found = await plans.find(id, caller).catch((error: HandfastError) => {
-        // One of many may have been deleted meanwhile.
+        // One of many plans may have been deleted meanwhile.
         if (planId === '' && error.code === 'planning.unknown_plan') return undefined;
         throw error;
       });
@@ -375,7 +375,7 @@ export function planningPlugin(options: PlanningOptions = {}): Plugin {
   });
 }
 
-/** A request of A2E 1.0, whose refusals are replies: `success` false, with the error beside it. */
+/** Runs a request of A2E 1.0, whose refusals are replies: `success` false, with the error beside it. */
 async function refusable<Empty extends object, Reply extends object>(
   empty: Empty,
   run: () => Promise<Reply>,
@@ -402,7 +402,7 @@ function callerOf({ session, grant, signal }: CallContext): Caller {
   };
 }
 
-/** The fields an update sets: what A2E 1.0 leaves empty is unchanged, `clear` empties. */
+/** Returns the fields that an update sets: fields that A2E 1.0 leaves empty are unchanged, `clear` empties fields. */
 function fieldsOf(request: Omit<TaskUpdateReq, 'type' | 'id'>, task: StoredTask, limits: Limits): TaskFields {
   const { status, assignee, title, description, parent, priority, deps = [], metadata, clear = [] } = request;
   const { add_deps = [], remove_deps = [] } = request;
@@ -430,7 +430,7 @@ function fieldsOf(request: Omit<TaskUpdateReq, 'type' | 'id'>, task: StoredTask,
 
 const CLEARABLE: ReadonlySet<string> = new Set(['assignee', 'deps', 'description', 'parent']);
 
-/** Sets members; null removes one. */
+/** Merges members; null removes a member. */
 function merged(known: StoredTask['metadata'], given: StoredTask['metadata']): Record<string, unknown> {
   return Object.fromEntries(Object.entries({ ...known, ...given }).filter(([, value]) => value !== null));
 }
@@ -438,7 +438,10 @@ function merged(known: StoredTask['metadata'], given: StoredTask['metadata']): R
 const unique = (ids: readonly string[]): string[] => [...new Set(ids)];
 const idOf = ({ plan_id }: StoredPlan): string => plan_id;
 
-/** The tasks of some plans, from the one behind `after` on: a page with a limit, without one all of them, as A2E 1.0 has it. */
+/**
+ * Lists the tasks of some plans, from the one behind `after` on: a page with a limit; without a limit all of them, as A2E 1.0
+ * has it.
+ */
 class TaskListing {
   readonly #request: Omit<TaskListReq, 'type' | 'id'>;
   readonly #limits: Limits;
@@ -453,7 +456,7 @@ class TaskListing {
     this.#started = (request.after ?? '') === '';
   }
 
-  /** Takes the tasks of a plan. False: the page is full. */
+  /** Adds the tasks of a plan. Returns false when the page is full. */
   add(state: PlanState): boolean {
     const { after = '', status = '', assignee = '', include_archived = false } = this.#request;
     for (const task of state.graph.tasks()) {

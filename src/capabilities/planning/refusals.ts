@@ -1,7 +1,7 @@
 /**
- * What refusals of a change say: what a task waits for, which claim and which revision there are. Pure.
+ * The contents of refusals: the blocking tasks, the claim in force and the present revision. Pure.
  *
- * Made by `plan-state.ts`, which decides that a change is refused. @see docs/planning.md#errors
+ * `plan-state.ts` decides that a change is refused. @see docs/planning.md#errors
  */
 import { failure } from './errors.ts';
 import type { TaskGraph } from './graph.ts';
@@ -19,7 +19,7 @@ export function blockedBy(graph: TaskGraph, { title }: StoredTask, blocked: read
   return failure('blocked', message, { blocked_by: blocked.slice(0, 100) });
 }
 
-/** A fence that is not that of the claim in force. */
+/** Returns the error for a fence that is not that of the claim in force. */
 export function claimLost(task: StoredTask, fence: number, isDone: boolean) {
   const { task_id, title, status, revision, assignee, claim } = task;
   const now =

@@ -1,17 +1,17 @@
 /**
- * What a plan makes of its columns: which end a task, which a claim moves it to, and which moves are allowed.
+ * The rules of a plan for its columns: the columns that end a task, the column that a claim moves it to, and the allowed moves.
  *
- * Pure. `plan-state.ts` asks it for every change of a status. @see docs/planning.md#columns-and-rules
+ * Pure. @see docs/planning.md#columns-and-rules
  */
 import { failure } from './errors.ts';
 import type { Rules } from './planning.schema.ts';
 
 export const DEFAULT_COLUMNS: readonly string[] = ['backlog', 'todo', 'in_progress', 'done'];
 
-/** The rules of a plan: those given, the others by the columns. Fails with `planning.invalid`. */
+/** Returns the rules of a plan: those given, the others by the columns. Fails with `planning.invalid`. */
 export function rulesFor(columns: readonly string[], given: Partial<Rules> = {}, before?: Rules): Rules {
   const done = given.done ?? stillThere(before?.done, columns) ?? [columns.includes('done') ? 'done' : columns.at(-1)!];
-  // A column that ended no tasks before may be the one that does now.
+  // A column that ended no tasks before may end tasks now.
   const [active] = stillThere(before && [before.active], columns)?.filter((name) => !done.includes(name)) ?? [];
   const rules: Rules = {
     done,
@@ -48,7 +48,7 @@ function activeOf(columns: readonly string[], done: readonly string[]): string {
   return last === undefined || done.includes(last) ? '' : last;
 }
 
-/** The column new tasks enter that name none. */
+/** Returns the column of new tasks that name none. */
 export const firstColumn = (columns: readonly string[]): string =>
   columns.includes('backlog') ? 'backlog' : (columns[0] as string);
 

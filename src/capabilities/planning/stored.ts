@@ -1,12 +1,11 @@
 /**
- * Plans, tasks and their history as they are stored, and who acts on them.
+ * Plans, tasks and their history in their stored form, and the actors in them.
  *
- * `plan-state.ts` changes them, `plans.ts` writes them, `views.ts` shows them. All are plain JSON and never modified in
- * place.
+ * `plan-state.ts` changes them, `plans.ts` writes them, `views.ts` shows them. All are plain JSON and never modified in place.
  */
 import type { Entry, Rules, Share } from './planning.schema.ts';
 
-/** Who acts: an agent of a principal. An empty principal is the host itself, when a lease expires. */
+/** The actor: an agent of a principal. An empty principal is the host itself, when a lease expires. */
 export interface Actor {
   readonly principal: string;
   readonly agent: string;
@@ -28,7 +27,7 @@ export interface StoredPlan {
   /** Its last entry that is about no task. */
   readonly seq: number;
   readonly key?: string;
-  /** Set before its tasks and entries are deleted, so that a deletion that was interrupted continues. */
+  /** Set before its tasks and entries are deleted, so that an interrupted deletion continues. */
   readonly deleting?: true;
 }
 
@@ -60,13 +59,13 @@ export interface StoredTask {
   readonly first: number;
   /** Its last entry. */
   readonly seq: number;
-  /** The last fence that was given. */
+  /** The last fence that was issued. */
   readonly fence: number;
   readonly claim: StoredClaim | null;
   readonly key?: string;
 }
 
-/** The fields a history entry shows the change of. */
+/** The fields whose changes a history entry shows. */
 export const TRACKED = [
   'title',
   'status',
@@ -83,7 +82,7 @@ export type TrackedField = (typeof TRACKED)[number];
 
 export type StoredEntry = Entry;
 
-/** What one request changes, written together or not at all. */
+/** The changes of one request, written together or not at all. */
 export interface PlanChange {
   readonly plan: StoredPlan | undefined;
   readonly tasks: ReadonlyMap<string, StoredTask | undefined>;
@@ -92,6 +91,6 @@ export interface PlanChange {
   readonly ready: ReadonlySet<string>;
 }
 
-/** True for equal JSON whose members have one order. */
+/** Returns true for equal JSON whose members have one order. */
 export const same = (left: unknown, right: unknown): boolean =>
   left === right || JSON.stringify(left) === JSON.stringify(right);

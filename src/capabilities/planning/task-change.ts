@@ -1,4 +1,4 @@
-/** Changes of a task by the client in the form of a request, and the refusals of A2E 1.0 as errors. */
+/** Converts the client's changes of a task to the form of a request, and the refusals of A2E 1.0 to errors. */
 import { HandfastError } from '../../wire/errors.ts';
 import type { Refusal } from './planning.schema.ts';
 
@@ -11,7 +11,7 @@ export interface TaskOptions {
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** The task it is a part of. */
   readonly parent?: string;
-  /** Higher is handed out first. Default 0. */
+  /** Tasks with higher values are claimed first. Default 0. */
   readonly priority?: number;
   /** Idempotency key within the plan. */
   readonly key?: string;
@@ -23,23 +23,23 @@ export interface TaskChange extends Omit<TaskOptions, 'key'> {
   readonly removeDeps?: readonly string[];
   /** Fields to empty. */
   readonly clear?: readonly ('assignee' | 'deps' | 'description' | 'parent')[];
-  /** Said with the change. */
+  /** A comment on the change. */
   readonly comment?: string;
-  /** Fails with `planning.conflict` unless this is the revision now. */
+  /** Fails with `planning.conflict` unless this is the present revision. */
   readonly ifRevision?: number;
   /** The fence of the claim the change is made under. */
   readonly fence?: number;
   readonly force?: boolean;
 }
 
-/** The reply, unless it is a refusal: then its error. */
+/** Returns the reply, or throws the error of a refusal. */
 export function accepted<Reply extends { readonly success: boolean; readonly error?: Refusal }>(reply: Reply): Reply {
   if (reply.success) return reply;
   const { code = 'planning.refused', message = 'the host refused it', detail = {} } = reply.error ?? {};
   throw new HandfastError(code, message, { detail, capability: 'planning' });
 }
 
-/** The fields of an update on the wire. */
+/** Returns the fields of an update on the wire. */
 export function changeBody(change: TaskChange) {
   const { addDeps, removeDeps, clear, deps, ifRevision, ...fields } = change;
   return {

@@ -1,4 +1,4 @@
-/** Plans and tasks as replies show them. Pure. */
+/** Converts plans and tasks to the form of replies. Pure. */
 import type { PlanState } from './plan-state.ts';
 import type { Board, Claim, Plan, Task, TaskLine } from './planning.schema.ts';
 import type { StoredPlan, StoredTask } from './stored.ts';
@@ -48,7 +48,7 @@ export function taskView(state: PlanState, task: StoredTask): Task {
   return {
     ...taskLine(state, task),
     description,
-    // A link of this process passes objects on: what is stored must not be changed by who reads it.
+    // A link of this process passes objects on: readers must not be able to change the stored state.
     metadata: structuredClone(metadata),
     blocked_by: state.graph.blockers(task_id),
     created_at,
@@ -65,7 +65,7 @@ function claimView(state: PlanState, { claim, task_id }: StoredTask): Claim | nu
 }
 
 /**
- * The tasks of a plan by column, first by priority, then by age; at most `limit` in each.
+ * Returns the tasks of a plan by column, first by priority, then by age; at most `limit` in each.
  * @param mayShow called with the number of tasks before they are shown
  */
 export function boardView(state: PlanState, limit: number, archived: boolean, mayShow: (count: number) => void): Board {
@@ -81,7 +81,7 @@ export function boardView(state: PlanState, limit: number, archived: boolean, ma
   const tasks: Record<string, TaskLine[]> = Object.create(null);
   const counts: Record<string, number> = Object.create(null);
   for (const [column, all] of byColumn) {
-    // The sort is stable: equal ones stay in the order of their age.
+    // The sort is stable: tasks of equal priority stay in the order of their age.
     all.sort((left, right) => right.priority - left.priority);
     tasks[column] = all.slice(0, limit).map((task) => taskLine(state, task));
     counts[column] = all.length;

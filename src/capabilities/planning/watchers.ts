@@ -1,9 +1,9 @@
 /**
- * Subscriptions to plans. Each has a cursor and reads what is stored behind it, as fast as its reader accepts: nothing is
- * buffered for a slow one, and what it gets is on disk. Rights are asked again for every page, so that a share that ended
- * ends the stream.
+ * Subscriptions to plans. Each has a cursor and reads the stored entries behind it, as fast as its reader accepts: nothing is
+ * buffered for a slow reader, and every entry it gets is on disk. Rights are checked again for every page, so that a share that
+ * ended ends the stream.
  *
- * Made by `plugin.ts`, notified by `plans.ts`. A lost link is replayed by the journal of the session, like every stream.
+ * A lost link is replayed by the journal of the session, like every stream.
  */
 import type { CallContext } from '../../host/context.ts';
 import { asError } from '../../wire/errors.ts';
@@ -15,7 +15,7 @@ const PAGE = 100;
 
 interface Watcher {
   readonly caller: Caller;
-  /** Empty: every plan the caller may read. */
+  /** The plan; empty: every plan the caller may read. */
   readonly planId: string;
   /** The last entry that was sent, by plan. */
   readonly cursors: Map<string, number>;
@@ -32,7 +32,7 @@ export class Watchers {
     this.#plans = plans;
   }
 
-  /** Follows a plan, or all plans, behind the reply of a request that keeps its stream. */
+  /** Follows a plan, or all plans, after the reply of a request that keeps its stream. */
   watch(context: CallContext, caller: Caller, planId: string, after: number): void {
     const watcher: Watcher = { caller, planId, cursors: new Map(), dirty: new Set(), wake: () => {} };
     if (planId !== '') {
@@ -46,7 +46,7 @@ export class Watchers {
       .finally(() => this.#all.delete(watcher));
   }
 
-  /** Entries of a plan are on disk. */
+  /** Notifies the watchers of a plan that its entries are on disk. */
   written({ state: { plan } }: LoadedPlan, entries: readonly StoredEntry[]): void {
     const [first] = entries;
     for (const watcher of this.#all) {
@@ -59,7 +59,7 @@ export class Watchers {
     }
   }
 
-  /** A plan was deleted: its streams end. */
+  /** Ends the streams of a deleted plan. */
   deleted(planId: string): void {
     for (const watcher of this.#all) {
       watcher.cursors.delete(planId);
@@ -86,7 +86,7 @@ export class Watchers {
     const loaded = await plans.find(planId, watcher.caller);
     const cursor = watcher.cursors.get(planId) ?? loaded.state.seq;
     const page = plans.entriesAfter(loaded, cursor, PAGE);
-    // What is written while the page is sent makes it dirty again.
+    // Entries that are written while the page is sent make it dirty again.
     if (page.length < PAGE) watcher.dirty.delete(planId);
     for (const entry of page) {
       await context.emit('change', { ...entry });
