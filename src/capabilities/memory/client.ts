@@ -29,7 +29,7 @@ export interface MemoryName {
   readonly namespace?: string;
   /** Further parts of its name. */
   readonly scope?: Readonly<Record<string, string>>;
-  /** Shared spaces that its searches read too. */
+  /** Shared spaces that its searches also read. */
   readonly spaces?: readonly string[];
   /** The memory of another agent of the same principal. */
   readonly agentId?: string;
@@ -47,7 +47,7 @@ export interface MemoryNewEntry {
   readonly score?: number;
   /** Seconds until it is deleted. Default 0: never. */
   readonly ttl?: number;
-  /** When it is deleted, epoch seconds, in place of the moment that `ttl` gives. */
+  /** Time of its deletion, epoch seconds, in place of the time that `ttl` gives. */
   readonly expires_at?: number;
   /** Times are epoch seconds. */
   readonly created_at?: number;
@@ -67,11 +67,11 @@ export interface MemoryQuery {
   /** Default 10, at most 1,000. */
   readonly limit?: number;
   readonly minScore?: number;
-  /** What was valid at this time, epoch seconds. */
+  /** Returns only entries that were valid at this time, epoch seconds. */
   readonly asOf?: number;
   /** Default `hybrid`. */
   readonly ranking?: 'hybrid' | 'lexical' | 'vector';
-  /** Also versions that do not hold now; not with a query. */
+  /** True: also versions that do not hold now; not with a query. */
   readonly allVersions?: boolean;
   /** `nextCursor` of the page before. */
   readonly cursor?: string;
@@ -79,11 +79,11 @@ export interface MemoryQuery {
 
 export interface MemoryPage {
   readonly entries: readonly MemoryEntry[];
-  /** Entries that match, before `limit`. */
+  /** Number of entries that match, before `limit`. */
   readonly total: number;
   /** Undefined at the end. */
   readonly nextCursor: string | undefined;
-  /** Why the ranking is lexical alone, if it is. */
+  /** The reason why the ranking is lexical only; undefined: it is not. */
   readonly degraded: string | undefined;
 }
 
@@ -91,25 +91,25 @@ export interface MemoryForget {
   readonly keys?: readonly MemoryKeyLike[];
   readonly tags?: readonly string[];
   readonly sources?: readonly string[];
-  /** Only what was last stored before this time, epoch seconds; alone: everything that old. */
+  /** Only entries that were last stored before this time, epoch seconds; alone: every entry of that age. */
   readonly before?: number;
   /** Default `episodic`; `''` = every tier. */
   readonly tier?: MemoryTier | '';
-  /** Of this shared space instead of the own entries. */
+  /** Selects entries of this shared space instead of the own entries. */
   readonly space?: string;
 }
 
-/** What changed in a memory. */
+/** A change of a memory. */
 export interface MemoryChange {
   /** The keys that were stored or deleted. */
   readonly keys: readonly MemoryKey[];
-  /** There are further keys. */
+  /** True: the change has further keys. */
   readonly more: boolean;
 }
 
-/** What the memory client needs of its agent. */
+/** The parts of an agent that the memory client needs. */
 export interface MemoryAgent {
-  /** Calls the listener for each push. Returns the function that ends it. */
+  /** Calls the listener for each push. Returns the function that removes the listener. */
   on<Content extends object>(push: Push<Content>, listener: (content: Content) => void): () => void;
   readonly calls: MethodCaller;
   /** Throws `capability_missing` when memory was asked for but not granted. */
@@ -125,7 +125,7 @@ export class MemoryClient {
     this.#agent = agent;
   }
 
-  /** Opens a memory; the same names open the same one. Rejects with `memory.space_denied`, `memory_full`. */
+  /** Opens a memory; equal names open the same memory. Rejects with `memory.space_denied`, `memory_full`. */
   open(name: MemoryName = {}, options: CallOptions = {}): Call<Memory> {
     this.#agent.require('memory');
     const { namespace = 'default', scope = {}, spaces: read, agentId } = name;
@@ -140,9 +140,9 @@ export class MemoryClient {
   }
 
   /**
-   * Calls the listener for what changes in a memory, by any session of the principal, until the function it resolves with is called or
-   * the session ends. Changes of a moment go together. Rejects with `memory.too_many_watches`, and with `unknown_type` at hosts that
-   * have no such request.
+   * Calls the listener for changes of a memory by any session of the principal, until the caller calls the returned function or
+   * the session ends. Changes of a moment are combined. Rejects with `memory.too_many_watches`, and with `unknown_type` at
+   * hosts that have no such request.
    */
   async watch(
     name: Omit<MemoryName, 'spaces'>,
@@ -181,13 +181,13 @@ export class MemoryClient {
     };
   }
 
-  /** The shared spaces that this principal may read. */
+  /** Returns the shared spaces that this principal may read. */
   spaces(options: CallOptions = {}): Call<readonly MemorySpace[]> {
     this.#agent.require('memory');
     return this.#agent.calls.call(spaces, {}, options, (reply) => reply.spaces);
   }
 
-  /** What is stored for this principal. */
+  /** Returns the amounts stored for this principal. */
   stats(options: CallOptions = {}): Call<MemoryStats> {
     this.#agent.require('memory');
     return this.#agent.calls.call(stats, {}, options, statsOf);
@@ -205,11 +205,11 @@ const statsOf = ({ tiers, used, quota, embedder, pending, problem }: MemoryStats
   ...(problem !== undefined && { problem }),
 });
 
-/** One memory. All calls reject with `memory_not_found` when it is not one of this agent. */
+/** One memory. All calls reject with `memory_not_found` when the memory is not one of this agent. */
 export class Memory {
   /** Its id, valid over sessions and restarts. */
   readonly id: string;
-  /** What makes its vectors. */
+  /** The name of the embedder that computes its vectors. */
   readonly embedder: string;
   readonly #calls: MethodCaller;
 
@@ -219,7 +219,9 @@ export class Memory {
     this.#calls = calls;
   }
 
-  /** Stores entries: resolves when they are on disk, with the reasons of those that are not. Rejects with `memory_full`. */
+  /**
+   * Stores entries: resolves when they are on disk, with the reasons of those that are not stored. Rejects with `memory_full`.
+   */
   store(
     entries: MemoryNewEntry | readonly MemoryNewEntry[],
     options: CallOptions = {},
@@ -232,7 +234,7 @@ export class Memory {
     return this.#calls.call(store, body, options, storedOf);
   }
 
-  /** Searches: `query` is literal text. The best first. */
+  /** Searches entries, the best first: `query` is literal text. */
   search(query: string, filter: MemoryQuery = {}, options: CallOptions = {}): Call<MemoryPage> {
     const { keys = [], tags = [], tier = '', limit = 10, minScore = 0, asOf, ranking, allVersions, cursor } = filter;
     const body = {
@@ -261,12 +263,12 @@ export class Memory {
     );
   }
 
-  /** Entries by key, tag or tier, the newest first. */
+  /** Lists entries by key, tag or tier, the newest first. */
   list(filter: MemoryQuery = {}, options: CallOptions = {}): Call<MemoryPage> {
     return this.search('', filter, options);
   }
 
-  /** The entry of a key that holds now, of the first tier that has one. */
+  /** Returns the entry of a key that holds now, of the first tier that has one. */
   get(
     key: MemoryKeyLike,
     filter: Pick<MemoryQuery, 'tier' | 'asOf'> = {},
@@ -285,7 +287,7 @@ export class Memory {
     return this.#calls.call(retrieve, body, options, ({ entries = [] }) => entries[0]);
   }
 
-  /** All entries that meet a filter, page by page. */
+  /** Yields all entries that match a filter, page by page. */
   async *all(filter: MemoryQuery = {}, options: CallOptions = {}): AsyncGenerator<MemoryEntry> {
     let cursor = filter.cursor;
     do {
@@ -295,7 +297,7 @@ export class Memory {
     } while (cursor !== undefined);
   }
 
-  /** The versions of a key and of the keys it superseded, the newest fact first. */
+  /** Returns the versions of a key and of the keys it superseded, the newest fact first. */
   history(key: MemoryKeyLike, tier: MemoryTier | '' = '', options: CallOptions = {}): Call<readonly MemoryEntry[]> {
     return this.#calls.call(
       history,
@@ -330,7 +332,7 @@ export class Memory {
     return this.#calls.call(publish, body, options, ({ published }) => published);
   }
 
-  /** What is stored in this memory. */
+  /** Returns the amounts stored in this memory. */
   stats(options: CallOptions = {}): Call<MemoryStats> {
     return this.#calls.call(stats, { memory_id: this.id }, options, statsOf);
   }

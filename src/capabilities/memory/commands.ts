@@ -1,4 +1,4 @@
-/** `handfast memory …`. Listed by `capability.ts`. */
+/** `handfast memory …`: the commands of the memory capability. */
 import { parseExactJson } from '../../base/exact-json.ts';
 import { parseWrittenTimestamp, TIMESTAMP_FORM } from '../../base/timestamp.ts';
 import type { CapabilityCommand, CommandContext } from '../../packages/capability.ts';
@@ -17,7 +17,7 @@ const which = [
 ] as const;
 const tierOption = ['--tier <tier>', 'working, episodic or semantic'] as const;
 const spaceOption = ['--space <name>', 'search this shared space too'] as const;
-/** Entries of one request of an import. */
+/** Entries per request of an import. */
 const IMPORT_BATCH = 200;
 const MAX_SHOWN = 100;
 /** Characters of a wrong word that an error shows. */
@@ -47,14 +47,14 @@ const open = async ({ agent, options, signal, terminal }: CommandContext): Promi
   return memory;
 };
 
-/** Facts that every agent of the user should have; those of one agent where it is named. */
+/** Returns the tier of new entries: facts for every agent of the user, or those of one agent where the option names it. */
 const defaultTier = ({ options }: CommandContext): MemoryTier =>
   tierOf(options.tier) || (options.agent === undefined ? 'semantic' : 'episodic');
 
 const tierOf = (value: unknown): MemoryTier | '' =>
   value === undefined ? '' : oneOf(String(value), '--tier', ['working', 'episodic', 'semantic']);
 
-/** A key of the command line: JSON where it is an object, else a text. */
+/** Reads a key of the command line: JSON where it is an object, else a text. */
 function keyOfWord(word: string): string | MemoryKey {
   if (word === '') throw fail('usage', 'the key is empty; name the entry, such as: handfast memory add city Lisbon');
   if (!word.startsWith('{')) return word;
@@ -69,7 +69,7 @@ function parsed(word: string, what: string): unknown {
   }
 }
 
-/** `{"key":"a"}` was written as `a`. */
+/** Returns the key as the user wrote it: `a` for `{"key":"a"}`. */
 function keyText(key: Readonly<Record<string, unknown>>): string {
   const names = Object.keys(key);
   return names.length === 1 && typeof key.key === 'string' ? key.key : JSON.stringify(key);
@@ -82,7 +82,7 @@ const timeText = (at: number | null | undefined): string =>
 
 const DATE = /^\d{4}-\d\d-\d\d$/;
 
-/** Epoch seconds of a time of the command line; of a date alone its first moment in UTC. */
+/** Reads a time of the command line as epoch seconds; a date alone means its first moment in UTC. */
 function instant(value: unknown, flag: string): number | undefined {
   if (value === undefined) return undefined;
   const text = String(value);
@@ -427,7 +427,7 @@ const importEntries: CapabilityCommand = {
   },
 };
 
-/** The life of an entry counts from its last storing, not from the import. */
+/** Adds the time of expiry: the ttl of an entry counts from its last storing, not from the import. */
 function withExpiry(entry: MemoryNewEntry): MemoryNewEntry {
   const { ttl, created_at, updated_at = created_at } = entry as MemoryNewEntry & Partial<MemoryEntry>;
   if (typeof ttl !== 'number' || ttl <= 0 || typeof updated_at !== 'number') return entry;

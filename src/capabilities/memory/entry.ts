@@ -1,6 +1,5 @@
 /**
- * Checks entries as they arrive, and says what is wrong with one in words that its sender can act on.
- *
+ * Checks received entries, and reports the problem of an invalid one in words that its sender can act on.
  * @see docs/protocol/a2e.md#memory-messages
  */
 import { isObject } from '../../wire/json.ts';
@@ -13,12 +12,12 @@ const MAX_SOURCE = 1024;
 const MAX_SUPERSEDES = 64;
 const MAX_TTL_S = 2 ** 31;
 
-/** An entry that may be stored, or why not. */
+/** An entry that may be stored, or the reason why not. */
 export type CheckedEntry = { readonly entry: NewEntry } | { readonly problem: string };
 
 export const isTier = (value: unknown): value is Tier => TIERS.includes(value as Tier);
 
-/** `now` is epoch seconds. */
+/** Checks an entry. `now` is epoch seconds. */
 export function checkEntry(given: unknown, now: number): CheckedEntry {
   try {
     return { entry: readEntry(given, now) };
@@ -28,7 +27,7 @@ export function checkEntry(given: unknown, now: number): CheckedEntry {
   }
 }
 
-/** What is wrong; never leaves this file. */
+/** The problem of an entry; never leaves this file. */
 class Problem extends Error {}
 
 function readEntry(given: unknown, now: number): NewEntry {
@@ -92,7 +91,7 @@ function keysIn(supersedes: unknown): MemoryKey[] {
   return keys as MemoryKey[];
 }
 
-/** Epoch seconds; undefined where none is given. */
+/** Reads a time in epoch seconds; undefined if absent. */
 function time(given: Readonly<Record<string, unknown>>, name: string): number | undefined {
   const value = finite(given, name);
   if (value !== undefined && Math.abs(value) > 1e12) throw new Problem(`${name} must be epoch seconds`);

@@ -1,4 +1,4 @@
-/** The limits of the memory capability and their defaults. Read by the plugin and by the schema of its options. */
+/** The limits of the memory capability and their defaults. */
 
 const MIB = 1024 * 1024;
 
@@ -11,12 +11,12 @@ export const MEMORY_DEFAULTS = {
   embedderTimeoutMs: 10_000,
 } as const;
 
-/** Entries of one reply. */
+/** Maximum number of entries of one reply. */
 export const MAX_LIMIT = 1000;
 export const DEFAULT_LIMIT = 10;
 /** Entries, keys, tags or sources of one request. */
 export const MAX_ITEMS = 1000;
-/** Characters of a query that are searched for. */
+/** Maximum number of searched characters of a query. */
 export const MAX_QUERY = 10_000;
 /** Spaces that one memory reads. */
 export const MAX_SPACES = 32;
@@ -24,7 +24,7 @@ export const MAX_SPACES = 32;
 export const MAX_WATCHES = 64;
 export const MAX_CHANGED_KEYS = 100;
 export const MAX_CHANGED_CHARACTERS = 65_536;
-/** Requests that are in the memory thread at once, of all and of one principal; and those of one that wait. */
+/** Maximum number of concurrent requests in the memory thread, of all principals and of one; and of waiting requests of one. */
 export const MAX_AT_ONCE = 128;
 export const MAX_AT_ONCE_PER_PRINCIPAL = 32;
 export const MAX_WAITING = 1024;

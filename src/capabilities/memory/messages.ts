@@ -1,6 +1,5 @@
 /**
- * The methods of the memory capability: what `client.ts` calls and `plugin.ts` serves.
- *
+ * The methods of the memory capability, with their checks and options.
  * @see docs/memory.md
  */
 import { methodsOf, type Push } from '../../protocol/method.ts';
@@ -49,7 +48,7 @@ export type {
   MemoryWatchResp,
 };
 
-/** Repeating a request of the memory does no more than making it once: what is stored again is there already. */
+/** Repeating a request of the memory has no further effect: a repeated store finds its entries stored. */
 const memory = methodsOf({ capability: 'memory', event: 'invoke/event', idempotent: true });
 export const memoryInit = memory<MemoryInitReq, MemoryInitResp>('memory/init/req', checks.MemoryInitReq);
 export const memoryStore = memory<MemoryStoreReq, MemoryStoreResp>('memory/store/req', checks.MemoryStoreReq);
@@ -64,7 +63,7 @@ export const memorySpaces = memory<MemorySpacesReq, MemorySpacesResp>('memory/sp
 export const memoryStats = memory<MemoryStatsReq, MemoryStatsResp>('memory/stats/req', checks.MemoryStatsReq);
 export const memoryWatch = memory<MemoryWatchReq, MemoryWatchResp>('memory/watch/req', checks.MemoryWatchReq);
 
-/** A memory that the session watches has changed. */
+/** The push about a change of a memory that the session watches. */
 export const memoryChanged: Push<Omit<MemoryChangedPush, 'type' | 'id'>> = {
   push: 'memory/changed/push',
   capability: 'memory',

@@ -1,4 +1,4 @@
-/** What handshakes need of the memory plugin, apart from its code, which hosts load later. Read by `capability.ts` and `plugin.ts`. */
+/** The part of the memory plugin that handshakes need, apart from its code, which hosts load later. */
 import type { PluginOffer } from '../../host/plugin.ts';
 
 const spaceNames = { type: 'array', items: { type: 'string' }, default: [] } as const;

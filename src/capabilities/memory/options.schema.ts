@@ -1,4 +1,4 @@
-/** What `options` of the `memory` plugin may hold in `handfast.yaml`; never imported at run time. */
+/** The members of `options` of the `memory` plugin in `handfast.yaml`; never imported at run time. */
 import { group, integer, optional, text, variable } from '../../config/shared.schema.ts';
 import { Type } from '../../wire/schema.ts';
 import { MEMORY_DEFAULTS as defaults } from './limits.ts';

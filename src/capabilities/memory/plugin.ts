@@ -1,7 +1,6 @@
 /**
- * The memory capability of a host: checks requests and rights, and has the engine do them. Each principal has a database of
- * its own in the data folder of the plugin.
- *
+ * The memory capability of a host: checks requests and rights, and passes them to the engine. Each principal has a separate
+ * database in the data folder of the plugin.
  * @see docs/memory.md
  */
 
@@ -34,7 +33,7 @@ import {
 import { memoryOffer } from './offer.ts';
 import { MemoryWatches } from './watches.ts';
 
-/** What `options` may hold; what is left out is as in `limits.ts`. */
+/** The members of `options`; `limits.ts` has the defaults. */
 export interface MemoryPluginOptions {
   /** Entries of one principal, versions included. */
   readonly maxEntries?: number;
@@ -47,7 +46,7 @@ export interface MemoryPluginOptions {
   readonly embedder?: {
     readonly baseUrl: string;
     readonly model: string;
-    /** The variable with its key. */
+    /** The environment variable with its key. */
     readonly apiKeyEnv?: string;
     readonly timeoutMs?: number;
   };
@@ -114,7 +113,7 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
     users.add(context.session);
     return { ...askerOf(context.session), storedBytes: host.stored(context.session.principal) };
   };
-  /** The shared spaces of a memory, as far as the principal may still read them. */
+  /** Returns the shared spaces of a memory that the principal may still read. */
   const readable = (context: CallContext, memory: string): readonly string[] =>
     (spacesOf.get(context.session)?.get(memory) ?? []).filter((space) => maySpace(context, 'read', space));
 
@@ -131,7 +130,7 @@ export function memoryPlugin(options: MemoryPluginOptions = {}): Plugin {
     closed(session) {
       watches.endSession(session);
       if (!users.has(session) || engine === undefined) return;
-      // What cannot be deleted now is deleted after `working_days`.
+      // If the deletion fails now, the entries are deleted after `working_days`.
       void run('endSession', askerOf(session), {}).catch((error: unknown) =>
         host.log.warn('the working memory of a session was not deleted', { session: session.id, error }),
       );
@@ -255,7 +254,7 @@ const askerOf = ({ id, agentId, principal }: SessionView): Asker => ({
   session: id,
 });
 
-/** The scope of a memory, of texts alone. */
+/** Returns the scope of a memory, whose values must be texts. */
 function scopeOf(scope: Readonly<Record<string, unknown>>): Record<string, string> {
   const odd = Object.entries(scope).find(([, value]) => typeof value !== 'string');
   if (odd !== undefined) {
@@ -282,7 +281,7 @@ function keysOf(given: readonly unknown[], name: string): MemoryKey[] {
   });
 }
 
-/** Undefined for the empty text: every tier. */
+/** Returns the tier; undefined for the empty text: every tier. */
 function tierOf(tier: string): Tier | undefined {
   if (tier === '') return undefined;
   if (isTier(tier)) return tier;
@@ -292,7 +291,10 @@ function tierOf(tier: string): Tier | undefined {
 const tooMany = (name: string, count: number, most: number) =>
   fail('schema_violation', `/${name} has ${count} items, more than ${most}`, { path: `/${name}` });
 
-/** Administrators use every space; other principals those that their grant names. Who may write may read. */
+/**
+ * Returns true if the principal may use a space. Administrators use every space; other principals those that their grant names.
+ * A right to write includes reading.
+ */
 function maySpace({ grant, session }: CallContext, use: 'read' | 'write', space: string): boolean {
   if (grant === undefined) return may(session.principal, 'administer');
   const { read = [], write = [] } = grant as MemoryGrant;

@@ -1,5 +1,5 @@
 /**
- * Sessions that want to know what changes in a memory, and what they get: the keys, gathered for a moment.
+ * Sessions that watch a memory, and their notifications: the changed keys, combined over a short time.
  *
  * A part of `plugin.ts`. @see docs/memory.md#changes
  */
@@ -12,30 +12,30 @@ import { canonical, type MemoryKey } from './key.ts';
 import { MAX_CHANGED_CHARACTERS, MAX_CHANGED_KEYS, MAX_WATCHES } from './limits.ts';
 import { memoryChanged } from './messages.ts';
 
-/** Changes within this time go together, milliseconds. */
+/** Changes within this time are combined, milliseconds. */
 const GATHER_MS = 50;
 
-/** The memory that is watched. */
+/** The watched memory. */
 export interface WatchedMemory {
   readonly namespace: string;
   readonly scope: Readonly<Record<string, unknown>>;
   readonly agent: string;
 }
 
-/** What a session changed. */
+/** A change that a session made. */
 export interface MemoryChange {
-  /** The memory by which it was changed, and its name. */
+  /** The memory through which the change was made, and its name. */
   readonly memory: string;
   readonly name: string;
   readonly keys: readonly { readonly key: MemoryKey; readonly tier: Tier }[];
-  /** There are further keys. */
+  /** True: the change has further keys. */
   readonly more?: boolean;
 }
 
 interface Watch {
   readonly session: SessionView;
   readonly memory: string;
-  /** By their text. */
+  /** Keys by their text. */
   keys: Map<string, MemoryKey>;
   characters: number;
   more: boolean;
@@ -47,7 +47,7 @@ export class MemoryWatches {
   readonly #watches = new Map<string, Set<Watch>>();
   readonly #counts = new WeakMap<SessionView, number>();
 
-  /** Starts a watch; the same one again changes nothing. Gives the id of the memory. Fails with `memory.too_many_watches`. */
+  /** Starts a watch; repeating it changes nothing. Returns the id of the memory. Fails with `memory.too_many_watches`. */
   add(session: SessionView, watched: WatchedMemory): string {
     const { where, memory } = placeOf(session, watched);
     const there = this.#watches.get(where) ?? new Set<Watch>();
@@ -66,7 +66,7 @@ export class MemoryWatches {
     return memory;
   }
 
-  /** Ends a watch, where there is one. Gives the id of the memory. */
+  /** Ends a watch, if it exists. Returns the id of the memory. */
   remove(session: SessionView, watched: WatchedMemory): string {
     const { where, memory } = placeOf(session, watched);
     const watch = findIn(this.#watches.get(where) ?? [], session, memory);
@@ -74,14 +74,14 @@ export class MemoryWatches {
     return memory;
   }
 
-  /** The session ended. */
+  /** Ends the watches of a session. */
   endSession(session: SessionView): void {
     for (const [where, there] of this.#watches) {
       for (const watch of [...there]) if (watch.session === session) this.#end(where, watch);
     }
   }
 
-  /** Sends the change to those who see it. */
+  /** Sends the change to the sessions that see it. */
   changed(by: SessionView, { memory, name, keys, more = false }: MemoryChange): void {
     for (const watch of this.#watches.get(idOf(by, name)) ?? []) {
       const seen = keys.filter(

@@ -2,14 +2,14 @@
  * Counters of a memory database: entries and bytes of each part and tier, entries of a part that hold, vectors of an embedder.
  * They are written once at the end of a write, in its transaction.
  *
- * No triggers: each would make the full-text index write its changes row by row.
+ * Triggers are not used: each would make the full-text index write its changes row by row.
  */
 import type { StatementSync } from 'node:sqlite';
 
 /** A time after all others, for an entry without an end. */
 export const NEVER = 9e15;
 
-/** When a version holds. Epoch seconds. */
+/** The times that decide when a version holds. Epoch seconds. */
 export interface Times {
   readonly starts: number;
   readonly ends: number;
@@ -17,21 +17,24 @@ export interface Times {
   readonly stored_at: number;
 }
 
-/** The condition that a row of an entry holds at a time, both as SQL. An entry that began before it was stored has begun at any. */
+/**
+ * Returns the condition that a row of an entry holds at a time, both as SQL. An entry that began before it was stored has begun
+ * at any time.
+ */
 export const holdsSql = (row: string, at: string): string =>
   `(${row}.starts <= ${at} OR ${row}.starts <= ${row}.stored_at) AND ${row}.ends > ${at} AND ${row}.expires > ${at}`;
 
 const holds = ({ starts, ends, expires, stored_at: storedAt }: Times, at: number): number =>
   Number((starts <= at || starts <= storedAt) && ends > at && expires > at);
 
-/** Entries of a part by time alone, after `?2` up to `?3`: those that began, ended or expired. */
+/** Counts entries of a part by time alone, after `?2` up to `?3`: those that began, ended or expired. */
 const PASSED = `SELECT count(*) AS passed, coalesce(sum((${holdsSql('entry', '?3')}) - (${holdsSql('entry', '?2')})), 0) AS difference
   FROM entry WHERE id IN (
     SELECT id FROM entry INDEXED BY entry_ends WHERE part = ?1 AND ends < ${NEVER} AND ends > ?2 AND ends <= ?3
     UNION SELECT id FROM entry INDEXED BY entry_expires WHERE part = ?1 AND expires < ${NEVER} AND expires > ?2 AND expires <= ?3
     UNION SELECT id FROM entry INDEXED BY entry_future WHERE part = ?1 AND starts > stored_at AND starts > ?2 AND starts <= ?3)`;
 
-/** A counter of a part that is farther ahead of the clock is made again. */
+/** A counter of a part that is further ahead of the clock is recounted. */
 const MAX_AHEAD_S = 60;
 
 /** The sums that a write adds to the counters of a part. */
@@ -54,7 +57,7 @@ export class Counters {
     this.#sql = sql;
   }
 
-  /** A version was stored, or deleted with `sign` -1. */
+  /** Counts a version that was stored, or deleted with `sign` -1. */
   count(part: number, row: Times & { readonly bytes: number }, sign: 1 | -1 = 1): void {
     const difference = this.#of(part);
     difference.entries += sign;
@@ -62,13 +65,13 @@ export class Counters {
     difference.holding += sign * holds(row, difference.countedAt);
   }
 
-  /** The times of a version changed. */
+  /** Counts a change of a version's times. */
   move(part: number, before: Times, after: Times): void {
     const difference = this.#of(part);
     difference.holding += holds(after, difference.countedAt) - holds(before, difference.countedAt);
   }
 
-  /** A vector of an embedder was stored, or deleted with `more` -1. */
+  /** Counts a vector of an embedder that was stored, or deleted with `more` -1. */
   vectors(embedder: number, more: 1 | -1): void {
     this.#vectors.set(embedder, (this.#vectors.get(embedder) ?? 0) + more);
   }
@@ -91,15 +94,15 @@ export class Counters {
     this.undo();
   }
 
-  /** The write was undone. */
+  /** Drops the sums of a write that was undone. */
   undo(): void {
     this.#parts.clear();
     this.#vectors.clear();
   }
 
   /**
-   * How many entries of a part hold at a time, and how many changed by time alone since the counter was brought up to date.
-   * Undefined for a time before that.
+   * Returns the number of entries of a part that hold at a time, and the number of changes by time alone since the counter was
+   * last updated. Undefined for a time before that update.
    */
   holding(part: number, at: number): { count: number; passed: number } | undefined {
     const row = this.#sql('SELECT counted_at, holding FROM part WHERE part = ?').get(part) as
@@ -113,7 +116,7 @@ export class Counters {
     return { count: row.holding + difference, passed };
   }
 
-  /** Brings the counter of a part up to date, so that later reads have less to add. Inside a write. */
+  /** Updates the counter of a part, so that later reads have less to add. Inside a write. */
   advance(part: number, at: number): void {
     this.write();
     const counted = this.holding(part, at);
@@ -121,7 +124,7 @@ export class Counters {
       this.#sql('UPDATE part SET counted_at = ?, holding = ? WHERE part = ?').run(at, counted.count, part);
       return;
     }
-    // The clock stood far ahead once: then it is counted again, or no list of the part would be fast until that time.
+    // The clock once stood far ahead: the part is recounted, since otherwise no list of it would be fast until that time.
     this.#sql(
       `UPDATE part SET counted_at = ?1, holding = (SELECT count(*) FROM entry WHERE entry.part = ?2 AND ${holdsSql('entry', '?1')})
        WHERE part = ?2 AND counted_at > ?1 + ${MAX_AHEAD_S}`,

@@ -1,8 +1,8 @@
 /**
- * The database of one principal's memories, and the one of the shared spaces: tables, opening, the parts that entries
- * belong to. Several processes may have it open.
+ * The database of one principal's memories, and the one of the shared spaces: tables, opening, the parts that entries belong
+ * to. Several processes may have it open.
  *
- * `writes.ts` and `reads.ts` use its statements; every rule about what an entry is, is there.
+ * `writes.ts` and `reads.ts` use its statements and contain every rule about entries.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';
@@ -21,8 +21,8 @@ const APPLICATION_ID = 0x48464d45;
 export const seconds = (): number => Date.now() / 1000;
 
 /**
- * An entry is a row for each version of it; ids only grow. `starts` and `ends` say when a version holds: `valid_from` and
- * `valid_until` as stored, cut by the versions around it. The two full-text tables hold no text of their own.
+ * An entry is a row for each of its versions; ids only grow. `starts` and `ends` bound the time when a version holds:
+ * `valid_from` and `valid_until` as stored, cut by the versions around it. The two full-text tables hold no text themselves.
  */
 const MIGRATIONS = [
   `CREATE TABLE memory (
@@ -56,11 +56,11 @@ const MIGRATIONS = [
    CREATE VIRTUAL TABLE word_rows USING fts5vocab(words, row);
    INSERT INTO words (words, rank) VALUES ('secure-delete', 1);
    INSERT INTO grams (grams, rank) VALUES ('secure-delete', 1);`,
-  // Vectors and signatures have another form; they are computed again in the background.
+  // Vectors and signatures have a new form; they are computed again in the background.
   `CREATE VIRTUAL TABLE word_hits USING fts5vocab(words, instance);
    DELETE FROM vector;
    DELETE FROM signature;`,
-  // The index of searches in packs, which later writes fill; and counters, so that no list and no amount counts rows.
+  // The index of searches in packs, which later writes fill; and counters, so that lists and amounts need not count rows.
   `CREATE TABLE pack (
      first INTEGER PRIMARY KEY, last INTEGER NOT NULL, changed INTEGER NOT NULL, sum INTEGER NOT NULL, data BLOB NOT NULL
    ) STRICT;
@@ -82,13 +82,13 @@ const MIGRATIONS = [
    INSERT INTO unfolded SELECT coalesce(max(id), 0) FROM entry;`,
 ];
 
-/** How long a write waits for another process that writes. */
+/** Maximum time that a write waits for another process that writes. */
 const BUSY_MS = 10_000;
 
-/** Pages that SQLite holds in memory: 32 MiB. A search reads some 400 vectors, each on a page of its own. */
+/** Size of SQLite's page cache: 32 MiB. A search reads some 400 vectors, each on a separate page. */
 const CACHE_KIB = 32_768;
 
-/** How exactly the last use of a part is noted. It matters after days. */
+/** Precision of the last use of a part, in seconds. The time matters after days. */
 const USED_S = 60;
 
 export interface MemoryDatabaseOptions {
@@ -104,23 +104,23 @@ export interface MemoryDatabaseOptions {
 export class MemoryDatabase {
   readonly db: DatabaseSync;
   readonly commits: GroupCommit;
-  /** Of what is searched by vectors; undefined until the first search. */
+  /** The index for searches by vectors; undefined until the first search. */
   index: SignatureIndex | undefined;
   /** Number of the embedder whose signatures the index has. */
   embedder = 0;
-  /** Commits of other connections that the index has seen. */
+  /** Number of commits of other connections that the index has seen. */
   version = -1;
-  /** The newest change of a pack that the index has. */
+  /** Number of the newest change of a pack that the index has. */
   changes = 0;
   readonly packs = new Packs((text) => this.sql(text));
   readonly counters = new Counters((text) => this.sql(text));
   /** Entries up to this id have the vectors of the embedder, as far as this process has seen. */
   embeddedTo = 0;
-  /** When it was used last, monotonic milliseconds. */
+  /** Time of its last use, monotonic milliseconds. */
   usedAt = 0;
-  /** When a part was last used before this process opened the file, epoch milliseconds; 0: never. */
+  /** Time of the last use of a part before this process opened the file, epoch milliseconds; 0: never. */
   readonly newestBefore: number;
-  /** How often a word occurs, as counted when there were so many entries. */
+  /** Frequencies of words, with the number of entries at the time of the count. */
   readonly frequencies = new Map<string, { rows: number; of: number }>();
   readonly #release: () => void;
   readonly #statements = new Map<string, StatementSync>();
@@ -135,7 +135,7 @@ export class MemoryDatabase {
       db,
       what: 'the memory',
       count,
-      // What the index learned of the transaction did not happen.
+      // The index must drop the changes of the undone transaction.
       undone: () => {
         this.index = undefined;
         this.packs.undo();
@@ -159,7 +159,7 @@ export class MemoryDatabase {
       },
       (db, release, _mark, count) => {
         db.exec(`PRAGMA busy_timeout=${BUSY_MS}; PRAGMA secure_delete=ON; PRAGMA cache_size=-${CACHE_KIB}`);
-        // Reads every table once, so that a definition that was damaged is found here.
+        // Reads every table once, so that a damaged definition is found here.
         for (const table of [
           'memory',
           'part',
@@ -181,7 +181,7 @@ export class MemoryDatabase {
     );
   }
 
-  /** A statement, prepared once. */
+  /** Returns a statement, prepared once. */
   sql(text: string): StatementSync {
     let statement = this.#statements.get(text);
     if (statement === undefined) {
@@ -192,8 +192,8 @@ export class MemoryDatabase {
   }
 
   /**
-   * Does a write in the next transaction; resolves with what it made when that is on disk. `work` does not throw: it would
-   * undo what others write with it. `bytes` is about what it writes.
+   * Does a write in the next transaction; resolves with its result when it is on disk. `work` must not throw: that would undo
+   * the writes of others in the transaction. `bytes` is the approximate size of the write.
    */
   async write<Result>(work: () => Result, bytes = 0): Promise<Result> {
     let made: { readonly value: Result } | undefined;
@@ -209,14 +209,14 @@ export class MemoryDatabase {
         await this.commits.write(write);
         return (made as { readonly value: Result }).value;
       } catch (thrown) {
-        // Another process had the file for as long as a write waits; its turn ends.
+        // Another process held the file for as long as a write waits; its turn ends.
         if (attempt === MAX_ATTEMPTS || !(thrown instanceof HandfastError) || thrown.code !== 'journal_locked')
           throw thrown;
       }
     }
   }
 
-  /** Sets until when a stored entry is valid. Inside a write, like the others here. */
+  /** Sets the end of the validity of a stored entry. Inside a write, like the following methods. */
   end(id: number, ends: number): void {
     const { part, ...times } = this.sql('SELECT part, starts, ends, expires, stored_at FROM entry WHERE id = ?').get(
       id,
@@ -227,7 +227,7 @@ export class MemoryDatabase {
     this.packs.end(id, ends);
   }
 
-  /** Notes in the index when an entry expires. */
+  /** Sets the expiry of an entry in the index. */
   expire(id: number, expires: number): void {
     this.index?.expire(id, expires);
     this.packs.expire(id, expires);
@@ -238,7 +238,7 @@ export class MemoryDatabase {
     this.db.exec('SAVEPOINT settled; RELEASE settled');
   }
 
-  /** Notes the signature of an entry in the index. */
+  /** Sets the signature of an entry in the index. */
   sign(id: number, embedder: number, signature: Uint32Array): void {
     if (this.embedder === embedder) this.index?.sign(id, signature);
     this.packs.sign(id, embedder, signature);
@@ -250,12 +250,12 @@ export class MemoryDatabase {
     this.packs.remove(id);
   }
 
-  /** The number of a part; undefined when nothing was ever stored in it. */
+  /** Returns the number of a part; undefined when nothing was ever stored in it. */
   part(name: string): number | undefined {
     return (this.sql('SELECT part FROM part WHERE name = ?').get(name) as { part: number } | undefined)?.part;
   }
 
-  /** The number of a part, which is made if need be. Inside a write. */
+  /** Returns the number of a part, and makes the part if it does not exist. Inside a write. */
   makePart(name: string): number {
     const now = seconds();
     const known = this.sql('SELECT part, used_at FROM part WHERE name = ?').get(name) as
@@ -270,7 +270,7 @@ export class MemoryDatabase {
     return known.part;
   }
 
-  /** Entries and bytes of all parts of the file, or of one tier, by its first letter. */
+  /** Returns entries and bytes of all parts of the file, or of one tier, by its first letter. */
   usage(tier?: string): { entries: number; bytes: number } {
     const row = (
       tier === undefined
@@ -281,8 +281,8 @@ export class MemoryDatabase {
   }
 
   /**
-   * Copies the log into the file and empties it, so that nothing of what was deleted is left in either. False when another
-   * process reads the log just now.
+   * Copies the log into the file and empties it, so that neither contains deleted data. Returns false when another process is
+   * reading the log.
    */
   erase(): boolean {
     this.commits.flush();
@@ -298,7 +298,7 @@ export class MemoryDatabase {
     this.#release();
   }
 
-  /** Gives the file up without touching it: it is damaged. */
+  /** Closes the damaged file without writing to it. */
   abandon(): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -306,7 +306,7 @@ export class MemoryDatabase {
       this.commits.close();
       this.db.close();
     } catch {
-      // Nothing of it is used again.
+      // Failures do not matter: the connection is not used again.
     } finally {
       this.#release();
     }

@@ -1,8 +1,8 @@
 /**
  * The embedder that a configuration names: a server with the embeddings call of the OpenAI API.
  *
- * Only address, model and key are configurable. A request is bounded in time and size, repeated twice where that can
- * help, and follows no redirect, so that the key reaches this server alone.
+ * Only address, model and key are configurable. A request is bounded in time and size, is repeated twice if that can help, and
+ * follows no redirect, so that only this server gets the key.
  */
 import { trimmedEnd } from '../../../base/trim-end.ts';
 import { HandfastError } from '../../../wire/errors.ts';
@@ -13,10 +13,10 @@ import type { EndpointOptions } from './types.ts';
 
 const MAX_ATTEMPTS = 3;
 const RETRY_MS = 250;
-/** Characters of one text that are sent. */
+/** Maximum number of characters of one text that are sent. */
 const MAX_CHARACTERS = 8192;
 const MAX_REPLY_BYTES = 64 * 1024 * 1024;
-/** Longest vector that a signature can be made of. */
+/** Longest vector for which a signature can be made. */
 const MAX_DIMENSIONS = 8192;
 
 export function endpointEmbedder(options: EndpointOptions): Embedder {
@@ -41,7 +41,7 @@ export function endpointEmbedder(options: EndpointOptions): Embedder {
   };
 }
 
-/** One request. Rejects with `memory.embedder_failed`, which is retryable where the next may succeed. */
+/** Sends one request. Rejects with `memory.embedder_failed`, which is retryable where the next may succeed. */
 async function request(
   { baseUrl, model, key }: EndpointOptions,
   texts: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * The memory engine as the plugin sees it: starts the thread at the first request, sends it operations and waits for what
- * came of them. A thread that ends takes its open requests with it; the next request starts another.
+ * The memory engine for the plugin: starts the thread at the first request, sends it operations and waits for their results. A
+ * thread that ends takes its open requests with it; the next request starts another thread.
  */
 import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';
@@ -26,7 +26,7 @@ export class MemoryEngine {
   readonly #stored: (principal: string, bytes: number) => void;
   readonly #lost: (loss: DatabaseLoss) => void;
   readonly #pending = new Map<number, Settle>();
-  /** Which requests are in the thread: those of one principal do not hold up the others. */
+  /** Bounds the requests in the thread: those of one principal do not hold up the others. */
   readonly #slots = new SharedSlots('requests to the memory', {
     total: MAX_AT_ONCE,
     perOwner: MAX_AT_ONCE_PER_PRINCIPAL,
@@ -38,7 +38,7 @@ export class MemoryEngine {
 
   /**
    * `stored` is called with the bytes of a principal when they may have changed, `lost` with the loss of a database when that
-   * is opened.
+   * database is opened.
    */
   constructor(
     options: EngineOptions,
@@ -51,8 +51,8 @@ export class MemoryEngine {
   }
 
   /**
-   * Does an operation. Rejects with its error, with the reason of `signal` when that aborts (what was sent is done all the
-   * same), `over_capacity` when too many of the principal wait, `interrupted` after `close`.
+   * Does an operation. Rejects with its error, with the reason of `signal` when that aborts (a sent operation is done
+   * nevertheless), `over_capacity` when too many requests of the principal wait, `interrupted` after `close`.
    */
   async run<Name extends OperationName>(
     name: Name,
@@ -74,12 +74,13 @@ export class MemoryEngine {
       throw notStarted(thrown);
     }
     const { promise } = sent;
-    // Until the thread is done, also when the caller has left: else cancelled requests would fill it without a bound.
+    // Holds the slot until the thread is done, even if the caller has left: otherwise cancelled requests would fill the thread
+    // without a bound.
     promise.then(release, release);
     return orAborted(promise as Promise<Reply<Name>>, signal);
   }
 
-  /** Finishes what was sent, has it on disk, and ends the thread. Idempotent. */
+  /** Finishes the sent operations, has them on disk, and ends the thread. Idempotent. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
@@ -107,7 +108,7 @@ export class MemoryEngine {
     const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
     const thread = new Worker(new URL(`./memory-thread${extension}`, import.meta.url), {
       workerData: this.#options,
-      // Nothing else of the host's start-up or environment belongs into the thread.
+      // The thread gets nothing else of the host's start-up or environment.
       execArgv: [],
       env: { ...compiledCode() },
       resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },

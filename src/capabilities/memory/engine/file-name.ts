@@ -4,6 +4,6 @@ import { createHash } from 'node:crypto';
 /** The owner of the shared spaces. No principal has an empty name. */
 export const SPACES = '';
 
-/** A name of a file from a name of a principal, which may hold anything. */
+/** Returns the file name for the name of a principal, which may have any characters. */
 export const fileOf = (owner: string): string =>
   owner === SPACES ? 'spaces.db' : `${createHash('sha256').update(owner).digest('hex').slice(0, 32)}.db`;

@@ -1,7 +1,7 @@
 /**
- * Deletes the selected entries, and their bytes from the files: some at a time, so that requests of others come in between.
+ * Deletes the selected entries, and their bytes from the files: several at a time, so that requests of others come in between.
  *
- * After a kill in between, some are deleted and the caller has no reply; it repeats the request.
+ * After a kill in between, some entries are deleted and the caller has no reply; it repeats the request.
  */
 import { canonical, type MemoryKey } from '../key.ts';
 import { MAX_CHANGED_KEYS } from '../limits.ts';
@@ -10,7 +10,7 @@ import type { Source } from './reads.ts';
 import type { ForgetRequest, Reply, Tier } from './types.ts';
 import { deleteKey, deleteSome, deleteVersion } from './writes.ts';
 
-/** About what one transaction puts into the log. */
+/** Approximate bytes that one transaction puts into the log. */
 const SLICE_LOG_BYTES = 1024 * 1024;
 
 type Forgotten = Omit<Reply<'forget'>, 'name'>;
@@ -20,9 +20,9 @@ const NOTHING: Forgotten = { deleted: 0, erased: true, changed: [], more: false 
 /** The selected versions. */
 interface Chosen {
   readonly ids: ReadonlySet<number>;
-  /** Only versions that were stored before. */
+  /** Deletes only versions that were stored before this time. */
   readonly before: number;
-  /** Entries that had expired by then are deleted and not counted. */
+  /** Entries that had expired by this time are deleted and not counted. */
   readonly now: number;
 }
 
@@ -49,7 +49,7 @@ export async function forget({ database, parts }: Source, request: ForgetRequest
   return { deleted: held, erased: database.erase(), changed, more: held > changed.length };
 }
 
-/** The versions that a request selects in a part, whenever they were stored; each list from an index of its own. */
+/** Returns the versions that a request selects in a part, regardless of their time; each list comes from a separate index. */
 function idsIn(database: MemoryDatabase, part: number, { keys, tags, sources, before }: ForgetRequest): number[] {
   const list = 'IN (SELECT value FROM json_each(?))';
   const ids = (sql: string, ...values: (string | number)[]): number[] => {
@@ -73,7 +73,7 @@ function idsIn(database: MemoryDatabase, part: number, { keys, tags, sources, be
   ];
 }
 
-/** Deletes from this place on; returns the place to continue at, and the keys that had not expired. */
+/** Deletes versions from position `from` on; returns the position to continue at, and the keys that had not expired. */
 function deleteSlice(
   database: MemoryDatabase,
   ids: readonly number[],
@@ -96,7 +96,7 @@ function deleteSlice(
     if (gone.length === 0) return 0;
     if (gone.some(({ expires }) => expires > now)) held.push({ part, key });
     versions += gone.length;
-    // Without its newest version an older one would hold again: the key is deleted as a whole.
+    // Without its newest version, an older one would hold again: the key is deleted as a whole.
     if (gone[0] === all[0]) return deleteKey(database, part, key);
     for (const version of gone) deleteVersion(database, version.id);
     return gone.length;

@@ -1,34 +1,33 @@
 /**
- * One ranking of several: reciprocal rank fusion, and the score that replies carry. Pure.
- *
+ * Combines several rankings into one: reciprocal rank fusion, and the score that replies carry. Pure.
  * @see docs/memory.md#ranking
  */
 
 /** One ranking: ids, the best first. */
 export interface Ranking {
   readonly ids: readonly number[];
-  /** By what they are ranked: ids with the same score share a place, so that no accident decides among them. */
+  /** The scores of the ids: ids with equal scores share a rank, so that no accident decides among them. */
   readonly scores?: readonly number[];
-  /** How much it counts, above 0. */
+  /** Its weight, above 0. */
   readonly weight: number;
 }
 
 export interface Fused {
   readonly id: number;
-  /** 1 for what every ranking has first, towards 0 for what one ranking has far down. */
+  /** 1 for an id that is first in every ranking, towards 0 for an id far down in one ranking. */
   readonly score: number;
 }
 
 /**
- * Damps the first places. The 60 of the literature is for lists of a thousand; with a few hundred candidates a lower one
- * separates what both rankings have near the top from what one of them has alone.
+ * Damps the first ranks. The 60 of the literature is for lists of a thousand; with a few hundred candidates a lower value
+ * separates ids near the top of both rankings from ids of one ranking alone.
  */
 const DAMPING = 20;
 
 /**
- * Fuses rankings: the score of an id is the sum of `weight / (20 + place)` over the rankings that have it, divided by what
- * the first place in all of them would give. A ranking without ids still counts in that, so a score says the same in every reply.
- * Equal scores keep the order of `tieBreak`, then of higher ids, which are newer.
+ * Fuses rankings: the score of an id is the sum of `weight / (20 + rank)` over the rankings that have it, divided by the sum
+ * for the first rank in all of them. A ranking without ids still counts in that divisor, so scores of all replies are
+ * comparable. Equal scores keep the order of `tieBreak`, then of higher ids, which are newer.
  */
 export function fuse(
   rankings: readonly Ranking[],

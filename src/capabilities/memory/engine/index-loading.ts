@@ -3,25 +3,25 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { entriesOf, type PackedEntry, type Packs } from './packs.ts';
 import { type IndexedEntry, SignatureIndex } from './signatures.ts';
 
-/** What an index is loaded from, with the index: a `MemoryDatabase`. */
+/** A database and its index: a `MemoryDatabase`. */
 export interface IndexedDatabase {
   readonly db: DatabaseSync;
   readonly packs: Packs;
   index: SignatureIndex | undefined;
   /** Number of the embedder whose signatures the index has. */
   embedder: number;
-  /** Commits of other connections that the index has seen. */
+  /** Number of commits of other connections that the index has seen. */
   version: number;
-  /** The newest change of a pack that the index has. */
+  /** Number of the newest change of a pack that the index has. */
   changes: number;
   sql(text: string): StatementSync;
   usage(): { readonly entries: number };
 }
 
-/** Past this share of removed entries the index is made again. */
+/** Share of removed entries above which the index is built again. */
 const MAX_REMOVED = 0.5;
 
-/** The index with all that is committed, for signatures of this embedder. */
+/** Returns the index with all committed entries, for signatures of this embedder. */
 export function loadedIndex(database: IndexedDatabase, embedder: number): SignatureIndex {
   const { entries } = database.usage();
   const { index } = database;
@@ -39,13 +39,13 @@ function startIndex(database: IndexedDatabase): void {
   database.version = -1;
 }
 
-/** Takes over what other connections have committed: new entries, and changed and deleted ones. */
+/** Takes over the commits of other connections: new entries, and changed and deleted ones. */
 export function refreshIndex(database: IndexedDatabase): void {
   const { db } = database;
   if (database.index === undefined) return;
   const { data_version: version } = database.sql('PRAGMA data_version').get() as { data_version: number };
   if (version === database.version) return;
-  // Packs and the entries in none are read as of one commit.
+  // Packs, and the entries outside of packs, are read as of one commit.
   const begins = !db.isTransaction;
   if (begins) db.exec('BEGIN');
   try {
@@ -59,11 +59,11 @@ export function refreshIndex(database: IndexedDatabase): void {
   database.version = version;
 }
 
-/** False where the index lacks an entry that is older than its newest. */
+/** Returns false if the index lacks an entry that is older than its newest. */
 function takeOver(database: IndexedDatabase): boolean {
   const { packs, embedder } = database;
   const index = database.index as SignatureIndex;
-  // Which words the new entries have is not read here.
+  // The words of the new entries are not read here.
   index.postings.clear();
   if (index.size === 0) {
     for (const { columns } of packs.after(-1)) index.addColumns(columns, embedder);
@@ -77,7 +77,7 @@ function takeOver(database: IndexedDatabase): boolean {
   return index.replace(from, Number.MAX_SAFE_INTEGER, signedBy(embedder, packs.entries(from, Number.MAX_SAFE_INTEGER)));
 }
 
-/** Entries without the signatures of other embedders. */
+/** Yields entries without the signatures of other embedders. */
 function* signedBy(wanted: number, entries: Iterable<PackedEntry>): Generator<IndexedEntry> {
   for (const { embedder, ...entry } of entries) yield embedder === wanted ? entry : { ...entry, signature: undefined };
 }

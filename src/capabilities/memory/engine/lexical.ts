@@ -1,7 +1,7 @@
 /**
- * Search by words and by literal parts: queries of the two full-text tables, bounded in work however common a word is.
+ * Search by words and by literal parts: queries of the two full-text tables, with bounded work even for common words.
  *
- * A query is literal text: each word becomes a quoted term, so no character of it is syntax.
+ * A query is literal text: each word becomes a quoted term, so none of its characters is syntax.
  */
 import type { MemoryDatabase } from './database.ts';
 import { readVarints } from './packs.ts';
@@ -10,23 +10,25 @@ import type { SignatureIndex } from './signatures.ts';
 import { WordScores } from './word-scores.ts';
 import { wordsOf } from './words.ts';
 
-/** Entries with the words of a query that are scored; the commonest words are left out past it. Some 10 ms. */
+/**
+ * Maximum number of entries with the words of a query that are scored; above it the commonest words are left out. Some 10 ms.
+ */
 const MAX_SCORED_ROWS = 100_000;
-/** Rows that are looked at where a word alone is more common than that, the newest first. */
+/** Maximum number of scanned rows if a word alone exceeds that bound, the newest first. */
 const MAX_SCANNED_ROWS = 20_000;
-/** Words of a query that are looked at. */
+/** Maximum number of words of a query that count. */
 const MAX_QUERY_WORDS = 64;
-/** How much the entries may grow until a counted frequency is counted again. */
+/** Growth of the entries after which a counted frequency is counted again. */
 const RECOUNT_GROWTH = 1.25;
 const MAX_FREQUENCIES = 50_000;
 /** BM25 at which the lexical part of a score is a half. */
 const HALF_SCORE = 8;
-/** Parts of a literal query that are looked up; what they find is compared with the whole. */
+/** Parts of a literal query that are looked up; the entries they find are compared with the whole query. */
 const MAX_GRAMS = 8;
 const GRAM = 3;
-/** Whole words that are looked up for the same. */
+/** Whole words that are looked up for the same purpose. */
 const MAX_INNER_WORDS = 16;
-/** Entries with them that are compared one by one; past it parts of all words leave fewer. */
+/** Maximum number of entries with them that are compared one by one; above it, parts of all words narrow the search. */
 const MAX_READ = 300;
 const PLAIN = /^[\x21-\x7e]+$/;
 /** Longer queries are sentences: their words find them. */
@@ -40,7 +42,10 @@ export interface LexicalMatch {
 
 const quoted = (term: string): string => `"${term.replaceAll('"', '""')}"`;
 
-/** Entries with any of the words, the best first, at most `count`; of those that fit, by their places in the index. */
+/**
+ * Returns entries with any of the words, the best first, at most `count`; only those that `fitting` marks by their positions in
+ * the index.
+ */
 export function searchWords(
   database: MemoryDatabase,
   index: SignatureIndex,
@@ -65,7 +70,7 @@ export function searchWords(
   return scores.best(count, fitting).map(({ id, score }) => ({ id, score: score / (score + HALF_SCORE) }));
 }
 
-/** Which entries have a word: as it is in memory, or as it is read now. */
+/** Returns the list of the entries that have a word: the one in memory, or the one read now. */
 function listOf(database: MemoryDatabase, index: SignatureIndex, { word, rows }: Term): Posting {
   const known = index.postings.get(word);
   if (known !== undefined) return known;
@@ -77,23 +82,26 @@ function listOf(database: MemoryDatabase, index: SignatureIndex, { word, rows }:
   return list;
 }
 
-/** What a word counts, as in FTS5: the rarer, the more; nothing worth mentioning where half of all entries have it. */
+/** Returns the weight of a word, as in FTS5: the rarer, the more; close to zero if half of all entries have it. */
 const weightOf = (rows: number, all: number): number => Math.max(1e-6, Math.log((all - rows + 0.5) / (rows + 0.5)));
 
-/** Rows and words of the whole index, as FTS5 has counted them. */
+/** Returns rows and words of the whole index, as FTS5 has counted them. */
 function totals(database: MemoryDatabase): { rows: number; words: number } {
   const { block } = database.sql('SELECT block FROM words_data WHERE id = 1').get() as { block: Uint8Array };
   const [rows = 0, words = 0] = readVarints(block, 2);
   return { rows: Math.max(1, rows), words: Math.max(1, words) };
 }
 
-/** A word of a query, and how many entries have it. */
+/** A word of a query, and the number of entries that have it. */
 interface Term {
   readonly word: string;
   readonly rows: number;
 }
 
-/** The rarest words, as many as are scored within the bound, without those that count nothing; the rarest in any case. */
+/**
+ * Returns the rarest words, as many as the bound allows to score, without those whose weight is close to zero; the rarest word
+ * in any case.
+ */
 function affordable(ranked: readonly Term[], all: number): Term[] {
   let left = MAX_SCORED_ROWS;
   return ranked.filter(({ rows }, at) => {
@@ -102,7 +110,7 @@ function affordable(ranked: readonly Term[], all: number): Term[] {
   });
 }
 
-/** Where every word is in thousands of entries, BM25 says little: the newest come first. */
+/** Returns the newest entries with a word: where every word is in thousands of entries, BM25 says little. */
 function newestWith(
   database: MemoryDatabase,
   word: string,
@@ -120,7 +128,7 @@ function newestWith(
   return matches;
 }
 
-/** How many entries have a word, counted now or when there were nearly as many entries. */
+/** Returns the number of entries that have a word, counted now or when nearly as many entries existed. */
 function rowsWith(database: MemoryDatabase, word: string): number {
   const { entries } = database.usage();
   const known = database.frequencies.get(word);
@@ -134,7 +142,10 @@ function rowsWith(database: MemoryDatabase, word: string): number {
   return rows;
 }
 
-/** Entries that have the query as it stands, the newest first, at most `count`; of those that fit, by their places in the index. */
+/**
+ * Returns entries that contain the literal query, the newest first, at most `count`; only those that `fitting` marks by their
+ * positions in the index.
+ */
 export function searchLiteral(
   database: MemoryDatabase,
   index: SignatureIndex,
@@ -167,8 +178,8 @@ export function searchLiteral(
 }
 
 /**
- * The places of the entries that may have a text as it stands, ascending; undefined where they are too many to look at each.
- * The words between the first and the last, which may be parts of longer ones, are whole words there.
+ * Returns the positions of the entries that may contain a literal text, ascending; undefined if they are too many to compare
+ * each. The words between the first and the last, which may be parts of longer ones, are whole words there.
  */
 function placesWithInner(
   database: MemoryDatabase,
@@ -178,7 +189,7 @@ function placesWithInner(
 ): number[] | undefined {
   const inner = wordsOf(folded.split(' ').slice(1, -1).join(' ')).slice(0, MAX_INNER_WORDS);
   const terms = inner.map((word) => ({ word, rows: rowsWith(database, word) }));
-  // A word of other letters may be one that FTS5 cuts in its own way.
+  // FTS5 may split a word of other letters differently.
   if (terms.some(({ word, rows }) => rows === 0 && PLAIN.test(word))) return [];
   const ranked = terms.filter(({ rows }) => rows > 0).sort((left, right) => left.rows - right.rows);
   const [rarest] = ranked;
@@ -194,7 +205,7 @@ function placesWithInner(
 const fittingOf = ({ size, places }: Posting, fitting: Uint8Array): number[] =>
   Array.from(places.subarray(0, size).filter((place) => fitting[place] === 1));
 
-/** Those of some places, ascending, that a list has too. */
+/** Returns those of some positions, ascending, that a list has, too. */
 function common(places: readonly number[], { size, places: others }: Posting): number[] {
   let at = 0;
   return places.filter((place) => {
@@ -203,7 +214,7 @@ function common(places: readonly number[], { size, places: others }: Posting): n
   });
 }
 
-/** Some parts of three characters, evenly spread: enough to leave few candidates. */
+/** Returns parts of three characters, evenly spread: enough to leave few candidates. */
 function gramsOf(characters: readonly string[]): string[] {
   const last = characters.length - GRAM;
   const step = Math.max(1, Math.ceil(last / (MAX_GRAMS - 1)));

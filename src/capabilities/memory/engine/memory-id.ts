@@ -1,8 +1,8 @@
-/** The id of a memory: what it belongs to and what it is named decide it, so that it is known before the memory is opened. */
+/** The id of a memory: its owner and its name determine the id, so that it is known before the memory is opened. */
 import { createHash } from 'node:crypto';
 import { canonical } from '../key.ts';
 
-/** What a memory is named, beside its principal and its agent. */
+/** Returns the name of a memory, beside its principal and its agent. */
 export const memoryName = (namespace: string, scope: Readonly<Record<string, unknown>>): string =>
   canonical([namespace, scope]);
 

@@ -1,7 +1,6 @@
 /**
- * The thread of the memory engine: does what it is sent and sends back what came of it.
- *
- * Started by `engine.ts`, with {@link EngineOptions} as its data.
+ * The thread of the memory engine: does the operations it receives and sends back their results. Its data are {@link
+ * EngineOptions}.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { type FailingStore, failingStores, onStoresChanged } from '../../../base/failing-stores.ts';
@@ -18,7 +17,7 @@ export interface ThreadRequest {
   readonly args: unknown;
 }
 
-/** A database that is opened lost writes. */
+/** The loss of writes in a database that is opened. */
 export interface ThreadLoss {
   readonly loss: DatabaseLoss;
 }
@@ -28,11 +27,11 @@ export interface ThreadStores {
   readonly failing: readonly FailingStore[];
 }
 
-/** Its reply. */
+/** The reply to a request. */
 export interface ThreadReply {
   readonly id: number;
   readonly value?: unknown;
-  /** What is stored for the principal now, after a request that may have changed it. */
+  /** The bytes now stored for the principal, after a request that may have changed them. */
   readonly stored?: { readonly principal: string; readonly bytes: number };
   readonly error?: {
     readonly code: string;

@@ -1,9 +1,8 @@
 /**
- * The index as it is stored: many entries in one row, as columns of numbers that are copied into the index in memory as they
- * are. A first search reads these rows, and one by one only the newest entries, which are in no pack yet.
+ * The stored index: many entries in one row, as columns of numbers that are copied unchanged into the index in memory. A first
+ * search reads these rows, and only the newest entries, which are in no pack yet, one by one.
  *
- * Every change of an entry changes its pack in the same transaction: packs are never behind, and a deleted entry is in
- * none.
+ * Every change of an entry changes its pack in the same transaction: packs are never behind, and a deleted entry is in none.
  * @see docs/decisions/0060-an-index-in-packs.md
  */
 import type { StatementSync } from 'node:sqlite';
@@ -15,9 +14,11 @@ export const PACK_ENTRIES = 128;
 /** A pack with at most `SPARSE` entries joins the one before it, where both together have at most `MERGED`. */
 const SPARSE = PACK_ENTRIES / 4;
 const MERGED = (PACK_ENTRIES * 3) / 4;
-/** Packs made by one write: some ten milliseconds of the thread, and more entries than a request can store. */
+/**
+ * Maximum number of packs that one write makes: some ten milliseconds of the thread, and more entries than a request can store.
+ */
 const PACKS_A_WRITE = 16;
-/** Part of an entry that was deleted, until its pack is written. */
+/** Part number of a deleted entry, until its pack is written. */
 const DELETED = -1;
 /** An id, three times, a part, a number of words, an embedder and a signature. */
 const ENTRY_BYTES = 8 + 3 * 8 + 3 * 4 + SIGNATURE_BYTES;
@@ -47,7 +48,7 @@ interface Row {
   readonly starts: number;
   readonly ends: number;
   readonly expires: number;
-  /** How many words the full-text index counted, as one of SQLite's numbers of variable length. */
+  /** The number of words that the full-text index counted, as one of SQLite's numbers of variable length. */
   readonly counted: Uint8Array | null;
   readonly embedder: number | null;
   readonly bits: Uint8Array | null;
@@ -99,18 +100,18 @@ export class Packs {
     return (this.#sql('SELECT coalesce(max(changed), 0) AS changes FROM pack').get() as { changes: number }).changes;
   }
 
-  /** True where a search would read many entries one by one, since an older version wrote them without packs. */
+  /** True if a search would read many entries one by one, because an older version wrote them without packs. */
   get isBehind(): boolean {
     return this.#loose() >= 4 * PACK_ENTRIES;
   }
 
-  /** The packs that changed after the change of this number, in the order of their ids. */
+  /** Yields the packs that changed after the change of this number, in the order of their ids. */
   *after(changes: number): Generator<Pack> {
     const rows = this.#sql('SELECT first, last, sum, data FROM pack WHERE changed > ? ORDER BY first').iterate(changes);
     for (const row of rows as Iterable<unknown> as Iterable<PackRow>) yield this.#unpacked(row);
   }
 
-  /** The entries with ids from `first` to `last`, read one by one; at most `most`. */
+  /** Yields the entries with ids from `first` to `last`, read one by one; at most `most`. */
   *entries(first: number, last: number, most = -1): Generator<PackedEntry> {
     const rows = this.#sql(
       `SELECT entry.id, part, starts, ends, expires, sz AS counted, embedder, bits FROM entry
@@ -139,12 +140,12 @@ export class Packs {
     return change;
   }
 
-  /** The write was undone. */
+  /** Drops the changes of a write that was undone. */
   undo(): void {
     this.#changed.clear();
   }
 
-  /** At least as many entries as are in no pack. */
+  /** Returns an upper bound of the number of entries in no pack. */
   #loose(): number {
     return this.#newest() - this.packedTo;
   }
@@ -166,7 +167,9 @@ export class Packs {
     return this.#sql('SELECT first, last FROM pack ORDER BY first DESC LIMIT 1').get() as Range | undefined;
   }
 
-  /** The pack whose range has this id. Most entries are stored behind the last pack, which need not be read for them. */
+  /**
+   * Returns the pack whose range has this id. Most entries are stored behind the last pack, which need not be read for them.
+   */
   #packOf(id: number): Pack | undefined {
     const row = this.#sql('SELECT first, last FROM pack WHERE first <= ? ORDER BY first DESC LIMIT 1').get(id) as
       | Range
@@ -174,7 +177,7 @@ export class Packs {
     return row === undefined || row.last < id ? undefined : this.#packFrom(row.first);
   }
 
-  /** The pack with this first id, as the write under way has it. */
+  /** Returns the pack with this first id, with the changes of the write under way. */
   #packFrom(first: number): Pack {
     const changed = this.#changed.get(first);
     if (changed !== undefined) return changed;
@@ -211,7 +214,7 @@ export class Packs {
     const entries = [...this.entries(from, to, PACK_ENTRIES)];
     const last = entries.length === PACK_ENTRIES ? (entries.at(-1) as PackedEntry).id : to;
     const before = row === undefined || entries.length > MERGED ? [] : present(this.#packFrom(row.first));
-    // Where most ids are gone, a pack spans many of them.
+    // Where most ids are deleted, a pack spans many of them.
     const joins = row !== undefined && entries.length <= MERGED && before.length + entries.length <= PACK_ENTRIES;
     const first = joins ? row.first : from;
     this.#changed.set(first, { first, last, columns: columnsOf(joins ? [...before, ...entries] : entries) });
@@ -232,7 +235,7 @@ export class Packs {
   }
 }
 
-/** Columns over the bytes of a pack with `count` entries; columns of eight bytes come first. */
+/** Returns columns over the bytes of a pack with `count` entries; columns of eight bytes come first. */
 function columnsOver({ buffer, byteOffset }: Uint8Array, count: number): IndexColumns {
   let at = byteOffset;
   const after = (bytes: number): number => {
@@ -249,7 +252,7 @@ function columnsOver({ buffer, byteOffset }: Uint8Array, count: number): IndexCo
   };
 }
 
-/** The columns in stored bytes. */
+/** Returns the columns in stored bytes. */
 const columnsIn = (data: Uint8Array): IndexColumns =>
   columnsOver(data.byteOffset % 8 === 0 ? data : data.slice(), data.byteLength / ENTRY_BYTES);
 
@@ -266,12 +269,12 @@ function columnsOf(entries: readonly PackedEntry[]): IndexColumns {
   return columns;
 }
 
-/** The entries of a pack that were not deleted. */
+/** Returns the entries of a pack that were not deleted. */
 function present(pack: Pack): PackedEntry[] {
   return [...entriesOf(pack)].filter(({ part }) => part !== DELETED);
 }
 
-/** The entries of a pack one by one. */
+/** Yields the entries of a pack one by one. */
 export function* entriesOf({ columns }: Pack): Generator<PackedEntry> {
   const { ids, times, parts, words, embedders, bits } = columns;
   for (let at = 0; at < ids.length; at += 1) {
@@ -295,7 +298,7 @@ function bytesOf(pack: Pack): Uint8Array {
   return new Uint8Array(columns.ids.buffer, columns.ids.byteOffset, columns.ids.length * ENTRY_BYTES);
 }
 
-/** The first numbers of a block of the full-text index: seven bits a byte, the high one says that more follow. */
+/** Reads the first numbers of a block of the full-text index: seven bits a byte, the high bit says that more follow. */
 export function readVarints(block: Uint8Array, count: number): number[] {
   let at = 0;
   return Array.from({ length: count }, () => {
@@ -308,7 +311,7 @@ export function readVarints(block: Uint8Array, count: number): number[] {
   });
 }
 
-/** A stored signature; undefined where the bytes are not one. */
+/** Reads a stored signature; undefined where the bytes are not one. */
 function signatureIn(bits: Uint8Array): Uint32Array | undefined {
   if (bits.byteLength !== SIGNATURE_BYTES) return undefined;
   const words = new Uint32Array(SIGNATURE_WORDS);

@@ -1,35 +1,35 @@
 /**
- * Which entries have a word, and how often: the lists of the words that were searched last, in memory. The commonest words of a
- * language are in most queries, and reading the list of one from the full-text index takes milliseconds.
+ * The entries that have a word, and their counts of it: the lists of the words that were searched last, in memory. The
+ * commonest words of a language are in most queries, and reading the list of one from the full-text index takes milliseconds.
  *
- * Owned by `signatures.ts`, since a list has the places of its index; used by `lexical.ts` and `word-scores.ts`. Entries
- * that were deleted stay in a list until it is read again: a search leaves them out, as it does with the index.
+ * Owned by `signatures.ts`, since a list has the positions of its index. Deleted entries stay in a list until it is read again:
+ * a search leaves them out, as it does with the index.
  */
 
 /** The entries with a word. */
 export interface Posting {
-  /** How many there are. */
+  /** The number of entries. */
   size: number;
-  /** Their places in the index, ascending; more room than `size`. */
+  /** Their positions in the index, ascending; longer than `size`. */
   places: Uint32Array;
-  /** How often each has the word. */
+  /** The number of occurrences of the word in each. */
   counts: Uint16Array;
 }
 
-/** Rows of all lists, of six bytes each. */
+/** Maximum number of rows of all lists, of six bytes each. */
 const MAX_ROWS = 1_000_000;
-/** Shorter lists are read within microseconds. */
+/** Shorter lists are not stored: they are read within microseconds. */
 const MIN_ROWS = 64;
 const MAX_COUNT = 65_535;
 const COMMA = 44;
 const ZERO = 48;
 
 export class Postings {
-  /** The one that was used last is the last. */
+  /** The most recently used list is the last. */
   readonly #lists = new Map<string, Posting>();
   #rows = 0;
 
-  /** The list of a word, if it is in memory. */
+  /** Returns the list of a word, if it is in memory. */
   get(word: string): Posting | undefined {
     const list = this.#lists.get(word);
     if (list === undefined) return undefined;
@@ -38,7 +38,7 @@ export class Postings {
     return list;
   }
 
-  /** Stores a list that was read; those that were used longest ago make room. */
+  /** Stores a list that was read; evicts the least recently used ones. */
   set(word: string, list: Posting): void {
     if (list.size < MIN_ROWS) return;
     this.#lists.set(word, list);
@@ -50,7 +50,7 @@ export class Postings {
     }
   }
 
-  /** Adds a new entry to the lists of its words, repeats too. Its place is behind all others. */
+  /** Adds a new entry to the lists of its words, with repeats. Its position is behind all others. */
   add(place: number, words: readonly string[]): void {
     if (this.#lists.size === 0) return;
     for (const word of words) {
@@ -65,7 +65,7 @@ export class Postings {
   }
 }
 
-/** Counts an occurrence in an entry, whose place is the last or behind it. Returns how many entries that adds. */
+/** Counts an occurrence in an entry, whose position is the last or behind it. Returns the number of entries that this adds. */
 function count(list: Posting, place: number): number {
   const { size, places } = list;
   if (size > 0 && places[size - 1] === place) {
@@ -85,17 +85,17 @@ function count(list: Posting, place: number): number {
   return 1;
 }
 
-/** What a list is made for: a `SignatureIndex`. */
+/** The index for which a list is made: a `SignatureIndex`. */
 interface Places {
-  /** The place of an id; -1 without it. */
+  /** Returns the position of an id; -1 without it. */
   placeOf(id: number): number;
   idAt(place: number): number;
 }
 
 /**
- * The list of a word, from the ids of the entries that have it: ascending, one for each occurrence, with commas in between.
- * SQLite hands over one text in less time than as many rows.
- * @param rows about so many entries
+ * Returns the list of a word, from the ids of the entries that have it: ascending, one for each occurrence, with commas in
+ * between. SQLite returns one text in less time than as many rows.
+ * @param rows approximate number of entries
  */
 export function postingOf(occurrences: string, rows: number, index: Places): Posting {
   const list = { size: 0, places: new Uint32Array(rows), counts: new Uint16Array(rows) };
@@ -111,13 +111,13 @@ export function postingOf(occurrences: string, rows: number, index: Places): Pos
     if (id !== last) place = placeAfter(index, place, last, id);
     last = id;
     id = 0;
-    // What another process has stored since the index was brought up to date is not in it yet.
+    // Entries that another process has stored since the index was updated are not in it yet.
     if (place !== -1) count(list, place);
   }
   return list;
 }
 
-/** The place of an id: where no entry was deleted in between, it is as far on as the id. */
+/** Returns the position of an id: if no entry was deleted in between, it is as far on as the id. */
 function placeAfter(index: Places, place: number, last: number, id: number): number {
   const guess = place + id - last;
   return place !== -1 && index.idAt(guess) === id ? guess : index.placeOf(id);

@@ -1,6 +1,6 @@
 /**
- * What is read: entries by key and tag, lists, histories, and the page of a search. Every version is checked against its
- * checksum before it leaves.
+ * Reads entries by key and tag, lists, histories, and the page of a search. Every version is checked against its checksum
+ * before a reply contains it.
  */
 import { fail } from '../../../wire/errors.ts';
 import { canonical, type MemoryKey } from '../key.ts';
@@ -9,7 +9,7 @@ import type { MemoryDatabase } from './database.ts';
 import type { SearchHit } from './search.ts';
 import { sumOf } from './writes.ts';
 
-/** A part of a database with what its entries are called in replies. */
+/** A part of a database with the names of its entries in replies. */
 export interface PartView {
   readonly part: number;
   readonly tier: string;
@@ -17,23 +17,23 @@ export interface PartView {
   readonly space?: string | undefined;
 }
 
-/** What a reply is read from: a database and its parts that this asker may read. */
+/** The source of a reply: a database and its parts that the requester may read. */
 export interface Source {
   readonly database: MemoryDatabase;
   readonly parts: readonly PartView[];
 }
 
-/** Which entries. */
+/** The entries that a request selects. */
 export interface Filter {
   /** Canonical keys; empty: any. */
   readonly keys: readonly string[];
-  /** Any of them; empty: any. */
+  /** Tags of which an entry has any; empty: any. */
   readonly tags: readonly string[];
-  /** Valid at this time; undefined: every version. */
+  /** Entries valid at this time; undefined: every version. */
   readonly at: number | undefined;
-  /** Not expired at this time. */
+  /** Entries not expired at this time. */
   readonly now: number;
-  /** Stored with this score or more. */
+  /** Entries stored with at least this score. */
   readonly minScore: number;
   /** The clock stands before the newest writes, and `at` is the present: see {@link isBehind}. */
   readonly behind: boolean;
@@ -83,8 +83,8 @@ export const filterOf = (
 });
 
 /**
- * True when the clock was set back behind something that was stored: it then says nothing about which of these entries hold. A
- * request for the present gets those that held when they were stored, and none that had been replaced by then.
+ * Returns true when the clock was set back behind a stored entry: it then does not tell which of these entries hold. A request
+ * for the present gets the entries that held when they were stored, and none that had been replaced by then.
  */
 export function isBehind({ database, parts }: Source, now: number): boolean {
   const newer = database.sql('SELECT 1 FROM entry WHERE part = ? AND stored_at > ? LIMIT 1');
@@ -109,7 +109,7 @@ interface Selected {
   readonly values: readonly (string | number)[];
 }
 
-/** Which versions a filter selects, by their times and scores. */
+/** Returns the condition on the times and scores of the versions that a filter selects. */
 function timesOf({ at, now, minScore, behind }: Filter): { sql: string; values: number[] } {
   let sql = 'expires > ?';
   const values = [now];
@@ -126,7 +126,7 @@ function timesOf({ at, now, minScore, behind }: Filter): { sql: string; values: 
   return { sql, values };
 }
 
-/** All that a filter selects. Lists travel as JSON, so that there are few statements. */
+/** Returns the query of a filter. Lists travel as JSON, so that the number of statements is small. */
 function selected({ parts }: Source, filter: Filter): Selected {
   const { keys, tags } = filter;
   const list = 'IN (SELECT value FROM json_each(?))';
@@ -145,7 +145,7 @@ function selected({ parts }: Source, filter: Filter): Selected {
   return { from: 'entry', where, id: 'entry.id', values };
 }
 
-/** With more tags and parts a list is sorted instead. */
+/** With more tags and parts, a list is sorted instead. */
 const MAX_WALKS = 16;
 
 /** Splits a selection into pieces that an index has in the order of ids: a page begins anywhere in a piece without a sort. */
@@ -169,7 +169,7 @@ function walks(source: Source, filter: Filter): Selected[] {
 /** Counting by a filter without a counter stops at this number of matches. */
 const MAX_COUNTED = 10_000;
 
-/** How many entries a filter selects, at most {@link MAX_COUNTED}. */
+/** Returns the number of entries that a filter selects, at most {@link MAX_COUNTED}. */
 export function countEntries(source: Source, filter: Filter): number {
   const pieces = walks(source, filter);
   const ids = new Set<number>();
@@ -212,7 +212,7 @@ export function countedEntries({ database, parts }: Source, filter: Filter): num
   return total;
 }
 
-/** All versions of a part, without those that have expired and are not deleted yet. */
+/** Counts all versions of a part, without those that have expired and are not deleted yet. */
 function everyVersion(database: MemoryDatabase, part: number, now: number): number {
   const { entries } = database.sql('SELECT entries FROM part WHERE part = ?').get(part) as { entries: number };
   const { expired } = database
@@ -223,14 +223,14 @@ function everyVersion(database: MemoryDatabase, part: number, now: number): numb
   return entries - expired;
 }
 
-/** The ids a filter selects. */
+/** Returns the ids that a filter selects. */
 export function idsOf(source: Source, filter: Filter): number[] {
   const { from, where, values } = selected(source, filter);
   const rows = source.database.sql(`SELECT id FROM ${from} WHERE ${where}`).all(...values) as { id: number }[];
   return rows.map(({ id }) => id);
 }
 
-/** The entries a filter selects with an id below `before`, the newest first, at most `limit`. */
+/** Returns the entries that a filter selects with an id below `before`, the newest first, at most `limit`. */
 export function listEntries(source: Source, filter: Filter, before: number, limit: number): EntryRow[] {
   const rows = new Map<number, EntryRow>();
   for (const { from, where, id, values } of walks(source, filter)) {
@@ -242,15 +242,15 @@ export function listEntries(source: Source, filter: Filter, before: number, limi
   return [...rows.values()].sort((left, right) => right.id - left.id).slice(0, limit);
 }
 
-/** An entry by its id, if it is still there, and holds at a time; undefined: at any. */
+/** Returns an entry by its id, if it exists and holds at a time; undefined: at any. */
 export function readEntry({ database }: Source, id: number, at: number | undefined, now: number): EntryRow | undefined {
   const row = database.sql(`SELECT ${COLUMNS} FROM entry WHERE id = ?`).get(id) as unknown as EntryRow | undefined;
-  // The index may be behind what another process has written.
+  // The index may be behind the writes of another process.
   if (row === undefined || row.expires <= now) return undefined;
   return at === undefined || (row.starts <= at && row.ends > at) ? row : undefined;
 }
 
-/** Keys that superseded each other, from one of them on. */
+/** Returns the keys that superseded each other, from one of them on. */
 function chainOf(database: MemoryDatabase, part: number, key: string): string[] {
   const rows = database
     .sql(
@@ -263,7 +263,10 @@ function chainOf(database: MemoryDatabase, part: number, key: string): string[] 
   return rows.map((row) => row.key);
 }
 
-/** All versions of a key and of those that it superseded, the newest fact first: their number, their keys and the first of them. */
+/**
+ * Returns all versions of a key and of those that it superseded, the newest fact first: their number, their keys and the first
+ * of them.
+ */
 export function historyOf(
   { database, parts }: Source,
   key: string,
@@ -283,14 +286,14 @@ export function historyOf(
   return { total: versions.length, keys: [...new Set(versions.map((version) => version.key))], rows };
 }
 
-/** Fails where the row is not what was once written. */
+/** Fails if the row differs from the one that was written. */
 export function checkSum(row: EntryRow): void {
   const { key, content, tags, source, metadata, provenance } = row;
   if (sumOf(key, content, tags, source, metadata, provenance) === row.sum) return;
   throw fail('journal_corrupt', 'an entry of the memory is damaged');
 }
 
-/** The entry as it stands in a reply. Throws `journal_corrupt` for one whose bytes have changed. */
+/** Returns the entry in the form of a reply. Throws `journal_corrupt` for one whose bytes have changed. */
 export function entryOf(
   { parts }: Source,
   row: EntryRow,
@@ -321,7 +324,7 @@ export function entryOf(
   };
 }
 
-/** An entry that is stored, as one to store. */
+/** Converts a stored entry to one to store. */
 export function storedEntry(source: Source, row: EntryRow, now: number) {
   const entry = entryOf(source, row, now) as {
     key: MemoryKey;

@@ -1,8 +1,6 @@
 /**
- * Takes over what can still be read of a damaged database: rows are read one by one, and those whose checksum fits are
- * stored again. Their indexes and vectors are computed again.
- *
- * Used by `shelf.ts` after a damaged file was set aside.
+ * Takes over the readable rows of a damaged database: rows are read one by one, and those whose checksum fits are stored again.
+ * Their indexes and vectors are computed again. The damaged file is in quarantine.
  */
 import type { DatabaseSync } from 'node:sqlite';
 import { connect } from '../../../base/sqlite/file.ts';
@@ -14,7 +12,7 @@ import { indexText } from './writes.ts';
 
 export interface Recovered {
   readonly recovered: number;
-  /** Rows that are there and cannot be read, as far as that is known. */
+  /** The known number of rows that exist and cannot be read. */
   readonly lost: number;
 }
 
@@ -45,14 +43,14 @@ export function recover(damaged: string, into: MemoryDatabase): Recovered {
       return recovered * 4096;
     });
   } catch {
-    // What was read until then stays.
+    // Rows read until then stay.
   } finally {
     from.close();
   }
   return { recovered, lost };
 }
 
-/** Rows of a table that has no checksums, up to the first that cannot be read. */
+/** Copies the rows of a table that has no checksums, up to the first unreadable one. */
 function copyTable(from: DatabaseSync, into: MemoryDatabase, table: string): void {
   try {
     for (const row of from.prepare(`SELECT * FROM ${table}`).iterate() as IterableIterator<Row>) {
@@ -62,15 +60,15 @@ function copyTable(from: DatabaseSync, into: MemoryDatabase, table: string): voi
         .run(...Object.values(row));
     }
   } catch {
-    // The rest of it is lost.
+    // The rest of the table is lost.
   }
 }
 
-/** The rows of the entries that can be read. A page that cannot be costs its own rows alone. */
+/** Yields the readable rows of the entries. An unreadable page loses only its rows. */
 function* readable(from: DatabaseSync, lost: () => void): Generator<Row> {
   let id = 0;
   let failures = 0;
-  // Where a page is damaged, the next row is looked for behind it.
+  // If a page is damaged, the search for the next row continues behind it.
   for (let step = 1; failures < 10_000; ) {
     let row: Row | undefined;
     try {

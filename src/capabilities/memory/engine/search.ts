@@ -1,7 +1,5 @@
 /**
- * The hybrid search: words, literal parts and vectors, fused into one ranking.
- *
- * Called by `reads.ts` for one database. @see docs/memory.md#ranking
+ * The hybrid search of one database: words, literal parts and vectors, fused into one ranking. @see docs/memory.md#ranking
  */
 import { type MemoryDatabase, seconds } from './database.ts';
 import type { Embedder } from './embedder.ts';
@@ -12,23 +10,23 @@ import { cosineWith } from './stored-vectors.ts';
 import type { RankingName } from './types.ts';
 import { fold } from './words.ts';
 
-/** Most candidates of each ranking. */
+/** Maximum number of candidates of each ranking. */
 const MAX_MATCHES = 400;
 const MAX_LITERAL_MATCHES = 200;
-/** Nearest by their signatures, whose vectors themselves are compared. */
+/** Nearest entries by their signatures, whose exact vectors are compared. */
 const MAX_RESCORED = 400;
 const MAX_NEAREST = 200;
-/** A literal match counts less than a ranking of its own: mostly the words have found it already. */
+/** A literal match counts less than a separate ranking: mostly the words have found it already. */
 const LITERAL_WEIGHT = 0.5;
 
-/** What a search looks for, in one database. */
+/** The query of a search in one database. */
 export interface SearchQuery {
   readonly text: string;
-  /** Of the text; undefined: no vectors. */
+  /** The vector of the text; undefined: no vectors. */
   readonly vector: Float32Array | undefined;
   readonly ranking: RankingName;
   readonly parts: readonly number[];
-  /** Valid at this time, epoch seconds; undefined: at any. */
+  /** Entries valid at this time, epoch seconds; undefined: at any. */
   readonly at: number | undefined;
   /** Only these; undefined: all. */
   readonly ids?: ReadonlySet<number> | undefined;
@@ -42,7 +40,7 @@ export interface SearchHit {
   readonly literal: boolean;
 }
 
-/** The entries found, the best first. */
+/** Returns the found entries, the best first. */
 export function search(
   database: MemoryDatabase,
   query: SearchQuery,
@@ -61,7 +59,7 @@ export function search(
     for (const { id, score } of words) lexical.set(id, score);
     const parts = searchLiteral(database, index, folded, MAX_LITERAL_MATCHES, fitting);
     literal = new Set(parts);
-    // Among those that have the query as it stands, the better match of words comes first.
+    // Among entries that contain the literal query, the better match of words comes first.
     parts.sort((left, right) => (lexical.get(right) ?? 0) - (lexical.get(left) ?? 0) || right - left);
     rankings.push(
       { ids: words.map(({ id }) => id), scores: words.map(({ score }) => score), weight: 1 },
@@ -85,7 +83,7 @@ export function search(
   }));
 }
 
-/** The cosine of each candidate, the nearest first. */
+/** Returns the cosine of each candidate, the nearest first. */
 function rescored(
   database: MemoryDatabase,
   vector: Float32Array,

@@ -1,7 +1,6 @@
 /**
- * The memory engine: does each operation on the databases of a folder. Runs in a thread of its own (`memory-thread.ts`), so that
+ * The memory engine: does each operation on the databases of a folder. Runs in a separate thread (`memory-thread.ts`), so that
  * no search and no write holds up the host.
- *
  * @see docs/memory.md
  */
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';
@@ -47,25 +46,27 @@ import {
 import { deleteExpired, deleteOrphans, deletePart, embedBatch, packAll, pendingVectors, refoldAll } from './upkeep.ts';
 import { deleteKey, type PreparedEntry, prepare, storeVersion } from './writes.ts';
 
-/** How often expired entries are looked for. */
+/** Interval of searches for expired entries. */
 const SWEEP_MS = 2000;
-/** How often files that nothing uses are looked at for them. */
+/** Interval of such searches in files that are not in use. */
 const SWEEP_ALL_MS = 60 * 60_000;
-/** After a failed request to the embedder in the background. */
+/** Delay after a failed background request to the embedder. */
 const EMBED_RETRY_MS = 5000;
-/** A search waits this long for the vector of its query; then it is lexical. */
+/** Maximum wait of a search for the vector of its query; after it the search is lexical. */
 const QUERY_EMBED_MS = 2000;
 /** Memories that one principal may open. */
 const MAX_MEMORIES = 100_000;
-/** Entries of all indexes in memory together, about 110 bytes each, beside 6 MB of word lists for each index. */
+/**
+ * Maximum number of entries of all indexes in memory together, about 110 bytes each, beside 6 MB of word lists for each index.
+ */
 const MAX_INDEXED = 4_000_000;
-/** About what storing a version puts into the log. */
+/** Approximate bytes that storing a version puts into the log. */
 const ENTRY_LOG_BYTES = 16_384;
 /** The index of a memory with fewer entries loads within milliseconds. */
 const MIN_LOADED = 10_000;
-/** Entries that are published in one transaction. */
+/** Entries published in one transaction. */
 const MOVED_AT_ONCE = 100;
-/** Hits of a search that a page is made of. */
+/** Hits of a search from which pages are made. */
 const MAX_HITS = 1000;
 
 interface MemoryRow {
@@ -83,7 +84,7 @@ export class MemoryService {
   readonly #embedderIds = new WeakMap<MemoryDatabase, number>();
   readonly #timers: NodeJS.Timeout[];
   #embedding = false;
-  /** Why the embedder failed in the background, until it succeeds. */
+  /** The error of the embedder in the background, until it succeeds. */
   #problem: string | undefined;
   #retryAt = 0;
   readonly #clock = new SteadyClock();
@@ -108,7 +109,7 @@ export class MemoryService {
     return this.#handlers[name](asker, args);
   }
 
-  /** What is stored for a principal; the shared spaces count for no principal. */
+  /** Returns the bytes stored for a principal; the shared spaces count for no principal. */
   bytesOf(asker: Asker): Promise<number> {
     return this.#own(asker, (database) => database.usage().bytes);
   }
@@ -246,7 +247,7 @@ export class MemoryService {
       }),
   };
 
-  /** Loads the index of a large memory that was opened, in a later turn: its first search is most likely near. */
+  /** Loads the index of a large memory that was opened, in a later turn: its first search is probably near. */
   #loadSoon({ principal }: Asker): void {
     setImmediate(() => {
       if (this.#closed) return;
@@ -268,7 +269,7 @@ export class MemoryService {
     return this.#shelf.use(fileOf(principal), work);
   }
 
-  /** The memory of an id. It is looked for among those of this principal alone. */
+  /** Returns the memory of an id. Only memories of this principal are searched. */
   #memory(database: MemoryDatabase, memory: string): MemoryRow {
     const row = database.sql('SELECT id, agent, name FROM memory WHERE id = ?').get(memory) as MemoryRow | undefined;
     if (row !== undefined) return row;
@@ -276,7 +277,7 @@ export class MemoryService {
     throw memoryFailure('not_found', message, { memory_id: memory });
   }
 
-  /** The parts of a memory that exist, of one tier or of all. */
+  /** Returns the existing parts of a memory, of one tier or of all. */
   #parts(database: MemoryDatabase, asker: Asker, memory: MemoryRow, tier: Tier | undefined): PartView[] {
     return (tier === undefined ? TIERS : [tier]).flatMap((one) => {
       const part = database.part(partName(asker, one, memory));
@@ -284,7 +285,7 @@ export class MemoryService {
     });
   }
 
-  /** Moves entries into a shared space, some at a time, so that requests of others come in between. */
+  /** Moves entries into a shared space, several at a time, so that requests of others come in between. */
   async #move(
     source: Source,
     shared: MemoryDatabase,
@@ -307,7 +308,8 @@ export class MemoryService {
         return prepare({ ...entry, provenance }, this.#embedder);
       });
       await this.#store(shared, prepared, quota, () => `x ${space}`);
-      // Stored there first, then deleted here: a kill in between leaves them in both, and publishing them again ends that.
+      // Stored there first, then deleted here: a kill in between leaves the entries in both, and publishing them again ends
+      // that.
       await database.write(() => {
         // A version that was stored meanwhile stays.
         const newer = database.sql('SELECT 1 FROM entry WHERE part = ? AND key = ? AND id > ? LIMIT 1');
@@ -366,7 +368,7 @@ export class MemoryService {
     }).then((reply) => (query !== '' && vector instanceof Error ? { ...reply, degraded: vector.message } : reply));
   }
 
-  /** The vector of the query; undefined where none is needed, the error where the embedder failed. */
+  /** Returns the vector of the query; undefined where none is needed, the error if the embedder failed. */
   async #queryVector({ query, ranking }: RetrieveRequest): Promise<Float32Array | Error | undefined> {
     if (query.trim() === '' || ranking === 'lexical') return undefined;
     try {
@@ -398,7 +400,7 @@ export class MemoryService {
         const behind = asOf === undefined && isBehind(source, now);
         const ids = selective || behind ? new Set(idsOf(source, filterOf(keys, tags, at, now, behind))) : undefined;
         if (ids?.size === 0) return [];
-        // The ids are those that hold.
+        // With the clock behind, the ids already select the entries that hold.
         const valid = behind ? undefined : at;
         const found = search(
           source.database,
@@ -441,7 +443,7 @@ export class MemoryService {
     });
   }
 
-  /** The number that the vectors of the embedder have in a database. */
+  /** Returns the number of the embedder in a database. */
   #embedderId(database: MemoryDatabase): number {
     let id = this.#embedderIds.get(database);
     if (id === undefined) {
@@ -461,7 +463,7 @@ export class MemoryService {
     return id;
   }
 
-  /** Gives entries of the open databases their vectors, until all have one or the embedder fails. */
+  /** Computes the vectors of entries in the open databases, until all have one or the embedder fails. */
   async #embedSoon(): Promise<void> {
     if (this.#embedding || this.#closed || performance.now() < this.#retryAt) return;
     this.#embedding = true;
@@ -521,10 +523,10 @@ const full = (used: Amount, quota: Amount, more: number) =>
     { used: { ...used }, quota: { ...quota } },
   );
 
-/** Who stores an entry, as its provenance says. */
+/** Returns the writer of an entry, as its provenance names it. */
 const writerOf = ({ agent, session }: Asker) => ({ agent_id: agent, session_id: session });
 
-/** The name of a part: whose, and of which memory. */
+/** Returns the name of a part: its owner and its memory. */
 function partName({ session }: Asker, tier: Tier, { agent, name }: MemoryRow): string {
   switch (tier) {
     case 'working':
@@ -536,7 +538,7 @@ function partName({ session }: Asker, tier: Tier, { agent, name }: MemoryRow): s
   }
 }
 
-/** The entries that meet everything but a query, the newest first. */
+/** Returns the entries that match a filter without a query, the newest first. */
 function list(sources: readonly Source[], request: RetrieveRequest): Reply<'retrieve'> {
   const now = seconds();
   const { keys, tags, limit, minScore } = request;
@@ -550,7 +552,7 @@ function list(sources: readonly Source[], request: RetrieveRequest): Reply<'retr
     return { source, filter, count: countedEntries(source, filter) };
   });
   const isCounted = asked.every(({ count }) => count !== undefined);
-  // Where there is no counter, the first page has counted, and the cursor says so to the others.
+  // Without a counter, the first page counts, and its cursor passes the count to the others.
   const total =
     counted === undefined || isCounted
       ? asked.reduce((sum, { source, filter, count }) => sum + (count ?? countEntries(source, filter)), 0)
@@ -569,7 +571,7 @@ function list(sources: readonly Source[], request: RetrieveRequest): Reply<'retr
   return { entries, total };
 }
 
-/** Where a page starts. Fails with `schema_violation` for a cursor that no reply of this kind had. */
+/** Returns the start of a page. Fails with `schema_violation` for a cursor that no reply of this kind had. */
 function pageStart(cursor: string, kind: 'list' | 'search'): number {
   if (cursor === '') return 0;
   const [, named, at, before] = /^(list|search)\.(\d{1,9})(?:\.(\d{1,16})(?:\.\d{1,9})?)?$/.exec(cursor) ?? [];

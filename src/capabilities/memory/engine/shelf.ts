@@ -1,6 +1,6 @@
 /**
- * The open databases of a host: one file for each principal, one for the shared spaces. Opened when they are used, closed
- * when they are not; what is damaged is set aside, and what can be read of it is put into a new one.
+ * The open databases of a host: one file for each principal, one for the shared spaces. Opened for a use, closed when idle; a
+ * damaged file is quarantined, and its readable entries are put into a new one.
  */
 import { readdirSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -19,9 +19,9 @@ const BUSY_MS = 1000;
 
 interface Opened {
   readonly database: MemoryDatabase;
-  /** Which file it has open; another process may have replaced that. */
+  /** The inode of the open file; another process may have replaced the file. */
   readonly inode: number;
-  /** Operations that use it now. */
+  /** The number of operations that use it now. */
   users: number;
 }
 
@@ -45,7 +45,7 @@ export class Shelf {
     this.#now = now;
   }
 
-  /** The files there are, by name. */
+  /** Returns the names of the existing files. */
   get files(): string[] {
     return readdirSync(this.#folder).filter((name) => name.endsWith('.db'));
   }
@@ -55,8 +55,8 @@ export class Shelf {
   }
 
   /**
-   * Runs `work` with the database of a file, which stays open meanwhile. Rejects with `memory.damaged` when that turned out to
-   * be damaged, now or in the background; the next use finds the new one.
+   * Runs `work` with the database of a file, which stays open meanwhile. Rejects with `memory.damaged` when the file was found
+   * to be damaged, now or in the background; the next use finds the new one.
    */
   async use<Result>(file: string, work: (database: MemoryDatabase) => Result | Promise<Result>): Promise<Result> {
     this.#report(file);
@@ -75,7 +75,7 @@ export class Shelf {
     if (damage !== undefined) throw damage;
   }
 
-  /** The same for work in the background: damage that it finds is reported by the next {@link use}. */
+  /** Runs background work with the database: the next {@link use} reports damage that it finds. */
   async useBehind<Result>(file: string, work: (database: MemoryDatabase) => Result | Promise<Result>): Promise<Result> {
     const opened = this.#opened(file);
     opened.users += 1;
@@ -90,19 +90,19 @@ export class Shelf {
     }
   }
 
-  /** Drops the indexes of the databases that were searched longest ago, until those that stay hold at most so many entries. */
+  /** Drops the indexes of the least recently searched databases, until the remaining ones hold at most `most` entries. */
   trimIndexes(most: number): void {
     let left = most;
     for (const { database } of [...this.#open.values()].sort(
       (one, other) => other.database.usedAt - one.database.usedAt,
     )) {
       left -= database.index?.size ?? 0;
-      // The one in use stays, however large it is.
+      // The index in use stays, however large it is.
       if (left < 0 && this.#now() > database.usedAt + BUSY_MS) database.index = undefined;
     }
   }
 
-  /** Closes what has not been used for a while. */
+  /** Closes the databases that have been idle for a while. */
   closeIdle(): void {
     const now = this.#now();
     for (const [file, { database, users }] of this.#open) {
@@ -118,7 +118,7 @@ export class Shelf {
   #opened(file: string, movedTo?: string): Opened {
     const known = this.#open.get(file);
     if (known !== undefined && (known.users > 0 || known.inode === this.#inodeOf(file))) return known;
-    // Another process has found it damaged, and replaced it.
+    // Another process has found the file damaged, and replaced it.
     if (known !== undefined) this.#close(file);
     for (const [oldest, { users }] of this.#open) {
       if (this.#open.size < MAX_OPEN) break;
@@ -143,9 +143,9 @@ export class Shelf {
     return statSync(join(this.#folder, file), { throwIfNoEntry: false })?.ino ?? 0;
   }
 
-  /** The file was found damaged while it was in use. */
+  /** Replaces a file that was found damaged while it was in use. */
   #replace(file: string, opened: Opened, cause: unknown): Error {
-    // Another operation has found it too.
+    // Another operation has found the damage, too.
     if (this.#open.get(file) !== opened)
       return memoryFailure('damaged', 'the memory was damaged and is replaced', {}, cause);
     this.#open.delete(file);
@@ -154,7 +154,7 @@ export class Shelf {
     return this.#recovered(file, this.#opened(file, movedTo).database, movedTo);
   }
 
-  /** Takes over what can be read; the error says how much, and where the damaged file is. */
+  /** Takes over the readable entries; the error reports their number, and the path of the damaged file. */
   #recovered(file: string, database: MemoryDatabase, movedTo: string): Error {
     const { recovered, lost } = recover(movedTo, database);
     const name = basename(movedTo);

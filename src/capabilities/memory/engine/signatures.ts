@@ -1,24 +1,23 @@
 /**
- * The vectors of all entries as signatures of 512 bits, with what decides whether an entry may be found, in typed arrays.
- * A search passes over all of them in some milliseconds, and compares the exact vectors of the nearest alone.
+ * The vectors of all entries as signatures of 512 bits, with the fields that decide whether a search may find an entry, in
+ * typed arrays. A search passes over all of them in some milliseconds, and compares only the exact vectors of the nearest.
  *
  * A bit is the sign of the vector in one direction of a fixed random rotation. The share of equal bits estimates the angle
- * between two vectors; the rotated query, unrounded, against the bits of an entry estimates it twice as well, and costs
- * more.
+ * between two vectors; the rotated query, unrounded, against the bits of an entry estimates it twice as well, and costs more.
  */
 import { Postings } from './postings.ts';
 
 export const SIGNATURE_WORDS = 16;
 const BITS = SIGNATURE_WORDS * 32;
 export const SIGNATURE_BYTES = SIGNATURE_WORDS * 4;
-/** For each vector that a search asks for, so many of the nearest by equal bits are estimated better. */
+/** Number of nearest entries by equal bits, per requested vector, that get the better estimate. */
 const ESTIMATED = 4;
-/** And so many by half of the bits are compared in all of them. */
+/** Number of nearest entries by half of the bits, per requested vector, for which all bits are compared. */
 const ROUGHLY_ESTIMATED = 32;
 const HALF_WORDS = SIGNATURE_WORDS / 2;
 /** Capacity of a new index, as a multiple of its present entries. */
 const SPARE = 1.1;
-/** Entries by which the distance of those is estimated, at least: it is off by a twentieth of their number. */
+/** Minimum number of entries that estimate the distance of the nearest: the estimate is off by a twentieth of their number. */
 const SAMPLE = 4096;
 
 /** Signs of the rotation, the same in every process: signatures are stored. */
@@ -34,10 +33,10 @@ const signs = ((): Int8Array => {
   return drawn;
 })();
 
-/** The signature of a vector of up to 8,192 numbers. */
+/** Returns the signature of a vector of up to 8,192 numbers. */
 export const signatureOf = (vector: Float32Array): Uint32Array => signsOf(rotated(vector));
 
-/** Rotated by a Hadamard transform with random signs, twice: each number depends on all, also where most are zero. */
+/** Rotates a vector by a Hadamard transform with random signs, twice: each number depends on all, even where most are zero. */
 function rotated(vector: Float32Array): Float32Array {
   let size = BITS;
   while (size < vector.length) size *= 2;
@@ -59,14 +58,14 @@ function signsOf(turned: Float32Array): Uint32Array {
   return words;
 }
 
-/** For each byte of a signature and each value of it, what it adds to the product with a rotated query. */
+/** Returns, for each byte of a signature and each value of it, its addend to the product with a rotated query. */
 function productTables(turned: Float32Array): Float32Array {
   const tables = new Float32Array(SIGNATURE_BYTES * 256);
   for (let byte = 0; byte < SIGNATURE_BYTES; byte += 1) {
     const table = tables.subarray(byte * 256, byte * 256 + 256);
     for (let bit = 0; bit < 8; bit += 1) table[0] = (table[0] as number) - (turned[byte * 8 + bit] as number);
     for (let value = 1; value < 256; value += 1) {
-      // As for the value without its highest bit, and that bit turned round.
+      // The entry for the value without its highest bit, with that bit inverted.
       const high = 31 - Math.clz32(value);
       table[value] = (table[value ^ (1 << high)] as number) + 2 * (turned[byte * 8 + high] as number);
     }
@@ -74,7 +73,10 @@ function productTables(turned: Float32Array): Float32Array {
   return tables;
 }
 
-/** How many bits of half a signature differ. Two words at a time are counted up to the sums of four bits, and added there. */
+/**
+ * Returns the number of different bits of half a signature. Two words at a time are counted up to the sums of four bits, and
+ * added there.
+ */
 function halfDistance(bits: Uint32Array, from: number, half: Uint32Array): number {
   let sums = 0;
   for (let word = 0; word < HALF_WORDS; word += 2) {
@@ -91,7 +93,7 @@ function halfDistance(bits: Uint32Array, from: number, half: Uint32Array): numbe
   return (sums & 255) + ((sums >>> 8) & 255) + ((sums >>> 16) & 255) + (sums >>> 24);
 }
 
-/** The distance within which `count` of those in a histogram lie; they must be as many. */
+/** Returns the distance within which `count` entries of a histogram lie; it must have that many. */
 function distanceWithin(histogram: Int32Array, count: number): number {
   let distance = 0;
   for (let within = histogram[0] as number; within < count; within += histogram[distance] as number) distance += 1;
@@ -111,14 +113,14 @@ function hadamard(values: Float32Array): void {
   }
 }
 
-/** What the index knows of an entry beside its signature. Times are epoch seconds. */
+/** The index fields of an entry beside its signature. Times are epoch seconds. */
 export interface IndexedEntry {
   readonly id: number;
   readonly part: number;
   readonly starts: number;
   readonly ends: number;
   readonly expires: number;
-  /** How many words it has, repeats too. */
+  /** The number of its words, with repeats. */
   readonly words: number;
   /** Undefined: it has no vector yet. */
   readonly signature: Uint32Array | undefined;
@@ -127,22 +129,22 @@ export interface IndexedEntry {
 /** Entries as columns, ascending by their ids; an entry has three times and a signature in a row. */
 export interface IndexColumns {
   readonly ids: Float64Array;
-  /** starts, ends, expires of each. */
+  /** Three numbers per entry: starts, ends, expires. */
   readonly times: Float64Array;
   readonly parts: Int32Array;
   readonly words: Uint32Array;
-  /** Number of the embedder of the signature; 0: it has none. */
+  /** Number of the embedder of the signature; 0: none. */
   readonly embedders: Int32Array;
   readonly bits: Uint32Array;
 }
 
-/** The place of an id among the first `size`, ascending ones, by halving. -1 without it. */
+/** Returns the position of an id among the first `size` ids, which ascend, by halving. -1 without it. */
 export function placeIn(ids: Float64Array, size: number, id: number): number {
   const at = placeFrom(ids, size, id);
   return at < size && ids[at] === id ? at : -1;
 }
 
-/** The place of the first id that is not below this one. */
+/** Returns the position of the first id that is not below this one. */
 function placeFrom(ids: Float64Array, size: number, id: number): number {
   let low = 0;
   let high = size;
@@ -154,34 +156,34 @@ function placeFrom(ids: Float64Array, size: number, id: number): number {
   return low;
 }
 
-/** Which entries a search may find. */
+/** The entries that a search may find. */
 export interface Wanted {
-  /** 1 for each part that is searched, by its number. */
+  /** 1 for each searched part, by its number. */
   readonly parts: Uint8Array;
-  /** Valid at this time; undefined: at any. */
+  /** Entries valid at this time; undefined: at any. */
   readonly at: number | undefined;
-  /** Not expired at this time. */
+  /** Entries not expired at this time. */
   readonly now: number;
-  /** Only these; undefined: all. */
+  /** Only these ids; undefined: all. */
   readonly ids?: ReadonlySet<number> | undefined;
 }
 
 export class SignatureIndex {
-  /** The lists of words that were searched last. */
+  /** The lists of the words that were searched last. */
   readonly postings = new Postings();
   #size = 0;
   #ids: Float64Array;
   #parts: Int32Array;
-  /** starts, ends, expires of each. */
+  /** Three numbers per entry: starts, ends, expires. */
   #times: Float64Array;
-  /** 1 where there is a signature. */
+  /** 1 for an entry with a signature. */
   #signed: Uint8Array;
   #bits: Uint32Array;
   #wordCounts: Uint32Array;
-  /** Of the search that runs. */
+  /** Distances of the search under way. */
   #distances: Uint16Array;
 
-  /** `entries`: the number that it has room for without growing. */
+  /** @param entries number of entries that fit without growing */
   constructor(entries = 0) {
     const capacity = Math.max(1024, Math.ceil(entries * SPARE));
     this.#ids = new Float64Array(capacity);
@@ -193,17 +195,17 @@ export class SignatureIndex {
     this.#distances = new Uint16Array(capacity);
   }
 
-  /** Entries in it, removed ones too until they are cleared away. */
+  /** The number of entries, with removed ones until they are cleared. */
   get size(): number {
     return this.#size;
   }
 
-  /** The highest id; 0 without any. */
+  /** The highest id; 0 without entries. */
   get lastId(): number {
     return this.#size === 0 ? 0 : (this.#ids[this.#size - 1] as number);
   }
 
-  /** Adds an entry, whose id is higher than all before it; `text` is its words where its text is stored just now. */
+  /** Adds an entry, whose id is higher than all before it; `text` has its words if its text is being stored. */
   add(entry: IndexedEntry, text: readonly string[] = []): void {
     if (this.#size === this.#ids.length) this.#grow();
     const at = this.#size++;
@@ -226,8 +228,9 @@ export class SignatureIndex {
   }
 
   /**
-   * Makes these, ascending, the entries with ids from `first` to `last`: known ones change, new ones are added, others are removed.
-   * False where one of them is older than the newest here, and not known: it has no place. Then the rest is left undone.
+   * Replaces the entries with ids from `first` to `last` by these, which ascend: known ones change, new ones are added, others
+   * are removed. Returns false if one of them is older than the newest here, and not known: it has no position. Then the rest
+   * is not replaced.
    */
   replace(first: number, last: number, entries: Iterable<IndexedEntry>): boolean {
     let at = placeFrom(this.#ids, this.#size, first);
@@ -242,7 +245,7 @@ export class SignatureIndex {
     return true;
   }
 
-  /** Sets until when an entry is valid. */
+  /** Sets the end of an entry's validity. */
   end(id: number, ends: number): void {
     const at = this.placeOf(id);
     if (at !== -1) this.#times[3 * at + 1] = ends;
@@ -259,13 +262,13 @@ export class SignatureIndex {
     if (at !== -1) this.#sign(at, signature);
   }
 
-  /** An entry that was deleted: it is found no more. */
+  /** Removes a deleted entry, so that no search finds it. */
   remove(id: number): void {
     const at = this.placeOf(id);
     if (at !== -1) this.#removeAt(at);
   }
 
-  /** The place of an id among all; -1 without it. */
+  /** Returns the position of an id among all; -1 without it. */
   placeOf(id: number): number {
     return placeIn(this.#ids, this.#size, id);
   }
@@ -274,12 +277,12 @@ export class SignatureIndex {
     return this.#ids[place] as number;
   }
 
-  /** How many words each entry has, by its place; more room than there are entries. */
+  /** The number of words of each entry, by its position; longer than the number of entries. */
   get wordCounts(): Uint32Array {
     return this.#wordCounts;
   }
 
-  /** By the place of each entry: 1 when a search may find it. */
+  /** Returns, by the position of each entry, 1 when a search may find it. */
   fitting({ parts, at: time, now, ids }: Wanted): Uint8Array {
     const size = this.#size;
     const times = this.#times;
@@ -295,8 +298,8 @@ export class SignatureIndex {
   }
 
   /**
-   * The ids of about `count` entries whose vectors are nearest, as far as their signatures say, in no order; of those that
-   * fit (see {@link fitting}).
+   * Returns the ids of about `count` entries whose vectors are nearest, as far as their signatures tell, in no order; only of
+   * those that fit (see {@link fitting}).
    */
   nearest(vector: Float32Array, count: number, fitting: Uint8Array): number[] {
     const turned = rotated(vector);
@@ -316,7 +319,7 @@ export class SignatureIndex {
     return ids;
   }
 
-  /** Of some places about `count` times {@link ESTIMATED}, ascending, with the most bits in common. */
+  /** Returns those of some positions that have the most bits in common, ascending, about `count` times {@link ESTIMATED}. */
   #nearestBits(places: Int32Array, signature: Uint32Array, count: number): Int32Array {
     const wanted = count * ESTIMATED;
     if (places.length <= wanted) return places;
@@ -333,7 +336,7 @@ export class SignatureIndex {
       const from = place * SIGNATURE_WORDS;
       const half = halfDistance(bits, from, first);
       if (half > limit) continue;
-      // Now, while both halves are in the processor's cache.
+      // Compared now, while both halves are in the processor's cache.
       const distance = half + halfDistance(bits, from + HALF_WORDS, second);
       compared[found] = place;
       distances[found++] = distance;
@@ -341,7 +344,7 @@ export class SignatureIndex {
     }
     if (found <= wanted) return compared.subarray(0, found);
     const farthest = distanceWithin(histogram, wanted);
-    // What lies exactly as far as the last of them comes in too, up to a bound; the newest first.
+    // Entries exactly as far as the last of them are included, too, up to a bound; the newest first.
     let left = wanted * 2;
     const nearest = new Int32Array(left);
     for (let n = found - 1; n >= 0 && left > 0; n -= 1) {
@@ -350,7 +353,7 @@ export class SignatureIndex {
     return nearest.subarray(left);
   }
 
-  /** How far about `count` of some places are at most in the first half of their bits, by a sample of them. */
+  /** Returns the maximum distance of the nearest `count` positions in the first half of their bits, estimated by a sample. */
   #roughLimit(places: Int32Array, first: Uint32Array, count: number): number {
     if (places.length <= count) return BITS;
     const step = Math.max(1, Math.floor(places.length / SAMPLE));
@@ -362,7 +365,7 @@ export class SignatureIndex {
     return distanceWithin(histogram, count / step);
   }
 
-  /** About proportional to the product of the entry's vector with the query of the tables. */
+  /** Returns a number about proportional to the product of the entry's vector with the query of the tables. */
   #product(from: number, tables: Float32Array): number {
     let sum = 0;
     for (let word = 0; word < SIGNATURE_WORDS; word += 1) {

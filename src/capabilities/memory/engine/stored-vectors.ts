@@ -1,6 +1,6 @@
 /**
- * Vectors as they are stored: a byte a number and one scale, a quarter of their size. A cosine from one is off by some
- * 0.001, less than it means.
+ * The stored form of vectors: a byte a number and one scale, a quarter of their size. The error of a cosine is some 0.001,
+ * which is below its significance.
  */
 
 /** The scale, as a 32-bit float in little-endian order, comes before the numbers. */
@@ -19,7 +19,7 @@ export function packVector(vector: Float32Array): Uint8Array {
   return packed;
 }
 
-/** The cosine of a vector of length 1 and a stored one. */
+/** Returns the cosine of a vector of length 1 and a stored one. */
 export function cosineWith(vector: Float32Array, { buffer, byteOffset, byteLength }: Uint8Array): number {
   if (byteLength < SCALE_BYTES) return 0;
   const scale = new DataView(buffer, byteOffset).getFloat32(0, true);

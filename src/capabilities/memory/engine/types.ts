@@ -4,7 +4,7 @@ import type { MemoryKey } from '../key.ts';
 export const TIERS = ['working', 'episodic', 'semantic'] as const;
 export type Tier = (typeof TIERS)[number];
 
-/** What the configuration decides. */
+/** Options of the engine from the configuration. */
 export interface EngineOptions {
   /** Folder of the databases. */
   readonly folder: string;
@@ -13,7 +13,7 @@ export interface EngineOptions {
   readonly maxEntryBytes: number;
   /** Versions of a key that are stored beside the newest. */
   readonly historyVersions: number;
-  /** Days after which what is left of a session that never ended in order is deleted. */
+  /** Days after which the rest of a session that never ended in order is deleted. */
   readonly workingDays: number;
   readonly embedder?: EndpointOptions | undefined;
 }
@@ -22,17 +22,17 @@ export interface EngineOptions {
 export interface EndpointOptions {
   readonly baseUrl: string;
   readonly model: string;
-  /** Value of the key, if it wants one. */
+  /** Value of the key, if the server requires one. */
   readonly key?: string | undefined;
   readonly timeoutMs: number;
 }
 
-/** Who asks: whose database it is, and which of its parts. */
+/** The requester: selects the database, and the parts in it. */
 export interface Asker {
   readonly principal: string;
   readonly agent: string;
   readonly session: string;
-  /** Bytes that the memory of this principal may have beside all else that is stored for it; undefined: no such limit. */
+  /** Maximum bytes of this principal's memory, beside all else that is stored for it; undefined: no such limit. */
   readonly storedBytes?: number | undefined;
 }
 
@@ -45,7 +45,7 @@ export interface NewEntry {
   readonly source: string;
   readonly score: number;
   readonly ttl: number;
-  /** Epoch seconds, in place of storing it + `ttl`. */
+  /** Time of expiry, epoch seconds, in place of the time of storing + `ttl`. */
   readonly expiresAt?: number | undefined;
   readonly createdAt: number;
   readonly updatedAt: number;
@@ -82,7 +82,7 @@ export interface ForgetRequest extends Selection {
   readonly memory: string;
   readonly sources: readonly string[];
   readonly before: number | undefined;
-  /** A shared space instead of the own tiers. */
+  /** Selects a shared space instead of the own tiers. */
   readonly space: string;
 }
 
@@ -92,7 +92,7 @@ export interface Operations {
     { readonly agent: string; readonly namespace: string; readonly scope: Readonly<Record<string, unknown>> },
     { memory: string; embedder: string },
   ];
-  /** `at` are the indexes of the entries in the request, for messages. `name` in replies: of the memory. */
+  /** `at` are the indexes of the entries in the request, for messages. `name` in replies is that of the memory. */
   store: [
     { readonly memory: string; readonly entries: readonly NewEntry[]; readonly at: readonly number[] },
     { stored: MemoryKey[]; errors: string[]; name: string },
@@ -101,7 +101,7 @@ export interface Operations {
     RetrieveRequest,
     { entries: Record<string, unknown>[]; total: number; next_cursor?: string; degraded?: string },
   ];
-  /** `changed`: the keys, as far as `more` says. */
+  /** `changed`: the keys, incomplete if `more` is true. */
   forget: [
     ForgetRequest,
     {
@@ -137,7 +137,7 @@ export interface Operations {
       problem?: string;
     },
   ];
-  /** The session ended: its working tier is deleted. */
+  /** Ends a session: deletes its working tier. */
   endSession: [Record<string, never>, Record<string, never>];
 }
 

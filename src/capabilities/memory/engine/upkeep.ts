@@ -1,8 +1,6 @@
 /**
- * What happens in the background: expired entries are deleted from the files, sessions that never ended in order are
- * cleared away, and entries get the vectors of the embedder.
- *
- * Run by `service.ts`, a bounded step at a time, so that requests come in between.
+ * Background work: deletes expired entries from the files, clears sessions that never ended in order, and gives entries the
+ * vectors of the embedder. Each call does a bounded step, so that requests come in between.
  */
 import { NEVER } from './counters.ts';
 import { type MemoryDatabase, seconds } from './database.ts';
@@ -13,13 +11,13 @@ import { deleteSome, deleteVersion, replaceText, replaceVector } from './writes.
 
 /** Rows that one query reads. */
 const SWEEP_ROWS = 200;
-/** Texts sent to an embedder at once. */
+/** Texts per request to an embedder. */
 const BATCH = 64;
 const DAY_S = 86_400;
-/** A background request to the embedder may take this long. */
+/** Timeout of a background request to the embedder. */
 const EMBED_TIMEOUT_MS = 60_000;
 
-/** Deletes what has expired; resolves with how many versions that were. */
+/** Deletes expired versions; resolves with their number. */
 export async function deleteExpired(database: MemoryDatabase): Promise<number> {
   let deleted = 0;
   for (;;) {
@@ -34,7 +32,7 @@ export async function deleteExpired(database: MemoryDatabase): Promise<number> {
   return deleted;
 }
 
-/** About how many bytes a write of one version puts into the log, and a deletion of {@link deleteSome}. */
+/** Approximate bytes that a write of one version puts into the log, and a deletion of {@link deleteSome}. */
 const ROW_LOG_BYTES = 16_384;
 const SLICE_LOG_BYTES = 50 * ROW_LOG_BYTES;
 
@@ -50,7 +48,10 @@ async function deleteVersions(database: MemoryDatabase, rows: readonly { readonl
   }
 }
 
-/** Deletes working tiers that were not used for so long: their sessions have ended with a host that was killed. Those that live stay. */
+/**
+ * Deletes working tiers that were idle for `days`: their sessions have ended with a host that was killed. Those of living
+ * sessions stay.
+ */
 export async function deleteOrphans(
   database: MemoryDatabase,
   days: number,
@@ -64,7 +65,7 @@ export async function deleteOrphans(
   }
 }
 
-/** Deletes all entries of the parts whose name starts so, and the parts. */
+/** Deletes the parts whose name starts with `prefix`, with all their entries. */
 export async function deletePart(database: MemoryDatabase, prefix: string): Promise<void> {
   const parts = database
     .sql('SELECT part FROM part WHERE name >= ? AND name < ?')
@@ -88,8 +89,8 @@ export async function deletePart(database: MemoryDatabase, prefix: string): Prom
 }
 
 /**
- * Packs the entries that an older version or a recovery wrote, a bounded write at a time. Never rejects: where the disk is full,
- * a search reads them one by one.
+ * Packs the entries that an older version or a recovery wrote, a bounded write at a time. Never rejects: if the disk is full, a
+ * search reads them one by one.
  */
 export async function packAll(database: MemoryDatabase): Promise<void> {
   try {
@@ -102,7 +103,7 @@ export async function packAll(database: MemoryDatabase): Promise<void> {
 /** Entries whose text is folded again in one transaction. */
 const REFOLDED = 64;
 
-/** Gives entries of an older version the text that searches look for, a bounded write at a time. Never rejects. */
+/** Gives entries of an older version the text that searches use, a bounded write at a time. Never rejects. */
 export async function refoldAll(database: MemoryDatabase): Promise<void> {
   try {
     while (await refoldSome(database)) {
@@ -114,7 +115,7 @@ export async function refoldAll(database: MemoryDatabase): Promise<void> {
   }
 }
 
-/** False: none is left. */
+/** Folds some texts again. Resolves with false when none is left. */
 async function refoldSome(database: MemoryDatabase): Promise<boolean> {
   const { upto } = database.sql('SELECT upto FROM unfolded').get() as { upto: number };
   if (upto === 0) return false;
@@ -136,7 +137,7 @@ interface StoredText {
   readonly text: string;
 }
 
-/** The folded text of an entry; of a damaged entry its former text. */
+/** Returns the folded text of an entry; of a damaged entry its former text. */
 function textOfRow({ key, content, tags, text }: StoredText): string {
   try {
     return fold(textOf(JSON.parse(key), JSON.parse(content), JSON.parse(tags) as string[]));
@@ -145,7 +146,7 @@ function textOfRow({ key, content, tags, text }: StoredText): string {
   }
 }
 
-/** Entries without a vector of this embedder. */
+/** Returns the number of entries without a vector of this embedder. */
 export function pendingVectors(database: MemoryDatabase, embedder: number): number {
   const row = database.sql('SELECT vectors FROM embedder WHERE id = ?').get(embedder) as
     | { vectors: number }
@@ -154,8 +155,8 @@ export function pendingVectors(database: MemoryDatabase, embedder: number): numb
 }
 
 /**
- * Gives one batch of entries their vectors, the newest first. Resolves with how many; 0: all have one. What is done is in the
- * file, so a new process continues where the last one ended.
+ * Gives one batch of entries their vectors, the newest first. Resolves with their number; 0: all have one. Finished vectors are
+ * in the file, so a new process continues where the last one ended.
  */
 export async function embedBatch(database: MemoryDatabase, embedder: Embedder, id: number): Promise<number> {
   const { newest } = database.sql('SELECT coalesce(max(id), 0) AS newest FROM entry').get() as { newest: number };
@@ -179,7 +180,7 @@ export async function embedBatch(database: MemoryDatabase, embedder: Embedder, i
   await database.write(() => {
     const exists = database.sql('SELECT 1 FROM entry WHERE id = ?');
     for (const [at, row] of rows.entries()) {
-      // It may have been deleted while the embedder worked.
+      // The entry may have been deleted while the embedder worked.
       if (exists.get(row.id) === undefined) continue;
       replaceVector({ database, embedder: id }, row.id, vectors[at] as Float32Array, signatures[at] as Uint32Array);
     }

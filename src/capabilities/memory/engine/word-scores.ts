@@ -1,7 +1,7 @@
 /**
- * BM25 of all entries for one query, from the list of each of its words.
+ * Computes BM25 of all entries for one query, from the list of each of its words.
  *
- * The formula and its constants are those of FTS5, so the scores are the same.
+ * The formula and its constants are those of FTS5, so the scores are equal.
  * @see https://www.sqlite.org/fts5.html#the_bm25_function
  */
 import type { Posting } from './postings.ts';
@@ -14,22 +14,22 @@ const STEPS = 1024;
 
 export class WordScores {
   readonly #index: SignatureIndex;
-  /** What the length of an entry adds to the divisor for each of its words, and in any case. */
+  /** Addends of the length of an entry to the divisor: for each of its words, and in any case. */
   readonly #perWord: number;
   readonly #base = K * (1 - B);
-  /** By the place of the entry in the index. */
+  /** Scores by the position of the entry in the index. */
   readonly #scores: Float32Array;
 
-  /** `average` words an entry has. */
+  /** @param average number of words of an entry */
   constructor(index: SignatureIndex, average: number) {
     this.#index = index;
     this.#perWord = (K * B) / average;
     this.#scores = new Float32Array(index.size);
   }
 
-  /** Adds a word that counts so much. */
+  /** Adds the scores of a word with this weight. */
   add({ size, places, counts }: Posting, weight: number): void {
-    // This runs for each occurrence of each word: what does not change is read once.
+    // This loop runs for each occurrence of each word: constant values are read once.
     const scores = this.#scores;
     const words = this.#index.wordCounts;
     const perWord = this.#perWord;
@@ -42,7 +42,9 @@ export class WordScores {
     }
   }
 
-  /** The best entries of those that fit, by their places, at most `count`, the best first; of equal ones the newest. */
+  /**
+   * Returns the best of the entries that fit, by their positions, at most `count`, the best first; of equal ones the newest.
+   */
   best(count: number, fitting: Uint8Array): { id: number; score: number }[] {
     const scores = this.#scores;
     const index = this.#index;

@@ -1,15 +1,15 @@
 /**
- * How text becomes what is searched: one folded form, and the words of it. The same for entries and queries, so a query is
- * literal text and has no syntax.
+ * Converts text to its searched form: one folded form, and the words of it. Entries and queries use one conversion, so a query
+ * is literal text and has no syntax.
  *
  * A change of its results needs new indexes: a migration of `database.ts` that fills the table `unfolded`.
  */
 import { folded } from '../../../base/fold-text.ts';
 
-/** Longest word, in UTF-16 units; the rest of a longer one is found as a literal part alone. */
+/** Longest word, in UTF-16 units; only a literal part finds the rest of a longer one. */
 const MAX_WORD = 64;
 
-/** Scripts that write without spaces: their words are found by pairs of characters. */
+/** Scripts that write without spaces: pairs of characters find their words. */
 const UNSPACED =
   '\\p{sc=Han}\\p{sc=Hiragana}\\p{sc=Katakana}\\p{sc=Thai}\\p{sc=Lao}\\p{sc=Khmer}\\p{sc=Myanmar}\\p{sc=Bopomofo}';
 const pieces = new RegExp(
@@ -19,7 +19,10 @@ const pieces = new RegExp(
 const openingMarks = /^[\p{Ps}\p{Pi}"'`¿¡]+/u;
 const closingMark = /^[\p{Pe}\p{Pf}"'`.,;:!?…。、！？]$/u;
 
-/** A piece between spaces without the brackets and marks around it. In steps of one: a search for the end of a long run would start again at each of it. */
+/**
+ * Removes the brackets and marks around a piece between spaces. In steps of one: a search for the end of a long run would start
+ * again at each character of it.
+ */
 function withoutMarks(chunk: string): string {
   const text = chunk.replace(openingMarks, '');
   let end = text.length;
@@ -27,7 +30,7 @@ function withoutMarks(chunk: string): string {
   return text.slice(0, end);
 }
 
-/** The folded form, with control characters and runs of white space as one space. */
+/** Returns the folded form, with control characters and runs of white space as one space. */
 export function fold(text: string): string {
   return folded(text)
     .replace(/[\p{Cc}\s]+/gu, ' ')
@@ -35,9 +38,9 @@ export function fold(text: string): string {
 }
 
 /**
- * The words of a folded text, in order and with repeats: letters and digits, pairs and single characters of scripts without
- * spaces, emoji, and what stands between spaces where it has other signs (`c++`, `foo:bar`, `it's`, `-x`).
- * @param query of a search: single characters of a longer run are left out, since its pairs say more
+ * Returns the words of a folded text, in order and with repeats: letters and digits, pairs and single characters of scripts
+ * without spaces, emoji, and pieces between spaces that have other signs (`c++`, `foo:bar`, `it's`, `-x`).
+ * @param query true for a search: single characters of a longer run are left out, since its pairs say more
  */
 export function wordsOf(folded: string, query = false): string[] {
   const words: string[] = [];
@@ -66,10 +69,10 @@ function addRun(words: string[], run: string, query: boolean): void {
   for (let at = 1; at < characters.length; at += 1) words.push(`${characters[at - 1]}${characters[at]}`);
 }
 
-/** What a search looks at in an entry: names and values of its key, its content and its tags, in order. */
+/** Returns the searched text of an entry: names and values of its key, its content and its tags, in order. */
 export function textOf(key: unknown, content: unknown, tags: readonly string[]): string {
   const parts: string[] = [];
-  // The content first: its beginning is what a vector is made of where an entry is long.
+  // The content comes first: the vector of a long entry is made of its beginning.
   collect(content, parts);
   collect(key, parts);
   parts.push(...tags);

@@ -1,6 +1,6 @@
 /**
- * What is written: versions of entries, their indexes, and deletions. Every function here runs inside a write of
- * `MemoryDatabase`, so its effect is there whole or not at all.
+ * Writes versions of entries and their indexes, and deletes them. Every function here runs inside a write of `MemoryDatabase`,
+ * so its effect is complete or absent.
  */
 import { crc32 } from 'node:zlib';
 import { canonical, type MemoryKey } from '../key.ts';
@@ -12,16 +12,16 @@ import { packVector } from './stored-vectors.ts';
 import type { NewEntry } from './types.ts';
 import { fold, textOf, wordsOf } from './words.ts';
 
-/** Bytes counted for a version on top of its texts: its vector, its row and its place in the indexes. */
+/** Bytes counted for a version in addition to its texts: its vector, its row and its rows in the indexes. */
 const ROW_BYTES = 256;
 
-/** A version as it is about to be stored: all that takes time is done before the transaction. */
+/** A version to store: everything that takes time is done before the transaction. */
 export interface PreparedEntry {
   readonly entry: NewEntry;
   readonly key: string;
   readonly content: string;
   readonly text: string;
-  /** Of the text, repeats too. */
+  /** The words of the text, with repeats. */
   readonly words: readonly string[];
   readonly tags: string;
   readonly metadata: string | null;
@@ -66,7 +66,7 @@ export function prepare(entry: NewEntry, embedder: Embedder): PreparedEntry {
   };
 }
 
-/** The checksum of what a version says, so that a flipped bit is noticed when it is read. */
+/** Returns the checksum of the contents of a version, so that a read notices a flipped bit. */
 export const sumOf = (...texts: readonly (string | null)[]): number =>
   crc32(texts.map((text) => text ?? '').join('\0'));
 
@@ -94,7 +94,7 @@ export interface StoreContext {
   readonly embedder: number;
 }
 
-/** Stores a version of an entry; the versions around it are cut to what they hold. */
+/** Stores a version of an entry; cuts the versions around it to the times they hold. */
 export function storeVersion(context: StoreContext, prepared: PreparedEntry): void {
   const { database, part, now, historyVersions } = context;
   const { entry, key } = prepared;
@@ -107,14 +107,15 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
       'SELECT id, starts, ends, expires, valid_until, stored_at, content, tags, source, metadata FROM entry WHERE part = ? AND key = ? ORDER BY starts, id',
     )
     .all(part, key) as unknown as VersionRow[];
-  // A version that held already when it was stored, and begins after now: the clock was set back. What is stored later wins.
+  // A version that already held when it was stored, and begins after now, means that the clock was set back. The version stored
+  // later wins.
   const ahead = versions.findLast((version) => version.starts > now && version.starts <= version.stored_at);
   const starts = entry.validFrom ?? ahead?.starts ?? now;
-  // A version holds from the time it is stored, also by a clock that was set back.
+  // A version holds from the time it is stored, even if the clock was set back.
   const storedAt = entry.validFrom === undefined ? Math.max(now, starts) : now;
   const before = versions.findLast((version) => version.starts <= starts);
   const after = versions.find((version) => version.starts > starts);
-  // Where it comes from is no part of the fact.
+  // The provenance is not part of the fact.
   const same =
     before !== undefined &&
     before.ends > starts &&
@@ -124,7 +125,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   if (same && before.valid_until === validUntil && entry.supersedes.length === 0) {
     // An import does not shorten the life of a stored entry.
     if (entry.expiresAt !== undefined && before.expires >= expires) return;
-    // The same fact again: no new version, but it was seen now and lives on from now.
+    // A repeat of a fact makes no new version, but its time and its expiry count from now.
     const seenAt = Math.max(now, before.stored_at);
     database
       .sql('UPDATE entry SET updated_at = ?, stored_at = ?, ttl = ?, expires = ?, score = ? WHERE id = ?')
@@ -175,7 +176,7 @@ export function storeVersion(context: StoreContext, prepared: PreparedEntry): vo
   const { words, signature } = prepared;
   database.index?.add({ id, part, starts, ends, expires, words: words.length, signature }, words);
   for (const old of entry.supersedes) supersede(database, part, old, key, starts);
-  // The oldest versions make room; the newest is never among them.
+  // Deletes the oldest versions above the maximum; the newest is never among them.
   const most = historyVersions + 1;
   if (historyVersions > 0 && versions.length + 1 > most) {
     for (const { id: oldest } of versions.slice(0, versions.length + 1 - most)) deleteVersion(database, oldest);
@@ -196,7 +197,7 @@ export function replaceVector(
   database.sign(id, embedder, signature);
 }
 
-/** Replaces the text of a stored version in the full-text indexes, unless the version is gone or has another text by now. */
+/** Replaces the text of a stored version in the full-text indexes, unless the version is deleted or has another text by now. */
 export function replaceText(database: MemoryDatabase, id: number, before: string, text: string): void {
   if (before === text) return;
   if (database.sql('SELECT 1 FROM entry WHERE id = ? AND text = ?').get(id, before) === undefined) return;
@@ -238,7 +239,7 @@ function storeVector(
     .run(id, embedder, new Uint8Array(signature.buffer));
 }
 
-/** The facts of another key end where this one starts. */
+/** Ends the facts of another key at the start of this one. */
 function supersede(database: MemoryDatabase, part: number, old: MemoryKey, by: string, starts: number): void {
   const key = canonical(old);
   if (key === by) return;
@@ -249,7 +250,7 @@ function supersede(database: MemoryDatabase, part: number, old: MemoryKey, by: s
   database.sql('INSERT OR IGNORE INTO successor (part, key, by) VALUES (?, ?, ?)').run(part, key, by);
 }
 
-/** Deletes one version with everything that was made of it. */
+/** Deletes one version with all data derived from it. */
 export function deleteVersion(database: MemoryDatabase, id: number): void {
   const row = database
     .sql('SELECT part, text, tags, bytes, starts, ends, expires, stored_at FROM entry WHERE id = ?')
@@ -268,13 +269,15 @@ export function deleteVersion(database: MemoryDatabase, id: number): void {
   database.remove(id);
 }
 
-/** How long one transaction deletes, and how many versions. The full-text index takes up to milliseconds for each. */
+/**
+ * Maximum time of deletions in one transaction, and number of versions. The full-text index takes up to milliseconds for each.
+ */
 const DELETES_MS = 20;
 const MAX_DELETED = 200;
 
 /**
- * Calls `step`, which deletes and returns the number of deleted versions, for items from a place on, until the transaction has
- * taken long enough. Returns the place to continue at.
+ * Calls `step`, which deletes and returns the number of deleted versions, for items from a position on, until the transaction
+ * has taken long enough. Returns the position to continue at.
  */
 export function deleteSome<Item>(
   database: MemoryDatabase,
@@ -293,7 +296,7 @@ export function deleteSome<Item>(
   return at;
 }
 
-/** Deletes a key with all its versions. Returns how many there were. */
+/** Deletes a key with all its versions. Returns their number. */
 export function deleteKey(database: MemoryDatabase, part: number, key: string): number {
   const rows = database.sql('SELECT id FROM entry WHERE part = ? AND key = ?').all(part, key) as { id: number }[];
   for (const { id } of rows) deleteVersion(database, id);
