@@ -1,6 +1,7 @@
 /**
  * The error codes of the chains capability, each with the row of the error table it behaves like. A failed run is a reply with
  * `success: false` and its error; these codes are for refused requests, and for nodes.
+ *
  * @see docs/chains.md#errors
  */
 import { capabilityErrors } from '../../wire/errors.ts';

@@ -1,5 +1,6 @@
 /**
  * The methods of the chains capability, with their checks and options.
+ *
  * @see docs/chains.md
  */
 import { methodsOf } from '../../protocol/method.ts';

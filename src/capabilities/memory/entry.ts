@@ -1,5 +1,6 @@
 /**
  * Checks received entries, and reports the problem of an invalid one in words that its sender can act on.
+ *
  * @see docs/protocol/a2e.md#memory-messages
  */
 import { isObject } from '../../wire/json.ts';

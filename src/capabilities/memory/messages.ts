@@ -1,5 +1,6 @@
 /**
  * The methods of the memory capability, with their checks and options.
+ *
  * @see docs/memory.md
  */
 import { methodsOf, type Push } from '../../protocol/method.ts';

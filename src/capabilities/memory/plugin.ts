@@ -1,6 +1,7 @@
 /**
  * The memory capability of a host: checks requests and rights, and passes them to the engine. Each principal has a separate
  * database in the data folder of the plugin.
+ *
  * @see docs/memory.md
  */
 

@@ -1,8 +1,9 @@
 /**
- * What runs subagents: a function of this process, a program, or what the host puts in. One subagent has one backend, which
- * does one task at a time; everything that is the same for all of them (rights, budget, deadline, results) is not its business.
+ * The interface of backends, which run subagents: a function of this process, a program, or a backend of the host. A subagent
+ * has one backend, which does one task at a time; the backend does not deal with the common parts of subagents (rights, budget,
+ * deadline, results).
  *
- * Implemented by `functions.ts`, `programs.ts` and by programs that make the plugin in code; called by `subagent.ts` alone.
+ * Implemented by `functions.ts`, `programs.ts` and by programs that make the plugin in code.
  */
 import type { Log } from '../../base/log.ts';
 import type { Principal } from '../../session/principal.ts';
@@ -11,32 +12,32 @@ import type { ChannelMessage, SubagentMessage, SubagentWork } from './multi_agen
 
 export type { SubagentWork };
 
-/** What was spent in one task so far. Totals, not differences; what is left out has not changed. */
+/** Amounts spent in one task so far. Totals, not differences; an absent member has not changed. */
 export interface SubagentSpending {
   readonly tokens?: number | undefined;
   readonly costUsd?: number | undefined;
-  /** Beside the requests that it made of this host, which the host counts. */
+  /** Steps beside the requests that it made of this host, which the host counts. */
   readonly steps?: number | undefined;
 }
 
-/** How a task goes, for people. */
+/** Progress of a task, for people. */
 export interface SubagentProgress {
   readonly message?: string | undefined;
   /** 0 to 100. */
   readonly percent?: number | undefined;
 }
 
-/** A subagent as its backend sees it. */
+/** A subagent, as its backend sees it. */
 export interface SubagentFacts {
   readonly id: string;
   readonly name: string;
   readonly kind: string;
   readonly role: string;
-  /** The model that was asked for; `default` for none. */
+  /** The requested model; `default` for none. */
   readonly model: string;
   readonly systemPrompt: string;
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** Which tools it is to have: see `tool_scope` of `multi_agent/spawn`. */
+  /** Scope of its tools: see `tool_scope` of `multi_agent/spawn`. */
   readonly toolScope: 'shared' | 'restricted' | 'isolated';
   /** The principal that it acts for. */
   readonly principal: string;
@@ -44,7 +45,7 @@ export interface SubagentFacts {
   readonly madeIn: string;
 }
 
-/** What a backend may do for its subagent. */
+/** The functions of the host that a backend may use for its subagent. */
 export interface SubagentHost {
   /** Absolute path of the workspace. */
   readonly workspace: string;
@@ -56,72 +57,78 @@ export interface SubagentHost {
    * @param counted false: its requests are no steps of the task; the backend reports steps itself. Default true.
    */
   accept(link: Link, counted?: boolean): void;
-  /** What the subagent may do, by what its principal may do now; undefined once it has ended. */
+  /**
+   * Returns the rights of the subagent, derived from the present rights of its principal; undefined once the subagent has
+   * ended.
+   */
   rights(principal: Principal): Principal | undefined;
-  /** A slot for one child process, until the returned function is called. Rejects with `over_capacity`. */
+  /** Acquires a slot for one child process, until the returned function is called. Rejects with `over_capacity`. */
   acquireProcess(): Promise<() => void>;
-  /** The subagent can do nothing any more: it ends. */
+  /** Ends the subagent, which cannot continue. */
   lost(reason: string): void;
 }
 
-/** A running task as its backend sees it. */
+/** A running task, as its backend sees it. */
 export interface SubagentTaskContext {
   /** Aborts on cancel, deadline, a spent budget and the end of the subagent; the reason is a `HandfastError`. */
   readonly signal: AbortSignal;
-  /** Reports how it goes; seen by the agents above. */
+  /** Reports progress to the agents above. */
   progress(progress: SubagentProgress): void;
-  /** Reports what was spent; may abort `signal`. */
+  /** Reports spent amounts; may abort `signal`. */
   spent(spending: SubagentSpending): void;
   /**
-   * Reports that it waits for a person: an approval, an answer. The subagent is `WAITING` until it is called without a reason, or the
-   * task ends.
+   * Reports that the task waits for a person: an approval, an answer. The subagent is `WAITING` until a call without a reason,
+   * or until the task ends.
    */
   waiting(reason?: string): void;
 }
 
-/** What a task has given. */
+/** The result of a task. */
 export interface SubagentResult {
   readonly result: unknown;
-  /** How good the subagent finds it. */
+  /** The subagent's rating of its result. */
   readonly score?: number | undefined;
-  /** What came of checking what it claims, where the backend did. */
+  /** The outcome of verifying its claims, if the backend did that. */
   readonly verified?: 'yes' | 'no' | 'not_checked' | undefined;
 }
 
-/** A subagent that runs. */
+/** A running subagent. */
 export interface RunningSubagent {
   /**
-   * Does one task. A rejection is its failure. It should settle soon after `signal` aborts: what does not within two seconds
-   * is abandoned, and the subagent ends.
+   * Does one task. A rejection is its failure. It should settle soon after `signal` aborts: a task that does not settle within
+   * two seconds is abandoned, and the subagent ends.
    */
   run(task: SubagentWork, context: SubagentTaskContext): Promise<SubagentResult>;
-  /** Gives it a message. Absent: it takes none. False: not now. */
+  /** Delivers a message. Absent: the subagent accepts none. Returns false if it accepts none at the moment. */
   deliver?(from: string, message: SubagentMessage): boolean;
-  /** Gives it what another agent said in a channel that it is in. Absent: its session with this host alone gets that, as a push. */
+  /**
+   * Delivers a message of another agent in a channel that it is in. Absent: only its session with this host gets the message,
+   * as a push.
+   */
   said?(channel: string, said: ChannelMessage): void;
-  /** The session of session RPC whose turns are its tasks. Absent: there is none. */
+  /** The session of session RPC whose turns are its tasks. Absent: none. */
   readonly controlSession?: string;
-  /** Hands tasks to the session of the subagent, where that fetches them. */
+  /** Hands tasks to the session of the subagent, if that fetches them. */
   readonly fetched?: FetchedTasks;
-  /** Ends it. Bounded, never rejects. */
+  /** Ends the subagent. Bounded, never rejects. */
   close(): Promise<void>;
 }
 
-/** The tasks of a subagent that asks for them over its session. */
+/** The tasks of a subagent that fetches them over its session. */
 export interface FetchedTasks {
-  /** The next task; undefined when the wait was over. */
+  /** Resolves with the next task; undefined when the wait was over. */
   next(signal: AbortSignal, waitMs: number | undefined): Promise<SubagentWork | undefined>;
-  /** Reports of a task. False: it has ended. */
+  /** Reports progress of a task. Returns false if the task has ended. */
   report(taskId: string, progress: SubagentProgress, spending: SubagentSpending): boolean;
-  /** The end of a task. False: it had ended before. */
+  /** Ends a task. Returns false if the task had ended before. */
   finish(taskId: string, outcome: SubagentResult | { readonly error: string }): boolean;
 }
 
 export interface SubagentBackend {
   /** `function`, `command`, …; shown in lists. */
   readonly name: string;
-  /** Starts a subagent. Rejects where that is not possible. */
+  /** Starts a subagent. Rejects if that is not possible. */
   open(subagent: SubagentFacts, host: SubagentHost): Promise<RunningSubagent> | RunningSubagent;
-  /** The host has stopped, and every subagent has ended. Bounded, never rejects. */
+  /** Called after the host has stopped, and every subagent has ended. Bounded, never rejects. */
   stop?(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** The multi_agent capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+/** The multi_agent capability as a value: its parts for hosts, agents and the command line. */
 import { defineCapability } from '../../packages/capability.ts';
 import { multiAgentOffer } from './offer.ts';
 import type { MultiAgentPluginOptions } from './plugin.ts';

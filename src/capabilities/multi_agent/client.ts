@@ -39,11 +39,11 @@ const calls = {
   finish: answered(messages.finish, replies.MultiAgentFinishResp),
 };
 
-/** How a subagent is to be. */
+/** Settings of a new subagent. */
 export interface SubagentOptions {
-  /** One of `kinds()`. Default: the model where it names one, else the first. */
+  /** One of `kinds()`. Default: the model if it names one, else the first. */
   readonly kind?: string;
-  /** What it is for. */
+  /** Its purpose. */
   readonly role?: string;
   readonly model?: string;
   /** Instructions for all its tasks. */
@@ -75,13 +75,13 @@ export interface SubagentTaskOptions {
   readonly signal?: AbortSignal;
 }
 
-/** How a task ended. */
+/** The end of a task. */
 export interface SubagentOutcome {
   readonly taskId: string;
   /** `COMPLETED`, `FAILED` or `TERMINATED`. */
   readonly status: string;
   readonly result: Readonly<Record<string, unknown>> | null;
-  /** Why it failed. */
+  /** The error message of a failed task. */
   readonly error: string | null;
   /** The code of the error; '' without one. */
   readonly code: string;
@@ -90,7 +90,7 @@ export interface SubagentOutcome {
   readonly verified: 'yes' | 'no' | 'not_checked' | undefined;
 }
 
-/** Something that happened to a subagent, or to one below it. */
+/** An event of a subagent, or of one below it. */
 export interface SubagentNotice {
   readonly subagentId: string;
   /** `started`, `progress`, `message`, `completed`, `failed`, `cancelled` or `terminated`. */
@@ -101,24 +101,24 @@ export interface SubagentNotice {
 export interface MergeOptions {
   /**
    * `concat`: all, in order. `vote`: the commonest. `first_success`: the first that completed. `best_by_score`: that with the
-   * highest score. `tool`: what a tool makes of them. Default `concat`.
+   * highest score. `tool`: the result that a tool makes of them. Default `concat`.
    */
   readonly strategy?: 'concat' | 'vote' | 'first_success' | 'best_by_score' | 'tool';
   /** The member of the results that votes compare. Default: the whole result. */
   readonly field?: string;
   /** With `tool`: its name; called with the rights of this agent and the argument `results`. */
   readonly tool?: string;
-  /** False: tasks that run are left out. Default true. */
+  /** False: running tasks are left out. Default true. */
   readonly wait?: boolean;
   readonly signal?: AbortSignal;
 }
 
 export interface MergedResults {
-  /** Null: none of them completed. */
+  /** The merged result; null: none of them completed. */
   readonly result: Readonly<Record<string, unknown>> | null;
   /** Ids of the subagents whose results are in it. */
   readonly from: readonly string[];
-  /** Ids of those without a result. */
+  /** Ids of the subagents without a result. */
   readonly failed: readonly string[];
 }
 
@@ -126,11 +126,11 @@ export interface SubagentChannel {
   readonly name: string;
   /** Ids of its members. */
   readonly members: readonly string[];
-  /** The last message; 0: none. */
+  /** Number of the last message; 0: none. */
   readonly lastSeq: number;
 }
 
-/** Waiting for a task has no limit unless the caller gives one. */
+/** Waiting for a task has no timeout unless the caller gives one. */
 const UNLIMITED = { timeoutMs: 0 } as const;
 const signalOf = ({ signal }: { readonly signal?: AbortSignal | undefined }) =>
   signal === undefined ? {} : { signal };
@@ -170,12 +170,12 @@ export class MultiAgentClient {
     return new RemoteSubagent(this.#agent, subagent_id);
   }
 
-  /** A subagent of this agent by its id, also of an earlier session. Nothing is asked of the host. */
+  /** Returns a subagent of this agent by its id, even one of an earlier session. Sends nothing to the host. */
   subagent(id: string): RemoteSubagent {
     return new RemoteSubagent(this.#agent, id);
   }
 
-  /** The subagents of this agent, oldest first, ended ones too. */
+  /** Returns the subagents of this agent, oldest first, with ended ones. */
   async list(
     options: { readonly all?: boolean } & Pick<CallOptions, 'signal'> = {},
   ): Promise<readonly SubagentSummary[]> {
@@ -183,12 +183,14 @@ export class MultiAgentClient {
     return subagents;
   }
 
-  /** The kinds of subagents that there are. */
+  /** Returns the available kinds of subagents. */
   async kinds(options: Pick<CallOptions, 'signal'> = {}): Promise<readonly SubagentKind[]> {
     return (await this.#agent.calls.call(calls.kinds, {}, signalOf(options))).kinds;
   }
 
-  /** Calls `listener` for what happens to the subagents of this agent and those below. Returns the function that ends it. */
+  /**
+   * Calls `listener` for events of the subagents of this agent and those below. Returns the function that removes the listener.
+   */
   onEvent(listener: (notice: SubagentNotice) => unknown): () => void {
     return this.#agent.on(messages.subagentEvent, ({ subagent_id, event, content = {} }) =>
       listener({ subagentId: subagent_id, event, content }),
@@ -197,7 +199,7 @@ export class MultiAgentClient {
 
   /**
    * Makes one result of the last results of several subagents, when each has ended. Rejects with `unknown_subagent`,
-   * `multi_agent.invalid`, and what a tool rejects with.
+   * `multi_agent.invalid`, and with the errors of a tool.
    */
   async merge(subagents: readonly (RemoteSubagent | string)[], options: MergeOptions = {}): Promise<MergedResults> {
     const { strategy, field, tool, wait } = options;
@@ -216,22 +218,22 @@ export class MultiAgentClient {
   }
 
   /**
-   * Sends a message to a subagent of this agent or of the same parent; with `to` '' to the agent above. False: it has ended.
-   * Rejects with `unknown_subagent`.
+   * Sends a message to a subagent of this agent or of its parent; with `to` '' to the agent above. Resolves with false if the
+   * receiver has ended. Rejects with `unknown_subagent`.
    */
   async send(to: RemoteSubagent | string, message: SubagentMessage, options: Pick<CallOptions, 'signal'> = {}) {
     const id = typeof to === 'string' ? to : to.id;
     return (await this.#agent.calls.call(calls.message, { to: id, message }, signalOf(options))).delivered;
   }
 
-  /** Calls `listener` for each message that another agent sends to this one. Returns the function that ends it. */
+  /** Calls `listener` for each message that another agent sends to this one. Returns the function that removes the listener. */
   onMessage(listener: (from: string, message: SubagentMessage) => unknown): () => void {
     return this.#agent.on(messages.messagePush, ({ from, message }) => listener(from, message));
   }
 
   /**
-   * Makes a channel of this agent with some of its subagents, or changes who is in it. Without `members`, what is known of one.
-   * Rejects with `unknown_subagent`.
+   * Makes a channel of this agent with some of its subagents, or changes its members. Without `members`, returns the existing
+   * channel. Rejects with `unknown_subagent`.
    */
   async channel(
     name: string,
@@ -249,19 +251,19 @@ export class MultiAgentClient {
     await this.#agent.calls.call(calls.channel, { channel: name, close: true }, signalOf(options));
   }
 
-  /** Says something in a channel; its place there. */
+  /** Sends a message to a channel; resolves with the number of the message there. */
   async say(channel: string, message: SubagentMessage, options: Pick<CallOptions, 'signal'> = {}): Promise<number> {
     return (await this.#agent.calls.call(calls.say, { channel, message }, signalOf(options))).seq;
   }
 
-  /** What was said in a channel, oldest first. */
+  /** Returns the messages of a channel, oldest first. */
   async history(
     channel: string,
     options: { readonly after?: number; readonly limit?: number } & Pick<CallOptions, 'signal'> = {},
   ): Promise<readonly ChannelMessage[]> {
     const { after = 0, limit = 100 } = options;
     const said: ChannelMessage[] = [];
-    // A reply has as many as a message may hold.
+    // One reply has only as many messages as fit.
     for (;;) {
       const page = { channel, after: said.at(-1)?.seq ?? after, limit: limit - said.length };
       const { messages, last_seq } = await this.#agent.calls.call(calls.history, page, signalOf(options));
@@ -270,14 +272,16 @@ export class MultiAgentClient {
     }
   }
 
-  /** Calls `listener` for what is said in channels of this agent, in their order. Returns the function that ends it. */
+  /**
+   * Calls `listener` for messages in channels of this agent, in their order. Returns the function that removes the listener.
+   */
   onSaid(listener: (channel: string, said: ChannelMessage) => unknown): () => void {
     return this.#agent.on(messages.saidPush, ({ channel, said }) => listener(channel, said));
   }
 
   /**
-   * Of a subagent that runs outside of its host: does its tasks, one after another, until the session ends or `signal` aborts.
-   * What `work` returns is the result; what it throws is the failure.
+   * For a subagent that runs outside of its host: does its tasks, one after another, until the session ends or `signal` aborts.
+   * The return value of `work` is the result; its exception is the failure.
    */
   async serveTasks(
     work: (task: SubagentWork, context: RemoteTask) => unknown,
@@ -328,11 +332,11 @@ export class MultiAgentClient {
   }
 }
 
-/** A task as the one who does it has it. */
+/** A task, as the subagent that does it sees it. */
 export interface RemoteTask {
   /** Aborts when the task has ended otherwise. */
   readonly signal: AbortSignal;
-  /** Reports how it goes and what was spent so far, as totals. */
+  /** Reports progress and the amounts spent so far, as totals. */
   progress(report: {
     readonly message?: string;
     readonly percent?: number;
@@ -340,7 +344,7 @@ export interface RemoteTask {
     readonly costUsd?: number;
     readonly steps?: number;
   }): Promise<void>;
-  /** How good the result is. */
+  /** Sets the rating of the result. */
   score(value: number): void;
 }
 
@@ -354,7 +358,10 @@ export class RemoteSubagent {
     this.id = id;
   }
 
-  /** Gives it a task and returns its id. Rejects with `unknown_subagent`, `multi_agent.busy`, `multi_agent.ended`. */
+  /**
+   * Gives the subagent a task and returns the id of the task. Rejects with `unknown_subagent`, `multi_agent.busy`,
+   * `multi_agent.ended`.
+   */
   async delegate(instruction: string, options: SubagentTaskOptions = {}): Promise<string> {
     const { name = instruction.slice(0, 60), criteria, resultSchema, metadata, timeoutSeconds } = options;
     const {
@@ -382,8 +389,8 @@ export class RemoteSubagent {
   }
 
   /**
-   * Waits until a task has ended, by default its last. A task that failed is an outcome. Rejects with `unknown_subagent`,
-   * `multi_agent.no_task`, `timeout` where the caller gives a limit.
+   * Waits until a task has ended, by default the last. A failed task is an outcome. Rejects with `unknown_subagent`,
+   * `multi_agent.no_task`, `timeout` if the caller sets one.
    */
   async result(options: { readonly taskId?: string } & CallOptions = {}): Promise<SubagentOutcome> {
     const { taskId, ...rest } = options;
@@ -391,7 +398,7 @@ export class RemoteSubagent {
     return outcomeOf(await this.#agent.calls.call(calls.await, body, { ...UNLIMITED, ...rest }));
   }
 
-  /** Gives it a task and waits for its end. A wait that is given up cancels the task. */
+  /** Gives the subagent a task and waits for its end. Aborting the wait cancels the task. */
   async run(instruction: string, options: SubagentTaskOptions = {}): Promise<SubagentOutcome> {
     const taskId = await this.delegate(instruction, options);
     try {
@@ -402,12 +409,12 @@ export class RemoteSubagent {
     }
   }
 
-  /** Ends its task; it then takes another. False: it had none. */
+  /** Cancels its task; the subagent then accepts another. Resolves with false if it had none. */
   async cancel(options: Pick<CallOptions, 'signal'> = {}): Promise<boolean> {
     return (await this.#agent.calls.call(calls.cancel, { subagent_id: this.id }, signalOf(options))).success;
   }
 
-  /** Ends it and all below it. Its results stay. False: it had ended already. */
+  /** Ends the subagent and all below it. Its results stay. Resolves with false if it had ended already. */
   async terminate(options: Pick<CallOptions, 'signal'> = {}): Promise<boolean> {
     return (await this.#agent.calls.call(calls.terminate, { subagent_id: this.id }, signalOf(options))).success;
   }

@@ -1,8 +1,8 @@
 /**
- * `handfast agents …`: makes subagents of a host, gives them tasks and prints what comes of them.
+ * `handfast agents …`: makes subagents of a host, gives them tasks and prints their results.
  *
- * A subagent ends with the session that made it, so `run` does all of it in one command; `ls` and `show` read what is stored, also
- * of sessions that have ended.
+ * A subagent ends with the session that made it, so `run` does everything in one command; `ls` and `show` read stored
+ * subagents, even of sessions that have ended.
  */
 import type { CapabilityCommand } from '../../packages/capability.ts';
 import { jsonArguments } from '../../packages/command-values.ts';
@@ -53,7 +53,7 @@ async function ls({ agent, terminal, signal, options }: Context): Promise<undefi
 
 const SOUGHT: Sought = { noun: 'subagent', missing: 'not_found', see: 'handfast agents ls' };
 
-/** The subagent of an id, its beginning, or `last`. */
+/** Returns the subagent of an id, its beginning, or `last`. */
 async function meant(context: Context): Promise<SubagentSummary> {
   const [wanted = ''] = wordsOf(context);
   const oldestFirst = await new MultiAgentClient(context.agent).list({ all: true, signal: context.signal });

@@ -1,12 +1,11 @@
 /**
- * The error codes of the multi_agent capability, each with the row of the error table it behaves like.
- *
- * Thrown by the plugin and what is behind it; tasks that fail carry one as `code`. @see docs/multi-agent.md#errors
+ * The error codes of the multi_agent capability, each with the row of the error table it behaves like. Failed tasks carry one
+ * as `code`. @see docs/multi-agent.md#errors
  */
 import { capabilityErrors } from '../../wire/errors.ts';
 
 export const failure = capabilityErrors('multi_agent', {
-  /** There is no such subagent below this agent. */
+  /** No such subagent exists below this agent. */
   unknown: { row: 'not_found', code: 'unknown_subagent' },
   /** No such kind is configured, or granted. */
   unknown_kind: 'not_found',
@@ -14,7 +13,7 @@ export const failure = capabilityErrors('multi_agent', {
   not_configured: 'not_configured',
   /** The subagent has a task. */
   busy: 'session_busy',
-  /** The subagent has ended and takes no task. */
+  /** The subagent has ended and accepts no task. */
   ended: 'session_closed',
   /** No task was delegated yet. */
   no_task: 'not_found',
@@ -22,7 +21,7 @@ export const failure = capabilityErrors('multi_agent', {
   denied: 'denied',
   /** A limit of the host or of the grant; `detail.limit` names it. */
   limit: 'quota_exceeded',
-  /** Tokens, cost or steps are spent; `detail.unit` names which. */
+  /** Tokens, cost or steps are spent; `detail.unit` names the unit. */
   budget_spent: 'budget_spent',
   /** A field does not fit; `detail.field` names it. */
   invalid: 'schema_violation',
@@ -30,11 +29,11 @@ export const failure = capabilityErrors('multi_agent', {
   not_started: 'tool_error',
   /** The subagent was lost while it had a task. */
   lost: 'tool_error',
-  /** The subagent says that the task failed. */
+  /** The subagent reported that the task failed. */
   failed: 'tool_error',
-  /** The result does not fit the schema of the task; `detail.problems` says where. */
+  /** The result does not fit the schema of the task; `detail.problems` lists the places. */
   invalid_result: 'schema_violation',
-  /** The task took longer than it may. */
+  /** The task exceeded its timeout. */
   timeout: 'timeout',
   /** The agent above cancelled the task. */
   cancelled: 'cancelled',

@@ -1,8 +1,6 @@
 /**
- * The tasks of a subagent that fetches them over its own session (`multi_agent/task/req`) and reports their end
+ * The tasks of a subagent that fetches them over its session (`multi_agent/task/req`) and reports their end
  * (`multi_agent/finish/req`): of programs, which speak A2E.
- *
- * Used by `programs.ts`; `plugin.ts` serves the requests.
  */
 import { withTimeout } from '../../base/race.ts';
 import { fail } from '../../wire/errors.ts';
@@ -27,7 +25,7 @@ export class TaskQueue implements FetchedTasks {
   #open: Open | undefined;
   #waiting: ((open: Open) => void) | undefined;
 
-  /** Offers a task until it is finished or given up. */
+  /** Offers a task until it is finished or aborted. */
   async run(work: SubagentWork, context: SubagentTaskContext): Promise<SubagentResult> {
     const settled = Promise.withResolvers<SubagentResult>();
     const open: Open = { work, context, settled, fetched: false };

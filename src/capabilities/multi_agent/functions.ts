@@ -1,9 +1,9 @@
-/** Subagents that are a function of this process. They reach the host as any agent does, with the rights of the subagent. */
+/** Subagents that are a function of this process. They reach the host as every agent does, with the rights of the subagent. */
 import type { Link } from '../../transport/link.ts';
 import type { SubagentBackend, SubagentFacts, SubagentTaskContext, SubagentWork } from './backend.ts';
 import type { SubagentMessage } from './multi_agent.schema.ts';
 
-/** What the function is given beside the task. */
+/** The function's second argument, beside the task. */
 export interface SubagentContext extends SubagentTaskContext {
   readonly subagent: SubagentFacts;
   /**
@@ -11,14 +11,14 @@ export interface SubagentContext extends SubagentTaskContext {
    * with the subagent.
    */
   readonly host: { readonly started: true; accept(link: Link): void };
-  /** How good the result is, for merging. */
+  /** Sets the rating of the result, for merging. */
   score(value: number): void;
   /** Calls `listener` for each message that other agents send to this subagent during the task. */
   onMessage(listener: (from: string, message: SubagentMessage) => void): void;
 }
 
 /**
- * Does a task. What it returns is the result: an object as it is, any other value as its member `value`. An exception is the
+ * Does a task. Its return value is the result: an object unchanged, any other value as the member `value`. An exception is the
  * failure of the task. It should end when `context.signal` aborts.
  */
 export type SubagentFunction = (task: SubagentWork, context: SubagentContext) => unknown;
@@ -26,7 +26,7 @@ export type SubagentFunction = (task: SubagentWork, context: SubagentContext) =>
 /** Messages that wait for a listener. */
 const MAX_UNREAD = 100;
 
-/** A backend of a function. */
+/** Returns a backend of a function. */
 export function functionBackend(run: SubagentFunction): SubagentBackend {
   return {
     name: 'function',

@@ -1,4 +1,4 @@
-/** Makes one result of several. Pure; what a tool makes of them is the plugin's. */
+/** Makes one result of several. Pure; the plugin calls the tool of the strategy `tool`. */
 import { canonicalJson } from '../../base/canonical-json.ts';
 import { failure } from './errors.ts';
 import type { TaskEnd } from './task.ts';
@@ -7,7 +7,7 @@ type Result = Readonly<Record<string, unknown>>;
 
 export type Strategy = 'concat' | 'vote' | 'first_success' | 'best_by_score';
 
-/** The last end of a subagent; none: it had no task. */
+/** The last end of a subagent; undefined: it had no task. */
 export interface Ended {
   readonly id: string;
   readonly name: string;
@@ -36,7 +36,7 @@ export function merge(ended: readonly Ended[], strategy: Strategy, field?: strin
   return { ...strategies[strategy](done, field), failed };
 }
 
-/** Those with a result, in the order given. */
+/** Returns the subagents with a result, in the given order. */
 export function completed(ended: readonly Ended[]): readonly Done[] {
   return ended.flatMap((one) => {
     const { state, result, score = Number.NEGATIVE_INFINITY } = one.end ?? {};
@@ -44,19 +44,22 @@ export function completed(ended: readonly Ended[]): readonly Done[] {
   });
 }
 
-/** The vote of a result: all of it, or its own member; null: none. */
+/** Returns the vote of a result: the whole result, or one member of it; null: none. */
 const choiceOf = ({ result }: Done, field = ''): unknown =>
   field === '' ? result : Object.hasOwn(result, field) ? (result[field] ?? null) : null;
 
 const strategies: Readonly<Record<Strategy, (done: readonly Done[], field?: string) => Omit<Merged, 'failed'>>> = {
-  /** Every result; their summaries, where each has one, as one text too. */
+  /** Returns every result; if each has a summary, the summaries as one text, too. */
   concat(done) {
     const results = done.map(({ id, name, result }) => ({ subagent_id: id, name, result }));
     const summaries = done.flatMap(({ result: { summary } }) => (typeof summary === 'string' ? [summary] : []));
     const summary = summaries.length === done.length ? { summary: summaries.join('\n\n') } : {};
     return { result: { ...summary, results }, from: done.map(({ id }) => id) };
   },
-  /** The commonest; of several, that which was given first. A result without the member, or with null there, has no vote. */
+  /**
+   * Returns the commonest result; of several, the one given first. A result without the member, or with null there, has no
+   * vote.
+   */
   vote(done, field) {
     const counts = new Map<string, { readonly first: Done; readonly ids: string[] }>();
     const abstained: string[] = [];
@@ -93,7 +96,9 @@ const strategies: Readonly<Record<Strategy, (done: readonly Done[], field?: stri
     const first = done.reduce((best, one) => (one.order < best.order ? one : best));
     return { result: first.result, from: [first.id] };
   },
-  /** One without a score loses to any with one; of equal ones the first. */
+  /**
+   * Returns the result with the highest score. A result without a score loses to any with one; of equal ones the first wins.
+   */
   best_by_score(done) {
     const best = done.reduce((leading, one) => (one.score > leading.score ? one : leading));
     return { result: best.result, from: [best.id] };

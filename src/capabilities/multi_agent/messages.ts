@@ -1,5 +1,5 @@
 /**
- * The methods of the multi_agent capability: what `client.ts` calls and `plugin.ts` serves.
+ * The methods of the multi_agent capability, with their checks and options.
  *
  * @see docs/multi-agent.md
  */
@@ -74,7 +74,7 @@ export const history = multi<schema.MultiAgentHistoryReq, schema.MultiAgentHisto
   idempotent,
 );
 
-// What subagents call that run outside of the host.
+// Requests of subagents that run outside of the host.
 export const task = multi<schema.MultiAgentTaskReq, schema.MultiAgentTaskResp>(
   'multi_agent/task/req',
   checks.MultiAgentTaskReq,
@@ -90,7 +90,7 @@ export const finish = multi<schema.MultiAgentFinishReq, schema.MultiAgentFinishR
   checks.MultiAgentFinishReq,
 );
 
-// The upper-case forms. Two of them have no answer of their own.
+// The upper-case forms. Two of them have no separate reply type.
 export const subagentSpawn = multi<schema.SubagentSpawnReq, schema.SubagentSpawnResp>(
   'SUBAGENT_SPAWN_REQ',
   checks.SubagentSpawnReq,
@@ -145,7 +145,7 @@ export const saidPush = push<Omit<schema.MultiAgentSaidPush, 'type'>>({
   capability: 'multi_agent',
   check: MultiAgentSaidPush,
 });
-/** Something happened to a subagent. */
+/** An event of a subagent. */
 export const subagentEvent = push<Omit<schema.SubagentEvent, 'type'>>({
   push: 'SUBAGENT_EVENT',
   capability: 'multi_agent',

@@ -179,7 +179,7 @@ const MultiAgentTerminateResp = object(
   { ...fromHost, description: 'It has ended.' },
 );
 
-// What A2E 1.0 does not have.
+// Messages that A2E 1.0 does not have.
 
 const SubagentKind = shape('A kind of subagent.', {
   kind: text('Its name.'),

@@ -1,4 +1,4 @@
-/** What handshakes need of the multi_agent plugin, apart from its code, which hosts load later. Read by `capability.ts` and `plugin.ts`. */
+/** The part of the multi_agent plugin that handshakes need, apart from its code, which hosts load later. */
 import type { PluginOffer } from '../../host/plugin.ts';
 
 /** The requests that A2E 1.0 does not have. */
@@ -20,7 +20,7 @@ const risks = (description: string) => ({
   description,
 });
 
-/** @param options.kinds their names are in the grant: an agent sees whether a subagent can be made */
+/** @param options.kinds the grant contains their names: an agent sees whether it can make a subagent */
 export const multiAgentOffer = ({
   kinds = [],
 }: {

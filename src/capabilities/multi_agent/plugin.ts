@@ -1,8 +1,8 @@
 /**
  * The multi_agent capability of a host: agents make subagents, give them tasks, wait for results and end them.
  *
- * `multiAgentPlugin()` is what host builders write. Both forms of the requests, `multi_agent/*` and `SUBAGENT_*`, have the same
- * subagents. @see docs/multi-agent.md
+ * Host builders call `multiAgentPlugin()`. Both forms of the requests, `multi_agent/*` and `SUBAGENT_*`, share the subagents.
+ * @see docs/multi-agent.md
  */
 
 import type { Log } from '../../base/log.ts';
@@ -36,9 +36,9 @@ import type { StoredTask, TaskSpec } from './task.ts';
 
 /** A kind of subagent: a function, a program, or a backend. */
 export interface SubagentKindOptions {
-  /** Agents spawn it by this. */
+  /** The name by which agents spawn it. */
   readonly name: string;
-  /** What it is for; agents read it. */
+  /** Its purpose, for agents. */
   readonly about?: string | undefined;
   /** A function of this process. */
   readonly run?: SubagentFunction | undefined;
@@ -47,7 +47,7 @@ export interface SubagentKindOptions {
   readonly cwd?: string | undefined;
   readonly env?: Readonly<Record<string, string>> | ReadonlyMap<string, string> | undefined;
   readonly passEnv?: readonly string[] | undefined;
-  /** Anything else. */
+  /** Any other backend. */
   readonly backend?: SubagentBackend | undefined;
   /**
    * An executor of the fleet, by its settings; made by `backendOf` of the options.
@@ -64,15 +64,15 @@ export interface SubagentKindOptions {
    * @internal
    */
   readonly session?: object | undefined;
-  /** Capabilities that it may use at most. Default: all that are delegated to it. */
+  /** Maximum of its capabilities. Default: all that are delegated to it. */
   readonly capabilities?: readonly string[] | undefined;
-  /** Tools that it may call at most. */
+  /** Maximum of its tools. */
   readonly tools?: ToolRules | undefined;
-  /** What its own subagents may do, within what was delegated to it. Default: what it may do itself. */
+  /** Rights of its own subagents, within those that are delegated to it. Default: all rights of the subagent. */
   readonly delegate?: Delegable | undefined;
   /** Longest task. Default 3,600. */
   readonly maxSeconds?: number | undefined;
-  /** Subagents of this kind at once. Default: no limit of its own. */
+  /** Maximum number of concurrent subagents of this kind. Default: no limit for the kind. */
   readonly maxRunning?: number | undefined;
 }
 
@@ -80,7 +80,7 @@ export interface MultiAgentPluginOptions {
   /** The first is the default. Default none: no subagent can be made. */
   readonly kinds?: readonly SubagentKindOptions[] | undefined;
   /**
-   * Makes the backend of a kind with an executor, a fleet or a session; what puts a host together has it.
+   * Makes the backend of a kind with an executor, a fleet or a session; supplied by the assembly of the host.
    * @internal
    */
   readonly backendOf?:
@@ -88,7 +88,7 @@ export interface MultiAgentPluginOptions {
     | undefined;
   /** Open subagents of one principal. Default 16. */
   readonly maxSubagents?: number | undefined;
-  /** Subagents of subagents; 1 allows none. Default 3. */
+  /** Maximum depth of subagents below subagents; 1 allows none. Default 3. */
   readonly maxDepth?: number | undefined;
   /** Ended subagents of one agent whose results stay. Default 100. */
   readonly maxEnded?: number | undefined;
@@ -98,7 +98,7 @@ export interface MultiAgentPluginOptions {
 
 const DEFAULT_TASK_MS = 3_600_000;
 
-/** What both forms of a spawn request say. */
+/** The contents of both forms of a spawn request. */
 interface Asked {
   readonly name: string;
   readonly role: string;
@@ -152,7 +152,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
 
   const delegate = async (id: string, spec: TaskSpec, context: CallContext) => {
     const subagent = subagents.find(id, context);
-    // Before anything is spent on it.
+    // Checked before the task spends anything.
     const problem = spec.resultSchema === undefined ? null : await answerSchemaProblem(spec.resultSchema);
     if (problem !== null)
       throw failure('invalid', `result_schema cannot be used: ${problem}`, { field: 'result_schema' });
@@ -166,7 +166,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     }
   };
 
-  /** Waits until a task has ended, and that is stored. */
+  /** Waits until a task has ended, and its end is stored. */
   const ended = async (
     id: string,
     taskId: string | undefined,
@@ -196,17 +196,17 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
     };
   };
 
-  /** False: it had ended already. */
+  /** Ends a subagent. Resolves with false if it had ended already. */
   const ends = async (id: string, context: CallContext): Promise<boolean> => {
     const subagent = subagents.find(id, context);
     const wasOpen = subagent.isOpen;
     await subagent.end('TERMINATED', failure('terminated', 'the agent above ended the subagent'));
-    // Rejects where the end of its last task could not be stored: the result is then this host's alone.
+    // Rejects if the end of its last task could not be stored: then only this host has the result.
     await orAborted(subagent.ended(), context.signal);
     return wasOpen;
   };
 
-  /** The last ends of some subagents, each once; of a running one once it has ended. */
+  /** Returns the last ends of some subagents, each once; of a running one once it has ended. */
   const endsOf = async (ids: readonly string[], wait: boolean, context: CallContext): Promise<Ended[]> =>
     Promise.all(
       // Finds all of them before it waits for any: an unknown one fails the request at once.
@@ -426,7 +426,7 @@ export function multiAgentPlugin(options: MultiAgentPluginOptions = {}): Plugin 
 
 const DEFAULT_MODEL = 'default';
 
-/** The strategies of the upper-case form, which has names of its own. */
+/** The strategies of the upper-case form, by its names. */
 const OTHER_STRATEGIES: Readonly<Record<string, Strategy | 'tool' | undefined>> = Object.assign(Object.create(null), {
   hierarchical_summary: 'concat',
   voting: 'vote',
@@ -442,7 +442,7 @@ const OTHER_STRATEGIES: Readonly<Record<string, Strategy | 'tool' | undefined>> 
 function reported(task: string, { taskId, progress, usage }: SubagentReport, { emit, signal }: CallContext): void {
   if (taskId !== task || signal.aborted) return;
   const { message, percent } = progress;
-  // Totals: one that is replaced by the next says nothing that the next does not.
+  // Totals: a report that the next one replaces has no information that the next one lacks.
   const data = {
     ...(message !== undefined && { message }),
     ...(percent !== undefined && { pct: percent }),
@@ -451,7 +451,7 @@ function reported(task: string, { taskId, progress, usage }: SubagentReport, { e
   emit('progress', data)?.catch(() => {});
 }
 
-/** The kind that a request names: as its kind, or as its model; else the first. */
+/** Returns the kind that a request names as its kind or as its model; else the first. */
 function chosen(kinds: readonly Kind[], { kind, model }: Pick<Asked, 'kind' | 'model'>): Kind {
   const [first] = kinds;
   if (first === undefined) {
@@ -470,7 +470,7 @@ function running(subagent: Subagent): Partial<Pick<NonNullable<Subagent['running
   return subagent.running ?? {};
 }
 
-/** The statuses that `multi_agent/*` has: five. */
+/** Maps a status to one of the five of `multi_agent/*`. */
 const plain = (status: SubagentStatus): string => PLAIN[status] ?? status;
 
 const PLAIN: { readonly [Status in SubagentStatus]?: string } = { CANCELLED: 'FAILED', WAITING: 'RUNNING' };
@@ -532,14 +532,14 @@ function infoOf({ subagent, parent, root }: Described): schema.SubagentInfo {
   };
 }
 
-/** A backend that is loaded with its first subagent. */
+/** Returns a backend that is loaded with its first subagent. */
 function laterBackend(name: string, load: (log: Log) => Promise<SubagentBackend>): SubagentBackend {
   let loading: Promise<SubagentBackend> | undefined;
   return {
     name,
     async open(subagent, host) {
       loading ??= load(host.log);
-      // What could not be loaded is tried again.
+      // A failed load is retried.
       loading.catch(() => {
         loading = undefined;
       });

@@ -1,5 +1,5 @@
 /**
- * Subagents that are programs of the configuration: each is a child of the host that speaks A2E as an agent over its own pipes,
+ * Subagents that are programs of the configuration: each is a child of the host that speaks A2E as an agent over its pipes,
  * fetches its tasks and reports their end. It ends with its subagent, and with the host.
  */
 import { isAbsolute, resolve } from 'node:path';
@@ -11,18 +11,18 @@ import { TaskQueue } from './fetched.ts';
 export interface SubagentProgram {
   /** The program and its arguments; no shell is involved. */
   readonly command: readonly string[];
-  /** A folder; relative ones are below the workspace. Default: the workspace. */
+  /** The working directory; relative ones are below the workspace. Default: the workspace. */
   readonly cwd?: string | undefined;
-  /** Variables beside PATH, HOME, LANG and the like. */
+  /** Environment variables beside PATH, HOME, LANG and the like. */
   readonly env?: Readonly<Record<string, string>> | ReadonlyMap<string, string> | undefined;
-  /** Variables of the host that it gets too. */
+  /** Environment variables of the host that it also gets. */
   readonly passEnv?: readonly string[] | undefined;
 }
 
-/** Time for a program that is to end, before it is ended by a signal, milliseconds. */
+/** Time for a program to end before it gets a signal, milliseconds. */
 const GRACE_MS = 1_000;
 
-/** A backend of a program. */
+/** Returns a backend of a program. */
 export function programBackend(program: SubagentProgram): SubagentBackend {
   const [command = '', ...args] = program.command;
   const { cwd = '', passEnv = [] } = program;
@@ -81,7 +81,7 @@ export function programBackend(program: SubagentProgram): SubagentBackend {
   };
 }
 
-/** The same link, whose end is reported here as well. */
+/** Returns the link with a second listener for its end. */
 function watched(link: Link, ended: (cause: CloseInfo) => void): Link {
   const open = link.open.bind(link);
   let over = false;

@@ -1,6 +1,6 @@
 /**
- * Results of a given shape: a task may come with a JSON Schema that its result must fit. Agents that reply with a text
- * give the value in it, alone or in a code block.
+ * Checks results of a given shape: a task may have a JSON Schema that its result must fit. Agents that reply with a text give
+ * the value in it, alone or in a code block.
  */
 import type { JsonSchema } from '../../base/json-schema.ts';
 import { checkValue } from '../../base/value-check.ts';
@@ -12,8 +12,8 @@ const MAX_CHARS = 1024 * 1024;
 const FENCE = /```[\w-]*\n([\s\S]*?)\n```/g;
 
 /**
- * The result as its schema has it, with the defaults of that. Fails with `multi_agent.invalid_result`, whose `detail.problems` says
- * what does not fit.
+ * Returns the result with the defaults of its schema. Fails with `multi_agent.invalid_result`, whose `detail.problems` lists
+ * the mismatches.
  */
 export async function checkedResult(result: unknown, schema: JsonSchema): Promise<unknown> {
   const checked = await checkValue(schema, candidateOf(result));
@@ -22,14 +22,14 @@ export async function checkedResult(result: unknown, schema: JsonSchema): Promis
   throw failure('invalid_result', `the result does not fit its schema: ${problems[0] ?? 'it is none'}`, { problems });
 }
 
-/** What is to fit: the result itself; of one that is only a text, the JSON in it. */
+/** Returns the value to check: the result itself, or the JSON in a result that is only a text. */
 function candidateOf(result: unknown): unknown {
   if (typeof result === 'string') return jsonIn(result);
   const isText = isObject(result) && typeof result.summary === 'string' && Object.keys(result).length === 1;
   return isText ? (jsonIn(String(result.summary)) ?? result) : result;
 }
 
-/** The JSON of a text: all of it, or its last code block. */
+/** Returns the JSON of a text: the whole text, or its last code block. */
 function jsonIn(text: string): unknown {
   if (text.length > MAX_CHARS) return undefined;
   const blocks = [...text.matchAll(FENCE)].map(([, inner = '']) => inner);
@@ -37,7 +37,7 @@ function jsonIn(text: string): unknown {
     try {
       return JSON.parse(candidate) as unknown;
     } catch {
-      // The next one may be it.
+      // The next candidate may be JSON.
     }
   }
   return undefined;

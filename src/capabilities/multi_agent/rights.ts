@@ -1,14 +1,16 @@
 /**
- * What a subagent may do. Pure: an owner's rights, what it may delegate, what a kind and a request narrow that to.
+ * The rights of a subagent. Pure: computed from the owner's rights, its right to delegate, and the limits of a kind and a
+ * request.
  *
- * An agent delegates what its grant names under `delegate`, and without one what it may do itself. A rule that denies holds
- * for all below it: the rights of a subagent are checked within those of each agent above. @see docs/multi-agent.md#rights
+ * An agent delegates the rights that its grant names under `delegate`, and without that member all of its rights. A rule that
+ * denies holds for all below it: the rights of a subagent are checked within those of each agent above. @see
+ * docs/multi-agent.md#rights
  */
 import { capabilityNames, capabilityOf } from '../../protocol/a2e.ts';
 import { GUARDED_RISKS, type Principal, type ToolRules } from '../../session/principal.ts';
 import { grantOf } from '../../session/rights.ts';
 
-/** What may be delegated, as a grant and a kind name it. */
+/** The rights that may be delegated, as a grant and a kind name them. */
 export interface Delegable {
   readonly capabilities?: readonly string[] | undefined;
   readonly tools?: ToolRules | undefined;
@@ -36,29 +38,29 @@ export interface MultiAgentGrant {
   readonly max_cost_usd?: number;
 }
 
-/** What a request and a kind say about the rights of a subagent. */
+/** The limits of a request and a kind on the rights of a subagent. */
 export interface Narrowed {
-  /** Capabilities of the request; none: all. */
+  /** Capabilities of the request; empty: all. */
   readonly asked: readonly string[];
   readonly toolScope: 'shared' | 'restricted' | 'isolated';
   readonly memoryScope: 'shared' | 'isolated';
   /** Of the kind. */
   readonly capabilities: readonly string[] | undefined;
   readonly tools: ToolRules | undefined;
-  /** What it may delegate in its turn. Left out: what it may do itself. */
+  /** Rights that it may delegate in turn. Absent: all of its rights. */
   readonly delegate: Delegable | undefined;
 }
 
 const OWN = 'multi_agent';
-/** What a scope without tools leaves out. */
+/** Capabilities that a scope without tools leaves out. */
 const TOOLS = ['tools', 'toolkits', 'mcp', 'skill', 'proc', 'env'];
-/** What a scope without memory leaves out. */
+/** Capabilities that a scope without memory leaves out. */
 const STATE = ['memory', 'learning', 'planning'];
 
 const both = (a: readonly string[] | undefined, b: readonly string[] | undefined) =>
   a === undefined && b === undefined ? undefined : [...(a ?? []), ...(b ?? [])];
 
-/** The rights that an agent may hand on, as a principal. */
+/** Returns the rights that an agent may delegate, as a principal. */
 export function delegable(principal: Principal): Principal {
   const { name, subagent, within, limits, tools } = principal;
   const { delegate, ...limited } = (grantOf(principal, OWN) ?? {}) as MultiAgentGrant;
@@ -71,7 +73,7 @@ export function delegable(principal: Principal): Principal {
     ...(subagent !== undefined && { subagent }),
     ...(within !== undefined && { within }),
     ...(limits !== undefined && { limits }),
-    // Reporting its result is no right of a subagent to lose.
+    // A subagent must always be able to report its result.
     capabilities: [...capabilities, OWN],
     ...((delegate.tools ?? tools) !== undefined && {
       tools: said({ allow, risks, deny: both(deny, tools?.deny), denyRisks: both(deny_risks, tools?.denyRisks) }),
@@ -81,7 +83,7 @@ export function delegable(principal: Principal): Principal {
   };
 }
 
-/** The principal of a subagent within what its parent delegates. */
+/** Returns the principal of a subagent within the rights that its parent delegates. */
 export function subagentPrincipal(within: Principal, id: string, narrowed: Narrowed): Principal {
   const { toolScope, tools, delegate } = narrowed;
   const capabilities = capabilitiesOf(narrowed);
@@ -116,7 +118,7 @@ const nameOf = (capability: string): string => capabilityOf(capability) ?? capab
 const said = (rules: { readonly [K in keyof ToolRules]: ToolRules[K] | undefined }): ToolRules =>
   Object.fromEntries(Object.entries(rules).filter(([, value]) => value !== undefined));
 
-/** A kind's `delegate` in the form of a grant. */
+/** Converts a kind's `delegate` to the form of a grant. */
 function grantForm({ capabilities = [], tools, grants }: Delegable): MultiAgentGrant['delegate'] {
   const { denyRisks, ...rules } = tools ?? {};
   return {

@@ -1,4 +1,4 @@
-/** Shapes that both forms of the multi_agent messages have. */
+/** Shapes in both forms of the multi_agent messages. */
 import { anyObject, may, number, oneOf, orNull, shape, text } from '../../protocol/shapes.schema.ts';
 import { type Static, Type } from '../../wire/schema.ts';
 
@@ -31,7 +31,7 @@ export const Refusal = shape('Why it was refused.', {
   detail: may(anyObject('More facts; row names the row of docs/errors.md.')),
 });
 
-/** What came of a task; both forms of the answer have it. */
+/** The outcome of a task, in both forms of the reply. */
 export const outcome = {
   result: may(orNull(anyObject('What the task has given; null without a result.'))),
   error: may(orNull(text('Why it failed; null: it did not.'))),

@@ -1,17 +1,17 @@
 /**
- * A list of subagents that no message of its session may hold: with short texts and without metadata, so that an agent
+ * Shortens a list of subagents that no message of its session may hold: with short texts and without metadata, so that an agent
  * with many subagents, or with long instructions, still finds them. Pure.
  */
 import { asciiLength } from '../../wire/ascii.ts';
 import { isObject } from '../../wire/json.ts';
 
-/** Characters of a text, and items of a list. */
+/** Maximum characters of a text, and items of a list. */
 const MAX_CHARS = 200;
 const MAX_ITEMS = 16;
 /** Bytes of a list beside its subagents. */
 const MAX_FRAME_BYTES = 4 * 1024;
 
-/** The newest subagents that fit, each shortened. */
+/** Returns the newest subagents that fit, each shortened. */
 export function shortList<Reply extends { readonly subagents: readonly unknown[] }>(
   reply: Reply,
   maxBytes: number,

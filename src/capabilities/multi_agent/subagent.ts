@@ -1,8 +1,8 @@
 /**
- * One subagent: what it is, its tasks one after another, its budget, its end. It is open from its start until it is ended; the
- * end of a task is not its end.
+ * One subagent: its settings, its tasks one after another, its budget, its end. It is open from its start until it is ended;
+ * the end of a task does not end it.
  *
- * Made and found by `subagents.ts`, which stores and announces what happens here.
+ * `subagents.ts` stores and announces its changes.
  */
 import type { Budget } from '../../base/budget.ts';
 import { fitsPage } from '../../base/page.ts';
@@ -31,7 +31,7 @@ import { asTaskError, type StoredTask, storedForm, Task, type TaskEnd, type Task
 
 export type SubagentStatus = 'READY' | 'RUNNING' | 'WAITING' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'TERMINATED';
 
-/** How a subagent is to be; equal for both forms of the request. */
+/** The settings of a subagent; equal for both forms of the request. */
 export interface SubagentSettings extends Narrowed {
   readonly name: string;
   readonly role: string;
@@ -44,12 +44,12 @@ export interface SubagentSettings extends Narrowed {
   readonly metadata: Readonly<Record<string, unknown>>;
 }
 
-/** What a task has reported so far. */
+/** The reports of a task so far. */
 export interface SubagentReport {
   readonly taskId: string;
   /** The last message and percentage. */
   readonly progress: SubagentProgress;
-  /** What it has spent so far. */
+  /** The amounts it has spent so far. */
   readonly usage: SubagentUsage;
 }
 
@@ -59,31 +59,31 @@ export interface Budgets {
   readonly cost: Budget;
 }
 
-/** What a subagent needs of the others. */
+/** The functions that a subagent needs from its host. */
 export interface SubagentDeps {
-  /** Something happened: for the agents above. */
+  /** Announces an event to the agents above. */
   announce(subagent: Subagent, event: string, content: Readonly<Record<string, unknown>>): void;
-  /** Stores what is known of it. Rejects with `disk_full` and the like; then nothing of it may count as stored. */
+  /** Stores the state of the subagent. Rejects with `disk_full` and the like; then nothing of it may count as stored. */
   store(subagent: Subagent): Promise<void>;
-  /** It has ended, and that could not be stored. */
+  /** Reports that the subagent has ended, and its end could not be stored. */
   notStored(subagent: Subagent, error: unknown): void;
   /** Serves a link as its session; `counted`: its requests are steps. */
   accept(subagent: Subagent, link: Link, counted: boolean): void;
-  /** A new id of a task. */
+  /** Returns a new id of a task. */
   newId(): string;
-  /** The next place in the order of what happens to all subagents. */
+  /** Returns the next number in the order of the events of all subagents. */
   order(): number;
-  /** Most characters of a result as JSON. */
+  /** Maximum characters of a result as JSON. */
   readonly maxResultChars: number;
 }
 
-/** Time that what runs a task has to stop, milliseconds. */
+/** Time for a backend to stop a task, milliseconds. */
 const STOP_MS = 2_000;
-/** Progress of one task that is announced. */
+/** Maximum number of announced progress reports of one task. */
 const MAX_PROGRESS = 1_000;
-/** Messages that wait for a session. */
+/** Maximum number of messages that wait for a session. */
 const MAX_UNREAD = 100;
-/** Ended tasks whose results stay. */
+/** Number of ended tasks whose results stay. */
 const MAX_TASKS = 16;
 
 /** A message that waits for a session. */
@@ -103,10 +103,10 @@ export class Subagent {
   readonly parent: Subagent | undefined;
   readonly backend: string;
   readonly createdAt: number;
-  /** Its place among all subagents. */
+  /** Its number in the order of all subagents. */
   readonly order: number;
   readonly depth: number;
-  /** The session of session RPC that runs it; empty: there is none. */
+  /** The session of session RPC that runs it; empty: none. */
   controlSession = '';
   readonly children = new Set<Subagent>();
   readonly #deps: SubagentDeps;
@@ -165,34 +165,34 @@ export class Subagent {
     return this.#running;
   }
 
-  /** Its task, while one runs. */
+  /** Its running task. */
   get task(): Task | undefined {
     return this.#current?.end === undefined ? this.#current : undefined;
   }
 
-  /** Aborts when it ends. */
+  /** Aborts when the subagent ends. */
   get signal(): AbortSignal {
     return this.#controller?.signal ?? ENDED;
   }
 
-  /** The task of this id, or the last one: as it is stored. */
+  /** Returns the task of this id, or the last one, in its stored form. */
   stored(taskId: string | undefined): StoredTask | undefined {
     const tasks = this.tasks;
     return taskId === undefined || taskId === '' ? tasks.at(-1) : tasks.find(({ task_id }) => task_id === taskId);
   }
 
-  /** Its tasks, oldest first, the running one too. */
+  /** Its tasks, oldest first, with the running one. */
   get tasks(): readonly StoredTask[] {
     const { task } = this;
     return task === undefined ? this.#tasks : [...this.#tasks, storedForm(task)];
   }
 
-  /** Its rights, within what its parent delegates. */
+  /** Returns its rights, within those that its parent delegates. */
   rights(within: Principal): Principal {
     return subagentPrincipal(within, this.id, this.settings);
   }
 
-  /** Starts it. Rejects with `multi_agent.not_started`; then it has ended. */
+  /** Starts the subagent. Rejects with `multi_agent.not_started`; then it has ended. */
   async start(
     backend: SubagentBackend,
     host: {
@@ -232,7 +232,7 @@ export class Subagent {
     if (!this.isOpen) await this.#running.close();
   }
 
-  /** Serves a link as its session, until it ends. */
+  /** Serves a link as its session, until the link ends. */
   accept(link: Link, counted = true): void {
     if (!this.isOpen) return link.destroy('the subagent has ended');
     this.#links.add(link);
@@ -240,8 +240,8 @@ export class Subagent {
   }
 
   /**
-   * Gives it a task. Fails with `multi_agent.ended`, `multi_agent.busy` and `multi_agent.budget_spent`, and with `disk_full` and the like
-   * where the task could not be stored: then it was not given.
+   * Gives it a task. Fails with `multi_agent.ended`, `multi_agent.busy` and `multi_agent.budget_spent`, and with `disk_full`
+   * and the like if the task could not be stored: then it has no task.
    */
   async delegate(spec: TaskSpec): Promise<Task> {
     if (!this.isOpen) throw failure('ended', 'the subagent has ended; spawn another', { subagent_id: this.id });
@@ -251,7 +251,7 @@ export class Subagent {
         task_id: this.task.id,
       });
     }
-    // Reported once, to the task that spent it; a later one would have no limit.
+    // A budget reports its end once, to the task that spent it; a later task would have no limit.
     for (const unit of ['tokens', 'cost'] as const) {
       if (this.#budgets?.[unit].isSpent) throw failure('budget_spent', `all ${unit} that it has are spent`, { unit });
     }
@@ -275,7 +275,7 @@ export class Subagent {
     try {
       await this.#deps.store(this);
     } catch (error) {
-      // Ended meanwhile, it has had an end that all may know of.
+      // If the task ended meanwhile, its end may be known to others and stays.
       if (task.end === undefined) {
         isRefused = true;
         this.#cancelTimer?.();
@@ -291,7 +291,7 @@ export class Subagent {
   }
 
   async #run(task: Task): Promise<void> {
-    // What ran before may still be about to stop.
+    // The previous task may still be stopping.
     await this.#stopping;
     const running = this.#running;
     if (running === undefined || task.end !== undefined) return;
@@ -327,7 +327,7 @@ export class Subagent {
     if (written.length > limit) {
       return void task.fail(failure('limit', `the result has ${written.length} characters`, { limit }));
     }
-    // What no message may hold could never be awaited.
+    // A result that no message may hold could never be awaited.
     if (!fitsPage(form)) {
       return void task.fail(failure('limit', `the result takes ${asciiLength(written)} bytes of a message`, { limit }));
     }
@@ -398,13 +398,13 @@ export class Subagent {
     this.#announce(event, { task_id: task.id, ...(reason !== undefined && { reason: reason.slice(0, 1_024) }) });
   }
 
-  /** What a task has spent so far, as its backend reports it. */
+  /** Records the amounts that a task has spent so far, as its backend reports them. */
   spent(task: Task, { tokens, costUsd, steps }: SubagentSpending): void {
     if (task.end !== undefined) return;
     const before = { tokens: task.tokens, cost: task.costUsd };
     task.tokens = Math.max(task.tokens, tokens ?? 0);
     task.costUsd = Math.max(task.costUsd, costUsd ?? 0);
-    // Before the budgets: those who follow it may have spent theirs by it, which is then the reason.
+    // Reports before spending the budgets: a follower may exhaust its own budget by the report, which is then the reason.
     if (task.tokens > before.tokens || task.costUsd > before.cost) this.#report(task, {});
     if (task.tokens > before.tokens) this.#budgets?.tokens.spend(this.#spentBefore.tokens + task.tokens);
     if (task.costUsd > before.cost) this.#budgets?.cost.spend(this.#spentBefore.cost + task.costUsd);
@@ -414,10 +414,10 @@ export class Subagent {
     }
   }
 
-  /** Spent by tasks that have ended. */
+  /** Amounts spent by tasks that have ended. */
   readonly #spentBefore = { tokens: 0, cost: 0 };
 
-  /** Its session made a request. The error that refuses it: it has made as many as it may. */
+  /** Counts a request of its session. Returns the error that refuses the request once the limit is reached. */
   requested(): HandfastError | undefined {
     const { task } = this;
     if (task === undefined) return undefined;
@@ -433,7 +433,7 @@ export class Subagent {
     return error;
   }
 
-  /** A budget is spent: its own, or that of an agent above. */
+  /** Fails the task when a budget is spent: its own, or that of an agent above. */
   exhausted(unit: 'tokens' | 'cost', spent: number, limit: number): void {
     this.task?.fail(failure('budget_spent', `${spent} of ${limit} are spent`, { unit, spent, limit }));
   }
@@ -448,15 +448,15 @@ export class Subagent {
     while (this.#tasks.length > MAX_TASKS) this.#tasks.shift();
     if (this.isOpen) this.#status = end.state;
     this.#lastEnded = task;
-    // Who waits for it has the error.
+    // A caller that waits for the end gets the error.
     this.#storeEnd(task).catch(() => {});
   }
 
-  /** Stores the end of a task. What could not be stored is tried again when it is asked for. */
+  /** Stores the end of a task. A failed write is retried when the end is requested. */
   #storeEnd(task: Task): Promise<void> {
     const { end, usage } = task;
     if (end === undefined) return Promise.resolve();
-    // What is announced can be awaited, and what can be awaited is stored.
+    // An announced end can be awaited, and an end that can be awaited is stored.
     task.stored ??= this.#deps.store(this).then(
       () => {
         const { state, ...rest } = end;
@@ -470,7 +470,7 @@ export class Subagent {
     return task.stored;
   }
 
-  /** Ends its task; it then takes another. False: it had none. */
+  /** Cancels its task; the subagent then accepts another. Resolves with false if it had none. */
   async cancel(): Promise<boolean> {
     const { task } = this;
     if (task?.fail(failure('cancelled', 'the task was cancelled by the agent above'), 'CANCELLED') !== true)
@@ -479,27 +479,27 @@ export class Subagent {
     return true;
   }
 
-  /** Resolves when a task has ended, and that is stored. Rejects with `disk_full` and the like where it cannot be. */
+  /** Resolves when a task has ended, and its end is stored. Rejects with `disk_full` and the like if that fails. */
   async settled(task: Task): Promise<void> {
     await task.ended;
     await this.#storeEnd(task);
   }
 
   /**
-   * The task of this id, or the last one, once it has ended and that is stored: what was delivered is still its end after a kill.
-   * Undefined: there is none.
+   * Resolves with the task of this id, or the last one, once it has ended and its end is stored: a delivered end is still the
+   * end after a kill. Undefined: no such task.
    */
   async ended(taskId?: string | undefined): Promise<StoredTask | undefined> {
     const last = this.#current;
     if (last !== undefined && (!taskId || taskId === last.id)) await this.settled(last);
     else if (this.#lastEnded !== undefined) await this.#storeEnd(this.#lastEnded);
-    // Another one may have been given meanwhile.
+    // Another task may have been given meanwhile.
     return this.stored(taskId || last?.id);
   }
 
-  /** Its handshake opened a session. */
+  /** Sets the session that its handshake opened. */
   opened(session: SessionView): void {
-    // Its connection gets the link behind this call; before that there is nothing to send on.
+    // Its connection gets the link after this call; before that, nothing can be sent.
     queueMicrotask(() => {
       if (!this.isOpen) return;
       this.session = session;
@@ -507,20 +507,23 @@ export class Subagent {
     });
   }
 
-  /** Gives it a message; one that comes before its session waits for that. False: it has ended, or too many wait. */
+  /**
+   * Delivers a message; a message before its session exists waits for it. Returns false if the subagent has ended, or too many
+   * messages wait.
+   */
   deliver(from: string, message: SubagentMessage): boolean {
     if (!this.isOpen) return false;
     const taken = this.#running?.deliver?.(from, message) ?? false;
     if (this.session?.push(messagePush, { from, message }) === true || taken) return true;
-    // What takes messages itself has no session that those which it refused could wait for.
+    // A backend that accepts messages itself has no session for which refused ones could wait.
     if (this.#running?.deliver !== undefined || this.#unread.length >= MAX_UNREAD) return false;
     this.#unread.push({ inChannel: false, push: (session) => session.push(messagePush, { from, message }) });
     return true;
   }
 
   /**
-   * Gives it what was said in a channel that it is in; what comes before its session waits for that, the oldest left out. A session gets
-   * its own words as well, for their place.
+   * Delivers a message of a channel that it is in; messages before its session exists wait for it, the oldest left out. A
+   * session also gets its own messages, for their numbers.
    */
   said(channel: string, said: ChannelMessage): void {
     if (!this.isOpen) return;
@@ -533,7 +536,7 @@ export class Subagent {
     if (isPushed) return;
     if (this.#unread.length >= MAX_UNREAD) {
       const oldest = this.#unread.findIndex(({ inChannel }) => inChannel);
-      // The history has it.
+      // The history has the message.
       if (oldest === -1) return;
       this.#unread.splice(oldest, 1);
     }
@@ -541,8 +544,8 @@ export class Subagent {
   }
 
   /**
-   * Ends it and all below it: its task, its program, its session. Resolves when nothing runs any more and that is stored, or could not
-   * be. Never rejects.
+   * Ends the subagent and all below it: its task, its program, its session. Resolves when nothing runs any more and the end is
+   * stored, or could not be. Never rejects.
    * @param failed true: its task fails; else it is terminated
    */
   end(status: SubagentStatus, error: HandfastError, failed = false): Promise<void> {
@@ -561,14 +564,14 @@ export class Subagent {
     await this.#running?.close();
     this.#budgets?.tokens.end();
     this.#budgets?.cost.end();
-    // Its end is announced before that of the subagent.
+    // The end of the task is announced before that of the subagent.
     if (task !== undefined) await this.settled(task).catch(() => {});
     await this.#deps.store(this).catch((error: unknown) => this.#deps.notStored(this, error));
     this.#announce('terminated', { reason: error.message, code: error.code });
     this.#release();
   }
 
-  /** Drops all that only an open subagent needs: hundreds of ended ones stay for their results. */
+  /** Drops everything that only an open subagent needs: hundreds of ended ones stay for their results. */
   #release(): void {
     this.#controller = undefined;
     this.#running = undefined;
@@ -580,7 +583,7 @@ export class Subagent {
     this.#followers = NONE;
     this.#cancelTimer = undefined;
     this.#stopping = SETTLED;
-    // A task whose end is not stored is stored when it is asked for.
+    // A task whose end is not stored is stored when its end is requested.
     if (this.#lastEnded?.stored !== undefined) this.#lastEnded = undefined;
     if (this.#current?.stored !== undefined) this.#current = undefined;
   }
@@ -590,7 +593,7 @@ export class Subagent {
   }
 }
 
-/** The wire has objects as results. */
+/** Converts a result to an object, which the wire requires. */
 export function objectOf(result: unknown): Readonly<Record<string, unknown>> {
   if (isObject(result)) return result as Readonly<Record<string, unknown>>;
   return typeof result === 'string' ? { summary: result } : { value: result ?? null };

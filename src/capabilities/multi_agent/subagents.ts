@@ -1,8 +1,8 @@
 /**
- * The subagents of a host: who made which, how many there may be, what is stored of them, who hears of them.
+ * The subagents of a host: their owners, their limits, their stored records and their notifications.
  *
- * A subagent belongs to an agent of a principal. Only that agent and the agents above it reach the subagent. Its stored
- * record and results outlive the session that made it; the subagent ends with that session and with the host.
+ * A subagent belongs to an agent of a principal. Only that agent and the agents above it reach the subagent. Its stored record
+ * and results outlive the session that made it; the subagent ends with that session and with the host.
  */
 import { randomBytes } from 'node:crypto';
 import { Budget } from '../../base/budget.ts';
@@ -30,7 +30,7 @@ export interface Kind {
   readonly delegate?: Delegable | undefined;
   /** Longest time of a task, milliseconds. */
   readonly timeoutMs?: number | undefined;
-  /** Most of this kind at once. */
+  /** Maximum number of concurrent subagents of this kind. */
   readonly maxRunning?: number | undefined;
 }
 
@@ -43,13 +43,16 @@ export interface SubagentLimits {
   readonly maxResultChars: number;
 }
 
-/** A subagent as it is stored, under `sub/<id>` of the agent that made it. */
+/** A stored subagent, under `sub/<id>` of the agent that made it. */
 interface StoredSubagent {
   readonly id: string;
   /** The run of the host in which it was open. */
   readonly run: string;
   readonly depth: number;
-  /** Its place among all subagents, the oldest first: the clock may be set back. Absent in what is older than it. */
+  /**
+   * Its number in the order of all subagents, the oldest first: the clock may be set back. Absent in records that are older
+   * than this member.
+   */
   readonly order?: number;
   readonly backend: string;
   readonly created_at: number;
@@ -82,17 +85,17 @@ export class Subagents {
   readonly #owners = new Map<string, Owner>();
   /** The session of the last request of each principal. */
   readonly #lastAsked = new Map<string, SessionView>();
-  /** By principal: another name of its agent is no other budget. */
+  /** By principal: an agent with another name has no other budget. */
   readonly #budgets = new Map<string, Budgets>();
   readonly #byId = new Map<
     string,
     { readonly subagent: Subagent; readonly owner: Owner; readonly madeIn: SessionView | undefined }
   >();
   readonly #sessions = new Map<string, Set<SessionView>>();
-  /** Signals at whose abort the subagents of their session end. */
+  /** Signals whose abort ends the subagents of their session. */
   readonly #followed = new WeakSet<AbortSignal>();
   readonly #run = hex(8);
-  /** The last place that was given; what is stored of an agent is read before anything more happens to its subagents. */
+  /** The last number that was given; the stored records of an agent are read before its subagents have further events. */
   #order = 0;
   #context: PluginContext | undefined;
 
@@ -110,7 +113,7 @@ export class Subagents {
     this.#sessions.set(key, all.add(session));
   }
 
-  /** Its subagents end; what they had done stays. */
+  /** Ends the subagents of a closed session; their results stay. */
   closed(session: SessionView): void {
     const key = keyOfSession(session);
     const all = this.#sessions.get(key);
@@ -121,7 +124,10 @@ export class Subagents {
     if (session.principal.subagent === undefined) void ended.then(() => this.#unload(key));
   }
 
-  /** The subagents of a session end with it, and when it may have none any more: also one that another capability uses for it. */
+  /**
+   * Ends the subagents of a session with it, and when the session loses the right to them: even one that another capability
+   * uses for the session.
+   */
   #endsWith(session: SessionView): void {
     const signal = session.signalOf(CAPABILITY);
     if (this.#followed.has(signal)) return;
@@ -140,7 +146,7 @@ export class Subagents {
     await Promise.all(own.map(({ subagent }) => subagent.end('TERMINATED', error, session.suspended === true)));
   }
 
-  /** Ends all of them and stores that. */
+  /** Ends all subagents and stores their ends. */
   async stop(): Promise<void> {
     const error = failure('interrupted', 'the host stopped');
     await Promise.all([...this.#byId.values()].map(({ subagent }) => subagent.end('TERMINATED', error, true)));
@@ -217,7 +223,7 @@ export class Subagents {
     return subagent;
   }
 
-  /** A subagent that this session may act on: its own, or one below those. Fails with `unknown_subagent`. */
+  /** Returns a subagent that this session may act on: its own, or one below those. Fails with `unknown_subagent`. */
   find(id: string, context: CallContext): Subagent {
     const key = keyOfSession(context.session);
     this.#owner(context);
@@ -226,18 +232,18 @@ export class Subagents {
     for (; at !== undefined; at = at.subagent.parent && this.#byId.get(at.subagent.parent.id)) {
       if (at.owner.key === key) return subagent as Subagent;
     }
-    // The same for what is not there and for what is not this agent's.
+    // An absent subagent and one of another agent get the same error.
     throw failure('unknown', `there is no subagent ${JSON.stringify(id.slice(0, 64))} of this agent`);
   }
 
-  /** The subagent whose session this is. */
+  /** Returns the open subagent whose session this is. */
   self(session: SessionView): Subagent {
     const own = this.#self(session);
     if (own?.isOpen === true) return own;
     throw failure('denied', 'only the session of a subagent has tasks to fetch');
   }
 
-  /** The subagent whose session this is; undefined: it is none. */
+  /** Returns the subagent whose session this is; undefined: none. */
   selfOf(session: SessionView): Subagent | undefined {
     return this.#self(session);
   }
@@ -246,33 +252,33 @@ export class Subagents {
     return this.#byId.get(id)?.subagent;
   }
 
-  /** The agent of a session, as one value. */
+  /** Returns the agent of a session as one key. */
   keyOf(session: SessionView): string {
     return keyOfSession(session);
   }
 
-  /** The agent that made a subagent. */
+  /** Returns the key of the agent that made a subagent. */
   keyAbove({ id }: Subagent): string {
     return this.#byId.get(id)?.owner.key ?? '';
   }
 
-  /** The open sessions of the agent of this one. */
+  /** Returns the open sessions of the agent of this session. */
   sessionsOf(session: SessionView): readonly SessionView[] {
     return [...(this.#sessions.get(keyOfSession(session)) ?? [])];
   }
 
-  /** The open sessions of the agent that made a subagent. */
+  /** Returns the open sessions of the agent that made a subagent. */
   sessionsAbove(subagent: Subagent): readonly SessionView[] {
     return [...(this.#sessions.get(this.keyAbove(subagent)) ?? [])];
   }
 
-  /** A subagent of the same agent. */
+  /** Returns a subagent of the same agent. */
   sibling(subagent: Subagent, id: string): Subagent | undefined {
     const other = this.#byId.get(id);
     return other?.owner.key === this.keyAbove(subagent) ? other.subagent : undefined;
   }
 
-  /** Gives a subagent a message, and announces that. False: it has ended. */
+  /** Delivers a message to a subagent, and announces it. Returns false if the subagent has ended. */
   deliver(subagent: Subagent, from: string, message: SubagentMessage): boolean {
     if (!subagent.deliver(from, message)) return false;
     this.#announce(subagent, 'message', { from, type: message.type });
@@ -283,21 +289,21 @@ export class Subagents {
     return principal.subagent === undefined ? undefined : this.#byId.get(principal.subagent)?.subagent;
   }
 
-  /** The subagents of an agent, oldest first. */
+  /** Returns the subagents of an agent, oldest first. */
   list(context: CallContext, all: boolean): Subagent[] {
     const own = [...this.#owner(context).own.values()];
     const below = (subagent: Subagent): Subagent[] => [subagent, ...[...subagent.children].flatMap(below)];
     return all ? own.flatMap(below) : own;
   }
 
-  /** The agents above a subagent: its parent, and the one at the top. */
+  /** Returns the agents above a subagent: its parent, and the one at the top. */
   agentsAbove({ id, parent }: Subagent): { parent: string; root: string } {
     let top = id;
     for (let at = parent; at !== undefined; at = at.parent) top = at.id;
     return { parent: this.#byId.get(id)?.owner.agentId ?? '', root: this.#byId.get(top)?.owner.agentId ?? '' };
   }
 
-  /** The agent of a session with its subagents: what is stored of them is read once. */
+  /** Returns the agent of a session with its subagents, whose stored records are read once. */
   #owner({ session, store }: Pick<CallContext, 'session' | 'store'>): Owner {
     const { principal, agentId } = session;
     this.#lastAsked.set(principal.name, session);
@@ -325,16 +331,16 @@ export class Subagents {
     return budgets;
   }
 
-  /** What a principal is granted now: sessions that are open have the rights of a reloaded configuration. */
+  /** Returns the present grant of a principal: open sessions have the rights of a reloaded configuration. */
   #grantNow(name: string): MultiAgentGrant {
     const isWorking = ({ subagent, owner, madeIn }: { subagent: Subagent; owner: Owner; madeIn?: SessionView }) =>
       subagent.isOpen && madeIn !== undefined && owner.principal.name === name;
-    // A subagent ends with the session that it was made in, so that of one which is open is.
+    // A subagent ends with its session, so the session of an open subagent is open.
     const session = this.#byId.values().find(isWorking)?.madeIn ?? this.#lastAsked.get(name);
     return session === undefined ? {} : grantOfRoot(session.principal);
   }
 
-  /** An agent without sessions, whose subagents have all ended: what is stored of them is read when it is back. */
+  /** Unloads an agent without sessions, whose subagents have all ended: its stored records are read when it returns. */
   #unload(key: string): void {
     const owner = this.#owners.get(key);
     if (owner === undefined || this.#sessions.has(key)) return;
@@ -346,10 +352,13 @@ export class Subagents {
     }
   }
 
-  /** What is stored of an agent's subagents, and of those below them. What was open at another run of the host has ended. */
+  /**
+   * Loads the stored subagents of an agent, and those below them. A subagent that was open in another run of the host has
+   * ended.
+   */
   #load(owner: Owner, parent: Subagent | undefined): void {
     const stored = owner.store.list<StoredSubagent>({ prefix: PREFIX, limit: 10_000 });
-    // Their keys say nothing of their age.
+    // Their keys do not show their age.
     const age = (a: StoredSubagent, b: StoredSubagent) =>
       (a.order ?? 0) - (b.order ?? 0) || a.created_at - b.created_at;
     for (const { value } of stored.toSorted((a, b) => age(a.value, b.value))) {
@@ -416,7 +425,7 @@ export class Subagents {
           opened: (session) => {
             subagent.opened(session);
           },
-          // The message may have held the result: without an end the task would run until its timeout.
+          // The message may have had the result: without an end, the task would run until its timeout.
           unread: ({ code, message, detail }) => {
             if (code !== 'too_large') return;
             subagent.task?.fail(failure('limit', `a message of the subagent could not be read: ${message}`, detail));
@@ -429,7 +438,7 @@ export class Subagents {
     };
   }
 
-  /** The rights of a subagent, by those that the principal at the top has now. */
+  /** Returns the rights of a subagent, derived from the present rights of the principal at the top. */
   #rights(subagent: Subagent, principal: Principal): Principal | undefined {
     if (!subagent.isOpen || !may(principal, 'use', CAPABILITY)) return undefined;
     const above = subagent.parent === undefined ? principal : this.#rights(subagent.parent, principal);
@@ -461,7 +470,7 @@ export class Subagents {
     this.#context?.log.error('a subagent was not stored; its results end with the host', { subagent: id, error });
   }
 
-  /** Results of ended subagents stay up to a number. */
+  /** Deletes the oldest ended subagents above the maximum, with their results. */
   async #forgetOldest(owner: Owner): Promise<void> {
     const ended = [...owner.own.values()].filter(({ isOpen }) => !isOpen);
     for (const subagent of ended.slice(0, Math.max(0, ended.length - this.#limits.maxEnded))) {
@@ -480,8 +489,8 @@ export class Subagents {
   }
 
   /**
-   * Pushes an event to the sessions of every agent above, and to its own where a task of it was stopped. What no message may hold is left
-   * out of it.
+   * Pushes an event to the sessions of every agent above, and to those of the subagent if a task of it was stopped. Leaves out
+   * parts that no message may hold.
    */
   #announce(subagent: Subagent, event: string, content: Readonly<Record<string, unknown>>): void {
     const { id, depth } = subagent;
@@ -511,7 +520,10 @@ export class Subagents {
     throw failure('limit', `there may be ${most} (${limit})`, { limit, most });
   }
 
-  /** `sub_` and eight digits, as others make them: the key of its owner keeps others out, not the id. */
+  /**
+   * Returns a new id of `sub_` and eight digits, as other implementations make them: the key of its owner protects a subagent,
+   * not its id.
+   */
   #newId(): string {
     for (;;) {
       const id = `sub_${hex(4)}`;
@@ -523,7 +535,7 @@ export class Subagents {
 const CAPABILITY = 'multi_agent';
 const PREFIX = 'sub/';
 const SILENT = { notice: () => {}, spent: () => {} };
-/** Requests of a subagent about its own task; they are no steps. */
+/** Requests of a subagent about its task; they are no steps. */
 const OWN_REQUEST = /^multi_agent\/(?:task|progress|finish)\/req$/;
 const INTERRUPTED = {
   state: 'FAILED',
@@ -532,7 +544,7 @@ const INTERRUPTED = {
   error: 'the host ended while the task ran',
 } as const;
 
-/** The grant of the principal at the top: those below it have its limits. */
+/** Returns the grant of the principal at the top: its limits hold for those below. */
 function grantOfRoot(principal: Principal): MultiAgentGrant {
   let root = principal;
   while (root.within !== undefined) root = root.within;

@@ -1,9 +1,9 @@
 /**
- * What agents say to each other: messages to one, and channels of an agent and some of its subagents, with one order and a
- * history. An agent speaks with its subagents, with those of the same parent, and with the agent above; with no others.
+ * Messages between agents: to one agent, and in channels of an agent and some of its subagents, with one order and a history.
+ * An agent sends to its subagents, to those of its parent, and to the agent above; to no others.
  *
- * Messages come as pushes, so that they are in the journals of those that get them, and to subagents without a session
- * that reads pushes by their backend. Channels end with the agent's subagents and with the host.
+ * Messages are pushes, so that they are in the journals of their receivers; the backend delivers them to subagents without a
+ * session that reads pushes. Channels end with the agent's subagents and with the host.
  */
 import { pageOf } from '../../base/page.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
@@ -13,11 +13,11 @@ import type { ChannelMessage, SubagentMessage } from './multi_agent.schema.ts';
 import type { Subagent } from './subagent.ts';
 import type { Subagents } from './subagents.ts';
 
-/** Most characters of a message as JSON. */
+/** Maximum characters of a message as JSON. */
 const MAX_MESSAGE_CHARS = 64 * 1024;
 /** Messages of a channel that are stored. */
 const MAX_HISTORY = 1_000;
-/** Their characters as JSON. */
+/** Characters of these messages as JSON. */
 const MAX_HISTORY_CHARS = 1024 * 1024;
 /** Channels of one agent. */
 const MAX_CHANNELS = 64;
@@ -41,7 +41,8 @@ export class Talk {
   }
 
   /**
-   * Sends a message. False: the other has ended. Fails with `unknown_subagent` for one that this agent does not speak with.
+   * Sends a message. Returns false if the receiver has ended. Fails with `unknown_subagent` for a receiver that this agent may
+   * not send to.
    * @param as the subagent it is from, which must be this agent or one below it; '' for this agent
    */
   send(as: string, to: string, message: SubagentMessage, context: CallContext): boolean {
@@ -60,7 +61,7 @@ export class Talk {
     return this.#subagents.deliver(other, from, message);
   }
 
-  /** One of this agent, or with the same parent. */
+  /** Returns a subagent of this agent, or one of its parent. */
   #reached(id: string, self: Subagent | undefined, context: CallContext): Subagent {
     const sibling = self && this.#subagents.sibling(self, id);
     return sibling ?? this.#subagents.find(id, context);
@@ -96,7 +97,7 @@ export class Talk {
     return channel;
   }
 
-  /** Gives a message its place, and sends it to all in the channel. */
+  /** Numbers a message, and sends it to all members of the channel. */
   say(name: string, message: SubagentMessage, { session }: CallContext): number {
     const chars = mustBeShort(message);
     const channel = this.#find(name, session);
@@ -129,7 +130,7 @@ export class Talk {
     return { messages: pageOf(behind.slice(0, limit), limit).page, last_seq: channel.seq };
   }
 
-  /** An agent has ended, and its channels with it. */
+  /** Ends the channels of an agent that has ended. */
   closed(session: SessionView): void {
     if (this.#subagents.sessionsOf(session).length === 0) this.#channels.delete(this.#subagents.keyOf(session));
   }
@@ -138,7 +139,7 @@ export class Talk {
     return this.#channels.get(this.#subagents.keyOf(session))?.get(name);
   }
 
-  /** A channel of this agent, or of the agent above with this one as a member. For all others there is none. */
+  /** Returns a channel of this agent, or of the agent above with this one as a member. All other channels are unknown. */
   #find(name: string, session: SessionView): Channel {
     const own = this.#own(name, session);
     if (own !== undefined) return own;
@@ -154,7 +155,7 @@ const noChannel = (name: string) =>
 
 const charsOf = (message: SubagentMessage | undefined): number => JSON.stringify(message ?? null).length;
 
-/** The characters of a message as JSON. */
+/** Returns the characters of a message as JSON; fails if it is too long. */
 function mustBeShort(message: SubagentMessage): number {
   const chars = charsOf(message);
   if (chars <= MAX_MESSAGE_CHARS) return chars;

@@ -1,14 +1,14 @@
 /**
- * One task of a subagent: running, then ended, once. The first end decides (its result, a cancel, the deadline, a
- * spent budget, a lost program, the end of the host); all later ends change nothing.
+ * One task of a subagent: running, then ended, once. The first end decides (its result, a cancel, the deadline, a spent budget,
+ * a lost program, the end of the host); all later ends change nothing.
  *
- * Made and driven by `subagent.ts`. Has no timers and no I/O.
+ * Has no timers and no I/O.
  */
 import { asError, type HandfastError } from '../../wire/errors.ts';
 import { failure } from './errors.ts';
 import type { SubagentUsage } from './multi_agent.schema.ts';
 
-/** What is to be done. */
+/** The work of a task. */
 export interface TaskSpec {
   readonly name: string;
   readonly instruction: string;
@@ -22,19 +22,19 @@ export interface TaskSpec {
 
 export type TaskEndState = 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'TERMINATED';
 
-/** How a task ended. */
+/** The end of a task. */
 export interface TaskEnd {
   readonly state: TaskEndState;
   readonly result: Readonly<Record<string, unknown>> | null;
   readonly code?: string;
   readonly error?: string;
-  /** Of an error: further facts; `row` names the row of the error table. */
+  /** Of an error: further details; `row` names the row of the error table. */
   readonly detail?: Readonly<Record<string, unknown>>;
   readonly score?: number;
   readonly verified?: 'yes' | 'no' | 'not_checked';
 }
 
-/** A task as it is stored. */
+/** The stored form of a task. */
 export interface StoredTask {
   readonly task_id: string;
   readonly name: string;
@@ -42,7 +42,9 @@ export interface StoredTask {
   readonly usage: SubagentUsage;
   /** Epoch milliseconds; 0 while it runs. */
   readonly ended_at: number;
-  /** Its place among the ends of all tasks, counted and not by the clock, which may be set back. Absent while it runs. */
+  /**
+   * Its number in the order of the ends of all tasks; the clock is not used, since it may be set back. Absent while it runs.
+   */
   readonly order?: number;
 }
 
@@ -64,7 +66,7 @@ export class Task {
   /** Epoch milliseconds; 0 while it runs. */
   endedAt = 0;
 
-  /** Resolves when its end is stored; set while that is tried, and once it is. */
+  /** Resolves when its end is stored; set while the write runs, and once it has succeeded. */
   stored: Promise<void> | undefined;
   readonly #onEnd: (end: TaskEnd) => void;
 
@@ -80,7 +82,7 @@ export class Task {
     this.#startedAt = now();
   }
 
-  /** Aborts when it ends by anything but its result. */
+  /** Aborts when the task ends by anything but its result. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
@@ -89,7 +91,7 @@ export class Task {
     return this.#end;
   }
 
-  /** Resolves when it has ended. */
+  /** Resolves when the task has ended. */
   get ended(): Promise<TaskEnd> {
     return this.#ended.promise;
   }
@@ -98,7 +100,7 @@ export class Task {
     return this.requests + this.reportedSteps;
   }
 
-  /** Milliseconds until its time is over; never negative. */
+  /** Milliseconds until its timeout; never negative. */
   get leftMs(): number {
     return Math.max(0, this.#startedAt + this.spec.timeoutMs - this.#now());
   }
@@ -108,12 +110,12 @@ export class Task {
     return { tokens: this.tokens, cost_usd: this.costUsd, steps: this.steps, duration_ms: Math.round(duration) };
   }
 
-  /** It has given its result. False: it had ended before. */
+  /** Ends the task with its result. Returns false if it had ended before. */
   complete(result: Readonly<Record<string, unknown>>, more: Pick<TaskEnd, 'score' | 'verified'> = {}): boolean {
     return this.#settle({ state: 'COMPLETED', result, ...more });
   }
 
-  /** It ends without a result. False: it had ended before. */
+  /** Ends the task without a result. Returns false if it had ended before. */
   fail(error: HandfastError, state: Exclude<TaskEndState, 'COMPLETED'> = 'FAILED'): boolean {
     const { code, message, detail } = error;
     const facts = Object.keys(detail).length > 0 && { detail };
@@ -133,7 +135,7 @@ export class Task {
   }
 }
 
-/** A task as it is stored now. */
+/** Returns the present stored form of a task. */
 export const storedForm = (task: Task): StoredTask => ({
   task_id: task.id,
   name: task.spec.name,
@@ -142,7 +144,7 @@ export const storedForm = (task: Task): StoredTask => ({
   ...(task.end !== undefined && { end: task.end }),
 });
 
-/** The error of a task that threw, for its end. */
+/** Returns the error of a task that threw, for its end. */
 export function asTaskError(thrown: unknown): HandfastError {
   const error = asError(thrown);
   return error.code === 'runtime_error' ? failure('failed', error.message, {}, thrown) : error;

@@ -1,7 +1,7 @@
 /**
- * The upper-case forms of A2E 1.0, `SUBAGENT_*`, whose requests may come without base fields. Answers have all of them.
+ * The upper-case forms of A2E 1.0, `SUBAGENT_*`, whose requests may come without base fields. Replies have all of them.
  *
- * Part of `multi_agent.schema.ts`, which has them in its list. @see docs/multi-agent.md
+ * Part of `multi_agent.schema.ts`, which lists them. @see docs/multi-agent.md
  */
 import { answer, base, fromAgent, fromHost } from '../../protocol/a2e.schema.ts';
 import { anyObject, flag, may, oneOf, orNull, shape, text } from '../../protocol/shapes.schema.ts';

@@ -1,5 +1,6 @@
 /**
  * The methods of the planning capability, with their checks and options.
+ *
  * @see docs/planning.md
  */
 import { method, methodsOf } from '../../protocol/method.ts';

@@ -1,10 +1,10 @@
-/** The toolkits capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+/** The toolkits capability as a value: its parts for hosts, agents and the command line. */
 import { defineCapability } from '../../packages/capability.ts';
 import type { KitOptions, KitSettings } from './kits/index.ts';
 import { toolkitsOffer } from './offer.ts';
 import type { SecretSettings } from './secrets.ts';
 
-/** What `options` of the `toolkits` plugin may hold. */
+/** The members of `options` of the `toolkits` plugin. */
 interface ToolkitsOptions extends KitOptions {
   readonly toolkits?: readonly KitSettings[];
   readonly secrets?: readonly SecretSettings[];

@@ -1,8 +1,8 @@
 /**
- * The toolkits capability of an agent: `agent.toolkits`. Present only when the agent asked for `toolkits`. Tools of toolkits are
- * listed and called by `agent.tools`, which needs the capability `tools` too.
+ * The toolkits capability of an agent: `agent.toolkits`. Present only when the agent asked for `toolkits`. `agent.tools` lists
+ * and calls tools of toolkits, and needs the capability `tools` too.
  *
- * Hosts of plain A2E 1.0 serve `list` and `configure` alone.
+ * Hosts of plain A2E 1.0 serve only `list` and `configure`.
  * @see docs/toolkits.md
  */
 import type { AgentSession } from '../../agent/agent.ts';
@@ -30,19 +30,19 @@ export interface ToolkitListOptions extends CallOptions {
   readonly category?: string;
   /** Only toolkits that have every one of these tags. */
   readonly tags?: readonly string[];
-  /** The session it is for. Default the own one. */
+  /** The session of the toolkits. Default: this session. */
   readonly session?: string;
 }
 
 export interface ToolkitOptions extends CallOptions {
-  /** The session it is for: one of the same principal, or any for an administrator. Default the own one. */
+  /** The session of the toolkits: one of this principal, or any for an administrator. Default: this session. */
   readonly session?: string;
 }
 
 export interface ToolkitSearchOptions extends CallOptions {
-  /** Only tools of this toolkit. Default: of all that are enabled. */
+  /** Only tools of this toolkit. Default: of all enabled toolkits. */
   readonly toolkit?: string;
-  /** Most tools. Default 5. */
+  /** Maximum number of tools. Default 5. */
   readonly limit?: number;
   /** False: deferred tools that were found stay out of plain lists. Default true. */
   readonly load?: boolean;
@@ -57,9 +57,9 @@ export interface DescribedToolkit {
 export interface FoundTools {
   /** Best match first. */
   readonly tools: readonly ToolDescription[];
-  /** Those that plain lists did not have before. */
+  /** Tools that plain lists did not have before. */
   readonly loaded: readonly string[];
-  /** What their definitions cost a model, estimated. */
+  /** Estimated tokens that their definitions cost a model. */
   readonly tokens: number;
 }
 
@@ -70,13 +70,13 @@ export class ToolkitsClient {
     this.#agent = agent;
   }
 
-  /** The toolkits this principal may use. */
+  /** Returns the toolkits that this principal may use. */
   list({ category = '', tags = [], session, ...options }: ToolkitListOptions = {}): Call<readonly ToolkitInfo[]> {
     const body = { filter_kind: category, filter_tags: [...tags], ...forSession(session) };
     return this.#agent.calls.call(calls.list, body, options, ({ toolkits }) => toolkits);
   }
 
-  /** One toolkit with the definitions of its tools. Rejects with `toolkits.unknown`. */
+  /** Returns one toolkit with the definitions of its tools. Rejects with `toolkits.unknown`. */
   describe(name: string, { session, ...options }: ToolkitOptions = {}): Call<DescribedToolkit> {
     const body = { toolkit_name: name, ...forSession(session) };
     return this.#agent.calls.call(calls.describe, body, options, ({ toolkit, definitions }) => ({
@@ -86,9 +86,9 @@ export class ToolkitsClient {
   }
 
   /**
-   * Configures a toolkit for the session, in place of what it had, and enables it. Fields of format `secret` get the name of a secret of the
-   * host, never its value. Rejects with `toolkits.invalid` (`detail.errors`: `path`, `message`), and changes nothing then;
-   * `toolkits.unknown`.
+   * Configures a toolkit for the session, in place of its former configuration, and enables it. Fields of format `secret` get
+   * the name of a secret of the host, never its value. Rejects with `toolkits.invalid` (`detail.errors`: `path`, `message`),
+   * and changes nothing then; `toolkits.unknown`.
    */
   configure(
     name: string,
@@ -99,7 +99,7 @@ export class ToolkitsClient {
     return this.#agent.calls.call(calls.configure, body, options, accepted);
   }
 
-  /** Enables a toolkit: its tools can be called. Rejects with `toolkits.unknown`, `toolkits.not_configured`. */
+  /** Enables a toolkit, so that its tools can be called. Rejects with `toolkits.unknown`, `toolkits.not_configured`. */
   enable(name: string, { session, ...options }: ToolkitOptions = {}): Call<ToolkitInfo> {
     const body = { toolkit_name: name, ...forSession(session) };
     return this.#agent.calls.call(calls.enable, body, options, ({ toolkit }) => toolkit);
@@ -111,7 +111,7 @@ export class ToolkitsClient {
     return this.#agent.calls.call(calls.disable, body, options, ({ toolkit }) => toolkit);
   }
 
-  /** Finds tools of the enabled toolkits. Deferred ones that were found are in `agent.tools.list` from then on. */
+  /** Finds tools of the enabled toolkits. Found deferred tools are in `agent.tools.list` from then on. */
   search(query: string, { toolkit = '', limit, load, ...options }: ToolkitSearchOptions = {}): Call<FoundTools> {
     const body = {
       query,

@@ -1,4 +1,4 @@
-/** `handfast toolkits …`: the toolkits of a host, for the session of an agent, and the tools that are in them. */
+/** `handfast toolkits …`: the toolkits of a host, for the session of an agent, and their tools. */
 import type { CapabilityCommand } from '../../packages/capability.ts';
 import { typedObject } from '../../packages/command-values.ts';
 import { type ToolkitInfo, ToolkitsClient } from './client.ts';
@@ -13,7 +13,7 @@ function optionsOf({ options, signal }: Context) {
 
 const first = ({ args: [given] }: Context): string => String(given ?? '');
 
-/** Fails with `usage` for what is not an object. */
+/** Reads a JSON object. Fails with `usage` for any other text. */
 function objectOf(text: string): Readonly<Record<string, unknown>> {
   return typedObject(text, `the configuration must be a JSON object, e.g. '{"root": "src"}'`);
 }

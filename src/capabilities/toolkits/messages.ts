@@ -1,6 +1,5 @@
 /**
- * The methods of the toolkits capability: what `client.ts` calls and `plugin.ts` serves. Tools of toolkits are called by
- * `tool/call/req`.
+ * The methods of the toolkits capability, with their checks and options. `tool/call/req` calls tools of toolkits.
  *
  * @see docs/toolkits.md
  */

@@ -1,4 +1,4 @@
-/** What handshakes say of the toolkits plugin. Read by `plugin.ts`. */
+/** The part of the toolkits plugin that handshakes need. */
 import type { PluginOffer } from '../../host/plugin.ts';
 
 const names = { type: 'array', items: { type: 'string', minLength: 1, maxLength: 128 }, maxItems: 1_000 } as const;
@@ -15,9 +15,9 @@ export const toolkitsOffer = {
     },
     additionalProperties: false,
   },
-  // It replies for names that no toolkit has: asked last.
+  // It replies for names that no toolkit has, so it is asked last.
   priority: -1,
-  // Where a toolkit is enabled, its tools take the place of others of the same name.
+  // Tools of an enabled toolkit replace others of the same name.
   tools: { priority: 1 },
   metadata: {
     messages: ['describe', 'disable', 'enable', 'search'].map((name) => `toolkit/${name}/req`),

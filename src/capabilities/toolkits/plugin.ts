@@ -1,8 +1,8 @@
 /**
- * The toolkits capability of a host: bundles of tools with a configuration that each session sets for itself, enabled and disabled
- * while it lives; and the plugin of tools by which agents call theirs.
+ * The toolkits capability of a host: bundles of tools with a configuration that each session sets for itself, enabled and
+ * disabled during the session; and the plugin of tools through which agents call them.
  *
- * `toolkitsPlugins({ toolkits })` is what host builders and packages write.
+ * Host builders and packages call `toolkitsPlugins({ toolkits })`.
  * @see docs/toolkits.md
  */
 import { JsonSchemas, type SchemaChecker } from '../../base/json-schema.ts';
@@ -27,23 +27,23 @@ import type { FieldError, ToolkitInfo } from './toolkits.schema.ts';
 
 export interface ToolkitsPluginOptions {
   readonly toolkits: readonly AnyToolkit[];
-  /** Default `toolkits`. Needed where a host loads several. */
+  /** Name of the plugin, default `toolkits`. Needed if a host loads several. */
   readonly name?: string;
   /** Secrets of the host that configurations may name. */
   readonly secrets?: readonly SecretSettings[];
-  /** Rules of tools for all principals; a principal's own rules come on top. */
+  /** Rules of tools for all principals; the rules of a principal are added to them. */
   readonly rules?: ToolRules;
-  /** Variables of the host, for secrets. */
+  /** Environment variables of the host, for secrets. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** A toolkit with what was made of it. */
+/** A toolkit with the values derived from it. */
 interface Kit {
   readonly toolkit: AnyToolkit;
   readonly tools: readonly AnyTool[];
-  /** Of each tool, made when a list or a search first needs it. */
+  /** Descriptions by tool, made when a list or a search first needs them. */
   readonly described: Map<string, { readonly description: ToolDescription; readonly tokens: number }>;
-  /** What a session has that configured nothing; undefined: it must be configured. */
+  /** The configuration of a session that configured nothing; undefined: it must be configured. */
   defaults:
     | { readonly config: Readonly<Record<string, unknown>> | undefined; readonly errors: FieldError[] }
     | undefined;
@@ -51,10 +51,10 @@ interface Kit {
 }
 
 const SEARCHED = 5;
-/** Names of tools elsewhere that are remembered. */
+/** Maximum number of remembered names of other plugins' tools. */
 const MAX_OTHERS = 1_000;
 
-/** The plugin of `toolkits`, and that of the tools of its toolkits. Throws `config_invalid`. */
+/** Returns the plugin of `toolkits`, and that of the tools of its toolkits. Throws `config_invalid`. */
 export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolkits: Plugin, tools: Plugin] {
   const { toolkits, name = 'toolkits', secrets = [], rules, env = process.env } = options;
   const hostSecrets = new Secrets(secrets, env);
@@ -136,7 +136,7 @@ export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolk
   });
   const [listTools, callTool] = tools.methods as [Handler, Handler];
 
-  /** The toolkit, for the principal of a session. */
+  /** Returns the toolkit, for the principal of a session. */
   const find = (wanted: string, { principal }: SessionView): Kit => {
     const kit = kits.get(wanted);
     if (kit !== undefined && mayUseToolkit(principal, kit.toolkit)) return kit;
@@ -144,7 +144,7 @@ export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolk
     throw failure('unknown', `there is no toolkit ${named} for this principal`, { toolkit_name: wanted.slice(0, 64) });
   };
 
-  /** The session that a request is for: the own one, or another one of the principal. */
+  /** Returns the session that a request is for: its own session, or another one of the principal. */
   const target = (wanted: string, { session }: CallContext): SessionView => {
     if (wanted === '' || wanted === session.id) return session;
     const other = sessions.get(wanted);
@@ -190,7 +190,7 @@ export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolk
     };
   };
 
-  /** The configuration to store. Fails with `toolkits.invalid`. */
+  /** Returns the configuration to store. Fails with `toolkits.invalid`. */
   const checked = (kit: Kit, config: unknown, { principal }: SessionView): Readonly<Record<string, unknown>> => {
     const given = (config ?? {}) as Readonly<Record<string, unknown>>;
     const wrong = secretFields(kit.toolkit).filter(
@@ -325,7 +325,8 @@ export function toolkitsPlugins(options: ToolkitsPluginOptions): readonly [toolk
     ],
   });
 
-  // Asked first at every call of the host's own tools: an error for each would cost more than such a call.
+  // This plugin is asked first at every call of the host's own tools: making an error for each would cost more than such a
+  // call.
   const others = new Map<string, HandfastError>();
   const notMine = (tool: string): HandfastError => {
     let known = others.get(tool);

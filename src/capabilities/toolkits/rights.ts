@@ -1,15 +1,15 @@
 /**
- * What a principal may do with toolkits, by its grant `toolkits`. Tools have their own rules beside it, by name and risk. Pure.
+ * The rights of a principal to toolkits, by its grant `toolkits`. Tools have separate rules, by name and risk. Pure.
  *
- * Asked by `plugin.ts` for every toolkit and tool that is listed or called.
+ * Checked for every toolkit and tool that is listed or called.
  */
 import type { Principal } from '../../host/context.ts';
 import { grantOf, may, named } from '../../session/rights.ts';
 import type { AnyToolkit } from './toolkit.ts';
 
-/** What `grants.toolkits` of a token may hold. */
+/** The members of `grants.toolkits` of a token. */
 interface ToolkitsGrant {
-  /** Toolkits it may use; `*` stands for any letters. Default: those that are on by default; administrators all. */
+  /** Toolkits it may use; `*` stands for any letters. Default: toolkits that are on by default; administrators all. */
   readonly names?: readonly string[];
   /** Secrets that its configurations may name. Default none; administrators all. */
   readonly secrets?: readonly string[];

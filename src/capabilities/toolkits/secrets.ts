@@ -1,8 +1,8 @@
 /**
- * The secrets of a host that configurations of toolkits name: read from the environment or a file of the host at each use, never
- * stored, listed or sent.
+ * The secrets of a host that configurations of toolkits name: read from the environment or a file of the host at each use,
+ * never stored, listed or sent.
  *
- * The configuration says which there are, the grant of a principal which it may name.
+ * The configuration of the host lists them; the grant of a principal selects those it may name.
  */
 import { realpathSync } from 'node:fs';
 import { readBounded } from '../../base/bounded-file.ts';
@@ -13,13 +13,13 @@ import type { Secret } from './toolkit.ts';
 
 /** A secret, by reference. */
 export interface SecretSettings {
-  /** What configurations of toolkits call it. */
+  /** Its name in configurations of toolkits. */
   readonly name: string;
-  /** The variable of the host that holds it. */
+  /** The environment variable of the host that holds it. */
   readonly env?: string | undefined;
-  /** Or the file. */
+  /** The file that holds it, instead. */
   readonly file?: string | undefined;
-  /** Where it may be sent. */
+  /** Origins it may be sent to. */
   readonly origins?: readonly string[] | undefined;
 }
 
@@ -34,12 +34,12 @@ export class Secrets {
     this.#env = env;
   }
 
-  /** True when there is a secret of this name and the principal may name it. */
+  /** Returns true when a secret of this name exists and the principal may name it. */
   has(name: unknown, principal: Principal): boolean {
     return typeof name === 'string' && this.#known.has(name) && mayNameSecret(principal, name);
   }
 
-  /** Fails with `toolkits.secret`. The message names the secret, not where it comes from. */
+  /** Reads a secret. Fails with `toolkits.secret`. The message names the secret, not its source. */
   read(name: string, principal: Principal): Secret {
     const found = this.has(name, principal) ? this.#known.get(name) : undefined;
     if (found === undefined) throw failure('secret', `this principal may not use the secret ${JSON.stringify(name)}`);

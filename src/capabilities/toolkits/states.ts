@@ -1,6 +1,6 @@
 /**
- * What each session has made of the toolkits: which are enabled, how they are configured, which of their tools were found. One small
- * file for each session that changed something, so that a session that outlives its host has it again.
+ * The state of the toolkits in each session: the enabled ones, their configurations, and the tools that searches found. One
+ * small file for each session that changed something, so that a session that outlives its host has its state again.
  *
  * A configuration holds names of secrets, never secrets.
  */
@@ -11,7 +11,7 @@ import { SerialWork } from '../../base/serial-work.ts';
 import type { SessionView } from '../../host/context.ts';
 import { isObject } from '../../wire/json.ts';
 
-/** What a session has made of one toolkit. Undefined members: as the toolkit says. */
+/** The state of one toolkit in a session. Undefined members: as the toolkit says. */
 export interface KitState {
   readonly enabled?: boolean;
   readonly config?: Readonly<Record<string, unknown>>;
@@ -21,7 +21,7 @@ export interface KitState {
 
 type States = Readonly<Record<string, KitState>>;
 
-/** Files of sessions that no host took up again. */
+/** Age after which files of sessions that no host took up again are deleted. */
 const ABANDONED_MS = 7 * 24 * 3600 * 1000;
 
 interface OfSession {
@@ -36,7 +36,7 @@ export class SessionStates {
   #folder: string | undefined;
 
   /**
-   * Finds what earlier hosts stored.
+   * Finds the files that earlier hosts stored.
    * @param folder of the plugin
    */
   open(folder: string): void {
@@ -58,7 +58,7 @@ export class SessionStates {
     return this.#of(session).states[toolkit] ?? {};
   }
 
-  /** Changes what a session has made of a toolkit; stored when it resolves. Changes of one session follow one another. */
+  /** Changes the state of a toolkit in a session; stored when it resolves. Changes of one session follow one another. */
   change(session: SessionView, toolkit: string, change: (state: KitState) => KitState): Promise<void> {
     const own = this.#of(session);
     return own.changes.run(async () => {
@@ -71,7 +71,7 @@ export class SessionStates {
     });
   }
 
-  /** Removes what is stored of a session that has ended for good. */
+  /** Removes the file of a session that has ended permanently. */
   forget(session: SessionView): void {
     const name = fileOf(session);
     if (this.#folder === undefined || !this.#stored.delete(name)) return;
@@ -87,7 +87,7 @@ export class SessionStates {
     return own;
   }
 
-  /** Only sessions that an earlier host had are read. */
+  /** Reads the state of a session, only if an earlier host stored one. */
   #read(session: SessionView): States {
     const name = fileOf(session);
     if (this.#folder === undefined || !this.#stored.has(name)) return {};

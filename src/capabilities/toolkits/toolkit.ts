@@ -1,8 +1,8 @@
 /**
- * What a toolkit author writes: `defineToolkit({ name, description, config, tools })`. A toolkit is a bundle of tools that share a
- * configuration, which each session sets for itself.
+ * The interface for toolkit authors: `defineToolkit({ name, description, config, tools })`. A toolkit is a bundle of tools that
+ * share a configuration, which each session sets for itself.
  *
- * Called by authors; `plugin.ts` offers toolkits to agents. @see docs/toolkits.md#writing-a-toolkit
+ * `plugin.ts` offers toolkits to agents. @see docs/toolkits.md#writing-a-toolkit
  */
 import type { JsonSchema } from '../../base/json-schema.ts';
 import { valueKind } from '../../base/value-kind.ts';
@@ -14,40 +14,40 @@ import { type AnyTool, checkTool } from '../tools/tool.ts';
 /** A secret of the host. */
 export interface Secret {
   readonly value: string;
-  /** Where it may be sent: origins such as `https://api.example.com`. Empty: the toolkit knows. */
+  /** Origins it may be sent to, such as `https://api.example.com`. Empty: the toolkit knows. */
   readonly origins: readonly string[];
 }
 
-/** How the tools of a toolkit reach what the session of a call has configured. */
+/** Gives the tools of a toolkit the configuration of a call's session. */
 export interface ToolkitAccess<Config> {
-  /** The configuration of the session, with defaults filled in. Fields of format `secret` hold the name of a secret. */
+  /** Returns the configuration of the session, with defaults filled in. Fields of format `secret` hold the name of a secret. */
   config(context: Pick<CallContext, 'session'>): Config;
   /**
-   * The secret that a field of format `secret` names; undefined where the field is not set. Read from the host at each call; do not store
-   * it. Fails with `toolkits.secret`.
+   * Returns the secret that a field of format `secret` names; undefined if the field is not set. Read from the host at each
+   * call; do not store it. Fails with `toolkits.secret`.
    */
   secret(context: Pick<CallContext, 'session'>, field: keyof Config & string): Secret | undefined;
 }
 
-/** A toolkit as its author writes it. */
+/** A toolkit, as its author defines it. */
 export interface Toolkit<Config extends object = Record<string, unknown>> {
   /** Unique in its host: letters, digits, `_`, `-`, `.`; at most 64 characters. */
   readonly name: string;
-  /** What it is for, for people and models. */
+  /** Its purpose, for people and models. */
   readonly description: string;
   readonly alias?: string;
-  /** Free label that clients filter by. */
+  /** Free label for filters of clients. */
   readonly category?: string;
   readonly tags?: readonly string[];
   /** Default `1.0.0`. */
   readonly version?: string;
   readonly iconSvg?: string;
   /**
-   * JSON Schema of its configuration, an object. A field of `format: 'secret'` is a text: the name of a secret that the host has in its
-   * own configuration. A schema with required fields makes a toolkit that must be configured before it is enabled.
+   * JSON Schema of its configuration, an object. A field of `format: 'secret'` is a text: the name of a secret in the host's
+   * configuration. A schema with required fields makes a toolkit that must be configured before it is enabled.
    */
   readonly config?: JsonSchema;
-  /** True: on in every session of principals that may use it. Default false: a session enables it. */
+  /** True: enabled in every session of principals that may use it. Default false: a session enables it. */
   readonly enabled?: boolean;
   /** True: plain lists of tools leave its tools out until a search has found them. Default false. */
   readonly deferred?: boolean;
@@ -60,7 +60,7 @@ export interface Toolkit<Config extends object = Record<string, unknown>> {
 export type AnyToolkit = Toolkit<any>;
 
 /**
- * Declares a toolkit. Throws `config_invalid` for what is none, with the mistake.
+ * Declares a toolkit. Throws `config_invalid` for an invalid one, with the mistake.
  *
  * @example
  * const weather = defineToolkit<{ units: 'metric' | 'imperial' }>({
@@ -96,7 +96,7 @@ export function defineToolkit<Config extends object = Record<string, unknown>>(
 
 const invalid = (message: string) => fail('config_invalid', message);
 
-/** The fields of a configuration that hold the name of a secret. */
+/** Returns the fields of a configuration that hold the name of a secret. */
 export function secretFields({ config }: Pick<AnyToolkit, 'config'>): string[] {
   const properties = isObject(config?.properties) ? config.properties : {};
   return Object.entries(properties).flatMap(([field, schema]) =>

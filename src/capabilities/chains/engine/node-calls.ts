@@ -47,6 +47,7 @@ export class NodeCalls {
 
   /**
    * Calls a node. Rejects with the error of the call, and with `chains.node_timeout`.
+   *
    * @param signal ends the call. Default: that of the run.
    */
   async call(

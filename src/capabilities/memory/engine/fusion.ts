@@ -1,5 +1,6 @@
 /**
  * Combines several rankings into one: reciprocal rank fusion, and the score that replies carry. Pure.
+ *
  * @see docs/memory.md#ranking
  */
 

@@ -1,6 +1,7 @@
 /**
  * The memory engine: does each operation on the databases of a folder. Runs in a separate thread (`memory-thread.ts`), so that
  * no search and no write holds up the host.
+ *
  * @see docs/memory.md
  */
 import type { DatabaseLoss } from '../../../base/sqlite/losses.ts';

@@ -1,5 +1,5 @@
 /**
- * The work of `move_file`, `delete_file` and `make_directory`. Loaded on the first call by `filesystem.ts`.
+ * The work of `move_file`, `delete_file` and `make_directory`. Loaded on the first call.
  *
  * Both ends of a move are entries of directories that are held open, so no path is followed after it was checked.
  */
@@ -39,7 +39,7 @@ export async function moveEntry(
   await mustStand(source, target);
   const [old, place] = [source.parent.at(source.name), target.parent.at(target.name)];
   try {
-    // A link fails where the new name exists by now; directories have no links, and a rename replaces only an empty one.
+    // A link fails if the new name exists by now; directories have no links, and a rename replaces only an empty one.
     if (source.kind === 'file') {
       linkSync(old, place);
       unlinkSync(old);
@@ -53,7 +53,7 @@ export async function moveEntry(
   return result({ from: source.path, to: target.path }, { summary: `moved ${source.path} to ${target.path}` });
 }
 
-/** Deletes a file or an empty directory. A link leads to what it names, which is what is deleted. */
+/** Deletes a file or an empty directory. For a link, deletes its target. */
 export async function deleteEntry(
   { path }: DeleteArgs,
   context: CallContext,
@@ -101,7 +101,7 @@ async function mustStand(...places: readonly ResolvedPath[]): Promise<void> {
   for (const { parent, asked } of places) if (!(await parent.confirm())) throw outsideWorkspace(asked);
 }
 
-/** A directory takes what is in it along: one with protected paths in it stays. */
+/** A moved directory takes its contents along: one with protected paths in it stays. */
 function mustHoldNothingProtected({ kind, asked, parent, name }: ResolvedPath, { pathGuard }: CallContext): void {
   if (kind !== 'directory' || pathGuard === undefined) return;
   const own = `${parent.realPath}/${name}/`;

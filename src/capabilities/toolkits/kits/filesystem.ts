@@ -1,8 +1,8 @@
 /**
- * The toolkit `filesystem`: the file tools that come with a host, and tools that move and delete. All of them stay in the workspace and
- * off protected paths.
+ * The toolkit `filesystem`: the built-in file tools of a host, and tools that move and delete. All of them stay in the
+ * workspace and off protected paths.
  *
- * Listed in `kits/index.ts`; the work of the tools is loaded with their first call.
+ * The work of the tools is loaded with their first call.
  */
 
 import { editFile, listDir, pathProperty, readFile, writeFile } from '../../tools/builtin/file-tools.ts';

@@ -1,7 +1,7 @@
 /**
- * The work of the git tools: one git process for each call, in a folder of the workspace. Loaded on the first call by `git.ts`.
+ * The work of the git tools: one git process for each call, in a folder of the workspace. Loaded on the first call.
  *
- * What is in a repository must not run: hooks, `core.fsmonitor`, external and textconv drivers, filters, signing, editors, pagers,
+ * Code of a repository must not run: hooks, `core.fsmonitor`, external and textconv drivers, filters, signing, editors, pagers,
  * credential helpers, aliases and submodules are switched off, the configuration of the user and of the system is not read, and
  * values of a caller are never options. Repositories whose metadata is outside the workspace are refused.
  */
@@ -36,7 +36,7 @@ export interface GitOutput {
   readonly output: string;
   readonly truncated: boolean;
   readonly exit_code: number;
-  /** Of `status`: each path, by which the other commands know it. */
+  /** Of `status`: the changed files, each with the path by which the other commands know it. */
   readonly files?: readonly ChangedFile[];
   readonly files_truncated?: boolean;
 }
@@ -50,13 +50,13 @@ export interface ChangedFile {
 type Args = Readonly<Record<string, unknown>>;
 
 const MAX_OUTPUT = 256 * 1024;
-/** Bytes of the paths of a repository whose files are checked, and how many are checked in one turn of the event loop. */
+/** Maximum bytes of the paths of a repository whose files are checked, and files checked in one turn of the event loop. */
 const MAX_LISTED = 16 * 1024 * 1024;
 const FILES_PER_TURN = 500;
-/** Files that a result lists beside the output of git, and ignored ones that it names. */
+/** Maximum number of files that a result lists beside the output of git, and of ignored ones that it names. */
 const MAX_FILES = 1_000;
 const MAX_NAMED = 50;
-/** Folders of other users. */
+/** Maximum number of allowed folders of other users. */
 const MAX_ALLOWED = 1_000;
 const TIMEOUT_MS = 60_000;
 const TERMINATE_MS = 1_000;
@@ -66,7 +66,7 @@ const SAFE: Readonly<Record<string, string>> = {
   'safe.bareRepository': 'explicit',
   'core.hooksPath': '/dev/null',
   'core.fsmonitor': 'false',
-  // Names as they are: a quoted one fits no file.
+  // Unquoted names: a quoted one fits no file.
   'core.quotePath': 'false',
   'core.pager': 'cat',
   'core.editor': 'false',
@@ -91,10 +91,16 @@ const SAFE: Readonly<Record<string, string>> = {
   'sequence.editor': 'false',
 };
 
-/** Keys of a repository's configuration that run programs and cannot be overridden by name, because the name is the repository's. */
+/**
+ * Keys of a repository's configuration that run programs and cannot be overridden by name, because the repository chooses the
+ * name.
+ */
 const RUNS = String.raw`^(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver|includeif\..*|include\.path|trailer\..*\.(command|cmd)|remote\..*\.(uploadpack|receivepack|vcs)|url\..*|credential\..*\.helper|core\.worktree|extensions\.worktreeconfig|gpg\..*\.program)$`;
 
-/** Keys by which a push reads or writes files of the host, or hands its tickets on; also below an address, which is more than a default. */
+/**
+ * Keys by which a push reads or writes files of the host, or passes its tickets on; also below an address, which takes
+ * precedence over a default.
+ */
 const USES_FILES = String.raw`^http\.(.*\.)?(cookiefile|savecookies|sslkey|sslcert|proxysslkey|proxysslcert|delegation)$`;
 
 /** Drivers that attributes of files name. */
@@ -104,9 +110,9 @@ interface Call {
   readonly words: readonly string[];
 }
 
-/** Places that a command needs beside its arguments. */
+/** Paths that a command needs beside its arguments. */
 interface Places {
-  /** From the top of the working tree to the folder of the call: empty, or a path that ends with `/`. */
+  /** The path from the top of the working tree to the folder of the call: empty, or a path that ends with `/`. */
   readonly prefix: string;
   /** The folder of a worktree, absolute. */
   readonly target?: string;
@@ -117,10 +123,10 @@ const behind = (paths: unknown, { prefix }: Places): string[] => [
   '--',
   ...((paths as string[] | undefined) ?? []).map((path) => pathOf(path, prefix)),
 ];
-/** Wide enough for every name: git shortens those that do not fit. */
+/** Wide enough for every name: git shortens names that do not fit. */
 const STAT = ['--stat=9000', '--stat-graph-width=40', '--no-renames'];
 
-/** The words of each command. Paths follow `--`; revisions follow `--end-of-options`. */
+/** Builds the words of each command. Paths follow `--`; revisions follow `--end-of-options`. */
 const commands = {
   status: () => ({
     words: [
@@ -233,7 +239,7 @@ const commands = {
 
 /**
  * Runs one command. Fails with `tool_denied` (`outside_workspace`, `option`, `repository_runs_code`, …), with `tool_error`
- * (`not_a_repository`, `git_failed` with the words of git), or `timeout`.
+ * (`not_a_repository`, `git_failed` with the output of git), or `timeout`.
  */
 export async function runGit(command: GitCommand, given: Args, context: CallContext): Promise<ShapedResult<GitOutput>> {
   const { directory, path: folder } = await holdDirectory(context.workspace, String(given.repository ?? '.'), {
@@ -279,7 +285,7 @@ export async function runGit(command: GitCommand, given: Args, context: CallCont
 }
 
 interface RunOptions {
-  /** Without one it reaches no other machine. */
+  /** The allowed protocol; without it, git reaches no other machine. */
   readonly protocol?: string;
   /** Bytes of output. Default 256 KiB. */
   readonly maxOutput?: number;
@@ -336,7 +342,7 @@ function start(
   });
 }
 
-/** The result of a command: the output of git, with names as they are. */
+/** Returns the result of a command: the output of git, with unquoted names. */
 function printedBy(
   command: GitCommand,
   { stdout: printed, stderr, truncated }: ProgramEnd,
@@ -368,13 +374,13 @@ function printedBy(
   return { output: stdout || stderr, ...rest };
 }
 
-/** A path from the top of the repository as one from the folder `prefix` in it. A folder keeps its `/`. */
+/** Converts a path from the top of the repository to one from the folder `prefix` in it. A folder retains its `/`. */
 const fromFolder = (prefix: string, path: string): string =>
   path.startsWith(prefix)
     ? path.slice(prefix.length) || './'
     : relative(prefix, path) + (path.endsWith('/') ? '/' : '');
 
-/** The list of worktrees, their folders as the other tools name them: from the workspace. */
+/** Returns the list of worktrees, with their folders as the other tools name them: relative to the workspace. */
 function worktreeLines(output: string, root: string): string {
   const named = ({ path }: { readonly path: string }): string => {
     return isInside(root, path) ? nameInLine(relative(root, path) || '.') : '(outside the workspace)';
@@ -394,7 +400,7 @@ function worktreeLines(output: string, root: string): string {
     .join('\n');
 }
 
-/** Files in a worktree that git ignores: they go with it. */
+/** Returns the ignored files in a worktree, which would be deleted with it. */
 async function ignoredIn(run: Run, target: string): Promise<readonly string[]> {
   const { code, stdout } = await run(['-C', target, ...LIST_IGNORED]);
   return code === 0 ? readNames(readableName(stdout)) : [];
@@ -403,8 +409,8 @@ async function ignoredIn(run: Run, target: string): Promise<readonly string[]> {
 const isPresent = (path: string): boolean => lstatSync(path, { throwIfNoEntry: false }) !== undefined;
 
 /**
- * The working tree and the metadata of the repository are in the workspace, and no protected path is in it. Gives the way from the
- * top of the working tree to the folder of the call.
+ * Checks that the working tree and the metadata of the repository are in the workspace, and that no protected path is in it.
+ * Returns the path from the top of the working tree to the folder of the call.
  */
 async function mustBeWithin(run: Run, context: CallContext, allowOthers: () => Promise<void>): Promise<string> {
   const { workspace, pathGuard } = context;
@@ -421,7 +427,7 @@ async function mustBeWithin(run: Run, context: CallContext, allowOthers: () => P
   for (const place of [tree, own, common, join(common, 'objects')]) {
     if (!isInside(root, realpathSync(place))) throw outsideWorkspace('.git');
   }
-  // Objects of another repository, wherever that is.
+  // Objects of another repository, at any place.
   if (existsSync(join(common, 'objects', 'info', 'alternates'))) throw outsideWorkspace('.git/objects/info/alternates');
   pathGuard?.refresh();
   const top = realpathSync(tree);
@@ -434,7 +440,10 @@ async function mustBeWithin(run: Run, context: CallContext, allowOthers: () => P
 
 const OTHER_OWNER = /dubious ownership/;
 
-/** Folders of other users that the user of this process or the system allows git to read: `safe.directory`, and nothing else of it. */
+/**
+ * Returns the folders of other users that the user of this process or the system allows git to read: `safe.directory`, and no
+ * other key.
+ */
 async function allowedFolders(): Promise<readonly string[]> {
   const { GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM } = process.env;
   const own = { ...(GIT_CONFIG_GLOBAL && { GIT_CONFIG_GLOBAL }), ...(GIT_CONFIG_SYSTEM && { GIT_CONFIG_SYSTEM }) };
@@ -452,7 +461,7 @@ async function allowedFolders(): Promise<readonly string[]> {
   return folders.slice(0, MAX_ALLOWED);
 }
 
-/** Why git found no repository to work in. */
+/** Returns the reason why git found no repository to work in. */
 function noRepository(found: ProgramEnd, context: CallContext) {
   const { stderr } = found;
   if (/not a git repository \(or any/.test(stderr)) {
@@ -471,7 +480,7 @@ function noRepository(found: ProgramEnd, context: CallContext) {
 const holdsProtected = () =>
   fail('tool_denied', 'this repository has protected paths in it', { reason: 'protected_path' });
 
-/** No file that git would read is a protected one under another name: a hard link, which no path tells. */
+/** Checks that no file that git would read is a protected one under another name: a hard link, which a path does not show. */
 async function mustHoldNoOtherName(run: Run, top: string, guard: PathGuard): Promise<void> {
   const words = ['-C', top, 'ls-files', '-z', '--cached', '--others', '--exclude-standard'];
   const { stdout, truncated } = await run(words, { maxOutput: MAX_LISTED });
@@ -483,7 +492,10 @@ async function mustHoldNoOtherName(run: Run, top: string, guard: PathGuard): Pro
   }
 }
 
-/** A repository whose configuration runs programs under names of its own is refused: no list of overrides covers it. */
+/**
+ * Refuses a repository whose configuration runs programs under names that the repository chooses: no list of overrides covers
+ * them.
+ */
 const mustNotRunCode = (run: Run): Promise<void> => mustNotHave(run, RUNS, 'runs programs', 'repository_runs_code');
 
 async function mustNotHave(run: Run, keys: string, does: string, reason: string): Promise<void> {
@@ -493,14 +505,14 @@ async function mustNotHave(run: Run, keys: string, does: string, reason: string)
   throw fail('tool_denied', `the configuration of this repository ${does}: ${shown(key)}`, { reason, key: shown(key) });
 }
 
-/** The new folder of a worktree, or that of one to remove, as an absolute path in the workspace. */
+/** Returns the new folder of a worktree, or that of one to remove, as an absolute path in the workspace. */
 async function placeOf(path: string, { workspace, pathGuard: guard }: CallContext): Promise<string> {
   await using place = await locate(workspace, path, { guard, access: 'change' });
   if (place.name === '.') throw fileFailure('is_the_directory', path, 'must be named by its own name');
   return join(place.parent.realPath, place.name);
 }
 
-/** The protocol of a remote. Others than https, http and ssh are refused: they run programs, or write into folders. */
+/** Returns the protocol of a remote. Refuses all except https, http and ssh: the others run programs, or write into folders. */
 async function protocolOf(run: Run, { remote }: Args): Promise<string> {
   const { stdout, code } = await run(['remote', 'get-url', '--push', remoteOf(remote)]);
   const address = stdout.trim();
@@ -513,7 +525,7 @@ async function protocolOf(run: Run, { remote }: Args): Promise<string> {
 }
 
 function gitFailed({ code, stderr, stdout }: ProgramEnd, { workspace }: CallContext) {
-  // Paths of the host are not for callers.
+  // Callers must not see paths of the host.
   const text = (stderr || readableName(stdout)).trim().replaceAll(`${workspace}/`, '').replaceAll(workspace, '.');
   return fail('tool_error', `git failed: ${text.slice(0, 1_000) || `exit code ${code}`}`, {
     reason: 'git_failed',
@@ -533,7 +545,7 @@ function plain(value: unknown, what: string, remedy = ''): string {
   throw fail('tool_denied', `${what} must not begin with "-"${remedy}`, { reason: 'option' });
 }
 
-/** A name that is not UTF-8 is shown with `\xe9` for a byte. Git would find no file for that text. */
+/** Refuses a name that is not UTF-8 and is shown with `\xe9` for a byte. Git would find no file for that text. */
 function mustBeNamed(path: unknown, cwd: string): void {
   const name = String(path);
   if (!/\uFFFD|\\x[89a-f][\da-f]/.test(name) || isPresent(join(cwd, name))) return;
@@ -544,7 +556,10 @@ const revisionOf = (value: unknown): string => plain(value, 'a revision');
 
 const NAMED_BEHIND = '; put "./" before the name of a file that does';
 
-/** The paths of a call as git knows files: from its folder, without links on the way. The last name may be a link, which git tracks. */
+/**
+ * Returns the paths of a call as git knows files: from its folder, without links on the way. The last name may be a link, which
+ * git tracks.
+ */
 async function withPaths(
   command: GitCommand,
   args: Args,
@@ -575,8 +590,8 @@ async function withPaths(
 }
 
 /**
- * A path from the folder of the call, in the repository: of two others `git diff` would compare the files of the host. `prefix`
- * leads from the top to that folder.
+ * Returns a path from the folder of the call, in the repository: of two others, `git diff` would compare the files of the host.
+ * `prefix` leads from the top to that folder.
  */
 function pathOf(value: unknown, prefix: string): string {
   const path = plain(value, 'a path', NAMED_BEHIND);

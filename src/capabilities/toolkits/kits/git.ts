@@ -1,9 +1,9 @@
 /**
- * The toolkit `git`: status, differences, history, blame, branches, commits and worktrees of a repository in the workspace, by the
- * real program.
+ * The toolkit `git`: status, differences, history, blame, branches, commits and worktrees of a repository in the workspace, by
+ * the git program.
  *
- * Only names, descriptions and shapes; the work is loaded with the first call (`git-run.ts`), which also keeps a
- * repository from running code of its own.
+ * Only names, descriptions and shapes; the work is loaded with the first call (`git-run.ts`), which also prevents a repository
+ * from running its code.
  */
 import { pathProperty } from '../../tools/builtin/file-tools.ts';
 import { type AnyTool, type Risk, tool } from '../../tools/tool.ts';
@@ -171,7 +171,7 @@ const push = gitTool(
   ['branch'],
 );
 
-/** The toolkit; pushing is in it only where the host says so. */
+/** Returns the toolkit; it includes pushing only if the host allows it. */
 export const git = ({ push: mayPush = false }: GitOptions = {}): AnyToolkit =>
   defineToolkit({
     name: 'git',

@@ -1,7 +1,7 @@
 /**
  * The toolkit `http`: requests to the internet, with a secret that only its own origins get.
  *
- * The work is that of `http_get`, loaded with the first call: addresses of private networks are refused, and the
+ * The implementation is that of `http_get`, loaded with the first call: addresses of private networks are refused, and the
  * connection goes to the checked address.
  */
 import { named } from '../../../session/rights.ts';
@@ -14,7 +14,7 @@ import { type AnyToolkit, defineToolkit, type ToolkitAccess } from '../toolkit.t
 export interface HttpOptions {
   /** Only these hosts, for every session; `*` stands for any letters. Default: all public ones. */
   readonly hosts?: readonly string[] | undefined;
-  /** Also this machine and private networks. Default false. */
+  /** Allows this machine and private networks, too. Default false. */
   readonly allowPrivateAddresses?: boolean | undefined;
   /** Resolves a host name. Default: the system's resolver. */
   readonly resolve?: HttpGetSettings['resolve'] | undefined;
@@ -32,7 +32,7 @@ interface RequestArgs extends Omit<HttpGetArgs, 'method'> {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A caller sets none of these: they decide where a request goes, how it is framed, or who it is from. */
+/** Headers that a caller may not set: they decide the destination, the framing or the sender of a request. */
 const NOT_SET =
   /^(host|connection|content-length|transfer-encoding|upgrade|te|trailer|expect|keep-alive|cookie|authorization|proxy-.*|x-forwarded-.*|forwarded)$/i;
 
@@ -107,7 +107,7 @@ function requestTool(
           (options.hosts === undefined || named(options.hosts, hostname)) &&
           (hosts === undefined || named(hosts, hostname)),
         headersFor: ({ origin }) => ({
-          // What a caller wrote for one server is not for another.
+          // Headers that a caller wrote for one server must not reach another.
           ...(origin === first && given),
           ...(secret?.origins.includes(origin) && { [secret_header]: `${secret_prefix}${secret.value}` }),
         }),

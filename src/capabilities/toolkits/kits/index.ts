@@ -1,7 +1,5 @@
 /**
- * The toolkits that come with a host. What runs programs or leaves the machine is there only where the configuration names it.
- *
- * Called by `capability.ts` with the options of the configuration.
+ * The built-in toolkits of a host. Toolkits that run programs or leave the machine exist only if the configuration names them.
  */
 import { fail } from '../../../wire/errors.ts';
 import type { AnyToolkit } from '../toolkit.ts';
@@ -19,17 +17,17 @@ export interface KitSettings {
   readonly deferred?: boolean | undefined;
 }
 
-/** How far the toolkits reach. */
+/** Limits of the toolkits' reach. */
 export interface KitOptions {
   readonly git?: GitOptions | undefined;
   readonly http?: HttpOptions | undefined;
   readonly sqlite?: SqliteOptions | undefined;
 }
 
-/** There without a configuration: they run no program of an agent, and stay on the machine. */
+/** Toolkits that exist without a configuration: they run no program of an agent, and stay on the machine. */
 const SAFE: readonly KitSettings[] = [{ name: 'filesystem' }, { name: 'search' }, { name: 'sqlite' }];
 
-/** Those that the configuration names, in its order. Throws `config_invalid`. */
+/** Returns the toolkits that the configuration names, in its order. Throws `config_invalid`. */
 export function builtinToolkits(settings: readonly KitSettings[] = SAFE, options: KitOptions = {}): AnyToolkit[] {
   const all: Readonly<Record<string, () => AnyToolkit>> = {
     filesystem: () => filesystem,

@@ -1,6 +1,6 @@
 /**
- * The toolkit `process`: programs by the capability `proc` of the host, under its rules: what it does not allow, no tool of this toolkit
- * runs. Where the host or the principal has no `proc`, calls fail with `capability_missing`.
+ * The toolkit `process`: programs by the capability `proc` of the host, under its rules: no tool of this toolkit runs a program
+ * that those rules do not allow. If the host or the principal has no `proc`, calls fail with `capability_missing`.
  */
 import type { CallEvent } from '../../../connection/call.ts';
 import type { CallContext } from '../../../host/context.ts';
@@ -26,7 +26,7 @@ interface Refusable {
   readonly refusal?: { readonly code: string; readonly message: string; readonly detail?: object };
 }
 
-/** The reply, or the error in it. */
+/** Returns the reply, or throws the error in it. */
 function accepted<Reply extends Refusable>(reply: Reply): Reply {
   if (reply.ok) return reply;
   const { code, message, detail } = reply.refusal ?? { code: 'proc.denied', message: reply.error ?? 'refused' };
@@ -41,7 +41,7 @@ interface Output {
   readonly truncated: boolean;
 }
 
-/** What a process printed, from a number on, and how it ended, as far as it has come in the time. */
+/** Returns the output of a process, from a number on, and its end, as far as they arrive within the wait. */
 async function outputOf(context: CallContext, proc_id: string, from: number, wait: number): Promise<Output> {
   let output = '';
   let next = from;

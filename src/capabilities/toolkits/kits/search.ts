@@ -1,8 +1,6 @@
 /**
- * The toolkit `search`: lines by pattern, and passages by words, ranked. Searches run in a thread and are ended at their time
- * limit.
- *
- * Listed in `kits/index.ts`.
+ * The toolkit `search`: lines by pattern, and passages by words, ranked. Searches run in a thread and are ended at their
+ * timeout.
  */
 import { grep, searchFiles } from '../../tools/builtin/search-tools.ts';
 import { defineToolkit } from '../toolkit.ts';

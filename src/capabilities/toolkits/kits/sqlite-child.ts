@@ -1,16 +1,17 @@
 /**
- * The process that runs one SQL statement: reads a job from standard input, writes the answer to standard output, ends. Started by
- * `sqlite-run.ts`, which ends it when it takes too long.
+ * The process that runs one SQL statement: reads a job from standard input, writes the reply to standard output, ends.
+ * `sqlite-run.ts` ends it at its timeout.
  *
- * No other file is opened: ATTACH, VACUUM INTO, extensions and most pragmas are refused, a link in the place of the file or its log is,
- * and a journal that a change would play back first, because it may name any file of the host, which is deleted then.
+ * No other file is opened: ATTACH, VACUUM INTO, extensions and most pragmas are refused, and a link in place of the file or its
+ * log. A journal that a change would play back first is refused, because it may name any file of the host, which is then
+ * deleted.
  */
 import { closeSync, constants as constantsOfFiles, lstatSync, openSync, readSync } from 'node:fs';
 import { constants, DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { Worker } from 'node:worker_threads';
 
 export interface ChildJob {
-  /** In the working directory. */
+  /** The file name in the working directory. */
   readonly file: string;
   readonly writes: boolean;
   readonly sql: string;
@@ -29,18 +30,18 @@ export interface Rows {
 export type ChildAnswer = { readonly rows: Rows } | { readonly error: string; readonly reason: string };
 
 const MAX_MEMORY = 256 * 1024 * 1024;
-/** Memory of the whole process. */
+/** Maximum memory of the whole process. */
 const MAX_RSS = 512 * 1024 * 1024;
 const WATCH_MS = 20;
-/** Ends this process when it has too much memory: SQLite as Node has it does not count its own, and blocks the main thread. */
+/** Ends this process when it uses too much memory: SQLite in Node does not count its own, and blocks the main thread. */
 const WATCH = `setInterval(() => {
   if (process.memoryUsage.rss() > ${MAX_RSS}) process.kill(process.pid, 'SIGKILL');
 }, ${WATCH_MS})`;
 const BUSY_MS = 5_000;
 const POLL_MS = 20;
-/** Longest message of SQLite that is passed on: it repeats what it does not understand. */
+/** Longest message of SQLite that is passed on: it repeats input that it does not understand. */
 const MAX_MESSAGE = 256;
-/** They tell of the schema. */
+/** Allowed pragmas, which describe the schema. */
 const PRAGMAS = new Set([
   'table_info',
   'table_xinfo',
@@ -68,7 +69,7 @@ function authorize(action: number, first: string | null, second: string | null):
 }
 
 function run({ file, writes, sql, parameters, maxRows, maxBytes }: ChildJob): Rows {
-  // A relative path: no name such as ":memory:" or "file:…" is anything but a file.
+  // A relative path, so that names such as ":memory:" or "file:…" are files, too.
   const path = `./${file}`;
   const stats = lstatSync(path, { throwIfNoEntry: false });
   if (stats !== undefined && !stats.isFile()) throw new Error('not a file');
@@ -82,7 +83,7 @@ function run({ file, writes, sql, parameters, maxRows, maxBytes }: ChildJob): Ro
     allowExtension: false,
     defensive: true,
   });
-  // What is sorted or stored for a moment counts as memory, and fills no disk.
+  // Temporary tables and sorts count as memory, and fill no disk.
   database.exec(`PRAGMA hard_heap_limit = ${MAX_MEMORY}; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;`);
   database.setAuthorizer(authorize);
   const statement = database.prepare(sql);
@@ -97,12 +98,12 @@ function run({ file, writes, sql, parameters, maxRows, maxBytes }: ChildJob): Ro
     const { changes } = statement.run(...(bound as SQLInputValue[]));
     return { columns, rows: [], truncated: false, changes: Number(changes) };
   }
-  // As lists: of columns of one name an object would have the last only.
+  // As lists: an object would have only the last of several columns of one name.
   statement.setReturnArrays(true);
   const rows: Record<string, unknown>[] = [];
   let bytes = 0;
   for (const values of statement.iterate(...(bound as SQLInputValue[])) as Iterable<readonly unknown[]>) {
-    // Before it is copied as text.
+    // Checked before the value is copied as text.
     const size = values.reduce<number>((sum, value) => sum + sizeOf(value), 0);
     if (bytes + size > maxBytes) return { columns, rows, truncated: true, changes: 0 };
     const shown = Object.fromEntries(columns.map((name, at) => [name, plain(values[at])]));
@@ -116,7 +117,7 @@ function run({ file, writes, sql, parameters, maxRows, maxBytes }: ChildJob): Ro
 const sizeOf = (value: unknown): number =>
   typeof value === 'string' ? value.length : value instanceof Uint8Array ? value.byteLength : 0;
 
-/** Waits for a program that is changing the database. */
+/** Waits for a program that is changing the database; fails if its change stays unfinished. */
 function mustHaveNoJournal(path: string): void {
   for (const until = Date.now() + BUSY_MS; isUnfinished(path); ) {
     if (Date.now() > until) {
@@ -129,14 +130,14 @@ function mustHaveNoJournal(path: string): void {
   }
 }
 
-/** True for a journal whose first byte is not 0: it would be played back. */
+/** Returns true for a journal whose first byte is not 0: SQLite would play it back. */
 function isUnfinished(path: string): boolean {
   if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return false;
   let fd: number;
   try {
     fd = openSync(path, constantsOfFiles.O_RDONLY | constantsOfFiles.O_NOFOLLOW);
   } catch {
-    // Deleted meanwhile.
+    // The journal was deleted meanwhile.
     return false;
   }
   try {
@@ -147,7 +148,7 @@ function isUnfinished(path: string): boolean {
   }
 }
 
-/** The names of columns, each once: of equal ones the later get a number, `id`, `id_2`. */
+/** Returns the names of columns, each once: of equal ones the later get a number, `id`, `id_2`. */
 function distinct(names: readonly string[]): string[] {
   const taken = new Set(names);
   const seen = new Set<string>();
@@ -162,7 +163,10 @@ function distinct(names: readonly string[]): string[] {
   });
 }
 
-/** A value of JSON as SQLite has it: whole numbers are integers, true and false 1 and 0, and a blob is as rows have it. */
+/**
+ * Converts a JSON value for SQLite: whole numbers are integers, true and false 1 and 0, and a blob has the form that rows give
+ * it.
+ */
 function bindable(value: unknown, name: string | number): SQLInputValue {
   if (typeof value === 'boolean') return BigInt(value);
   if (typeof value === 'number') return Number.isSafeInteger(value) ? BigInt(value) : value;

@@ -1,8 +1,8 @@
 /**
- * The work of the SQLite tools: one process for each call, which opens the database, runs one statement and ends. SQLite cannot be
- * interrupted from its own process; a process can be ended.
+ * The work of the SQLite tools: one process for each call, which opens the database, runs one statement and ends. SQLite cannot
+ * be interrupted from its own process; a process can be ended.
  *
- * Loaded on the first call by `sqlite.ts`. The process is `sqlite-child.ts`.
+ * Loaded on the first call. The process is `sqlite-child.ts`.
  */
 import { fileURLToPath } from 'node:url';
 import { compiledCode } from '../../../base/compiled-code.ts';
@@ -25,10 +25,10 @@ export interface QueryArgs {
 
 const SCHEMA =
   "SELECT type, name, tbl_name AS 'table', sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type, name";
-/** Memory of JavaScript in the process, MiB. The process watches the whole itself. */
+/** Heap of JavaScript in the process, MiB. The process watches its total memory itself. */
 const HEAP_MIB = 128;
 const MAX_ANSWER = 1024 * 1024;
-/** Exit codes of a process that had too much memory: its JavaScript (SIGABRT, SIGTRAP), or all of it (SIGKILL). */
+/** Exit codes of a process that used too much memory: its JavaScript (SIGABRT, SIGTRAP), or all of it (SIGKILL). */
 const NO_MEMORY: readonly number[] = [134, 133, 137];
 
 /**
@@ -57,7 +57,7 @@ export async function runQuery(
     const child = fileURLToPath(new URL(`./sqlite-child${extension}`, import.meta.url));
     const program = await startProgram({
       argv: [...nodeProgram(`--max-old-space-size=${HEAP_MIB}`, '--no-warnings'), child],
-      // The process enters the folder that was checked, and opens the file by its name there.
+      // The process enters the checked folder, and opens the file by its name there.
       cwd: place.parent.at('.'),
       env: compiledCode(),
       signal: context.signal,

@@ -1,8 +1,7 @@
 /**
  * The toolkit `sqlite`: databases in files of the workspace, read-only unless the host says otherwise.
  *
- * Only names, descriptions and shapes; a query runs in a process of its own (`sqlite-run.ts`), which is ended at its time
- * limit.
+ * Only names, descriptions and shapes; a query runs in a separate process (`sqlite-run.ts`), which is ended at its timeout.
  */
 import { pathProperty } from '../../tools/builtin/file-tools.ts';
 import { type AnyTool, type Risk, tool } from '../../tools/tool.ts';
@@ -73,7 +72,7 @@ function sqliteTool(
   });
 }
 
-/** The toolkit; writing is in it only where the host says so. */
+/** Returns the toolkit; it includes writing only if the host allows it. */
 export const sqlite = ({ write = false }: SqliteOptions = {}): AnyToolkit =>
   defineToolkit<SqliteConfig>({
     name: 'sqlite',
