@@ -1,8 +1,6 @@
 /**
- * The user's terminal at a process that has one: keys are passed on as they come, the size follows, and what the process
- * shows is written as it is. Afterwards the terminal is as it was before, also when the process left it in another mode.
- *
- * Called by `commands.ts` for `handfast proc attach` and `handfast proc run --pty`.
+ * Attaches the user's terminal to a process that has one: passes keys on unchanged, follows the size, and writes the output of
+ * the process unchanged. Afterwards restores the former mode of the terminal, even if the process left it in another.
  */
 import { StringDecoder } from 'node:string_decoder';
 import { sleep } from '../../base/sleep.ts';
@@ -15,43 +13,43 @@ export interface AttachOptions {
   readonly from: number;
   /** True: Ctrl-P Ctrl-Q leaves the process. */
   readonly detaches: boolean;
-  /** Finds the process again over a new session; used when the session was lost. Tried again where its error is retryable. */
+  /** Finds the process again over a new session, after the session was lost. Repeated if its error is retryable. */
   readonly again: () => Promise<RemoteProcess>;
-  /** True while the connection is lost and tried again. */
+  /** True while the connection is lost and retried. */
   readonly isLost: () => boolean;
   readonly signal: AbortSignal;
 }
 
-/** How {@link attach} ended: the process has, the user left it, or its session ended it. */
+/** The end of {@link attach}: the process ended, the user detached, or the session ended it. */
 export type AttachEnd = ProcessExit | 'detached' | undefined;
 
 const HELD = '\x10';
 const LEAVE = '\x11';
-/** How long Ctrl-P waits for the key after it. */
+/** Maximum time that Ctrl-P waits for the key after it. */
 const HELD_MS = 500;
-/** Typed text that has not been passed on; what is typed above it is dropped, with a bell. */
+/** Maximum characters of typed text that is not passed on yet; further text is dropped, with a bell. */
 const MAX_UNSENT = 64 * 1024;
-/** What the sequences begin with that change modes. */
+/** The beginning of the sequences that change modes. */
 const MODES = '\x1b[?';
-/** As long as one of them. */
+/** Maximum length of one of them. */
 const TAIL = 32;
-/** Sessions that may be lost before anything more is shown. */
+/** Sessions that may be lost in a row without further output. */
 const MAX_LOSSES = 3;
 /** Pauses between attempts to open a session again; each attempt waits for the host by itself. */
 const AGAIN_MS = [1_000];
-/** How often the connection is looked at. */
+/** Interval of checks of the connection. */
 const LOOK_MS = 200;
 
-/** The size of the user's terminal. */
+/** Returns the size of the user's terminal. */
 export const terminalSize = (): TerminalSize => ({
   cols: process.stdout.columns || 80,
   rows: process.stdout.rows || 24,
 });
 
-/** True when keys can be read and the process can draw. */
+/** Returns true when keys can be read and the process can draw. */
 export const isAtTerminal = (): boolean => process.stdin.isTTY === true && process.stdout.isTTY === true;
 
-/** Shows a process on the terminal until it has ended or the user leaves it. Rejects as reading does. */
+/** Shows a process on the terminal until it has ended or the user detaches. Rejects as reading does. */
 export async function attach(child: RemoteProcess, options: AttachOptions): Promise<AttachEnd> {
   const { stdin, stdout } = process;
   const left = new AbortController();
@@ -66,7 +64,7 @@ export async function attach(child: RemoteProcess, options: AttachOptions): Prom
   const typed = (bytes: Buffer): void => keys.typed(bytes);
   const wasRaw = stdin.isRaw === true;
   stdin.setRawMode(true);
-  // Node leaves it to the terminal to begin a line at each line break; a program that draws goes straight down with it.
+  // Node leaves it to the terminal to begin a line at each line break; a program that draws moves straight down with it.
   await startAtTerminal('stty -opost </dev/tty', process.env).end();
   stdin.on('data', typed);
   stdout.on('resize', resize);
@@ -74,7 +72,7 @@ export async function attach(child: RemoteProcess, options: AttachOptions): Prom
   const looking = setInterval(() => {
     if (options.isLost() === wasLost) return;
     wasLost = !wasLost;
-    // What was written over the screen of the program, and the size that was not passed on.
+    // Restores text that was written over the screen of the program, and sends the size that was not passed on.
     if (!wasLost) void redraw(current).catch(() => {});
     else
       stdout.write(
@@ -96,7 +94,7 @@ export async function attach(child: RemoteProcess, options: AttachOptions): Prom
         }
       } catch (thrown) {
         if (left.signal.aborted) return 'detached';
-        // The process may run on in a session of its own; what was shown is known by its number.
+        // The process may continue in a separate session; its numbers tell which output was shown.
         if (options.signal.aborted || (thrown as { capability?: string }).capability === 'proc') throw thrown;
         if (++losses > MAX_LOSSES) throw thrown;
         try {
@@ -119,7 +117,9 @@ export async function attach(child: RemoteProcess, options: AttachOptions): Prom
   }
 }
 
-/** The process over a new session, which is opened once the host can be reached. Rejects as `again` does, the last time. */
+/**
+ * Returns the process over a new session, which is opened once the host can be reached. Rejects with the last error of `again`.
+ */
 async function opened({ again, signal }: AttachOptions, left: AbortSignal): Promise<RemoteProcess> {
   for (const pauseMs of AGAIN_MS) {
     try {
@@ -134,7 +134,7 @@ async function opened({ again, signal }: AttachOptions, left: AbortSignal): Prom
   return again();
 }
 
-/** Makes the programs of a process draw everything again: they do when their terminal has another size. */
+/** Makes the programs of a process draw everything again, which they do when the size of their terminal changes. */
 export async function redraw(child: RemoteProcess): Promise<void> {
   const { cols, rows } = terminalSize();
   await child.resize({ cols, rows: rows > 1 ? rows - 1 : rows + 1 });
@@ -152,7 +152,7 @@ function drained(stream: NodeJS.WriteStream): Promise<void> {
   });
 }
 
-/** Passes keys on in order, one write at a time, and knows the two that leave. */
+/** Passes keys on in order, one write at a time, and detects the two that detach. */
 class Keys {
   readonly #send: (text: string) => Promise<void>;
   readonly #leave: (() => void) | undefined;
@@ -204,7 +204,7 @@ class Keys {
     while (this.#unsent !== '' && !this.#stopped) {
       const text = this.#unsent;
       this.#unsent = '';
-      // A program that has ended reads nothing more; its end is shown by the output. What a lost session took along is rung for.
+      // A program that has ended reads nothing more; the output shows its end. Keys lost with a session ring the bell.
       await this.#send(text).catch(({ capability }: HandfastError) => capability === 'proc' || this.#full());
     }
     this.#isSending = false;
@@ -213,7 +213,7 @@ class Keys {
 
 /** The private modes that a program has set: other screen, hidden cursor, mouse, pasting. */
 class Modes {
-  /** With what undoes it. */
+  /** Changed modes, with the sequences that undo them. */
   readonly #changed = new Map<string, string>();
   #tail = '';
 
@@ -222,18 +222,18 @@ class Modes {
     for (const part of parts.slice(1)) {
       const [, modes = '', to] = /^([\d;]{1,24})([hl])/.exec(part) ?? [];
       for (const mode of to === undefined ? [] : modes.split(';')) {
-        // The cursor and the wrapping of lines are on, all others are off.
+        // The cursor and the wrapping of lines are normally on, all others off.
         const normal = mode === '25' || mode === '7' ? 'h' : 'l';
         if (to === normal) this.#changed.delete(mode);
         else this.#changed.set(mode, `${MODES}${mode}${normal}`);
       }
     }
-    // A sequence may come in parts.
+    // A sequence may arrive in parts.
     const last = `${parts.length > 1 ? MODES : ''}${parts.at(-1)}`;
     this.#tail = last.slice(-TAIL);
   }
 
-  /** What brings the terminal back. */
+  /** Returns the sequences that restore the terminal. */
   undo(): string {
     return this.#changed.size === 0 ? '' : `${[...this.#changed.values()].join('')}\x1b[0m`;
   }

@@ -1,4 +1,4 @@
-/** The proc capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+/** The proc capability as a value: its parts for hosts, agents and the command line. */
 import { defineCapability } from '../../packages/capability.ts';
 import { procOffer } from './offer.ts';
 import type { ProcPluginOptions } from './processes.ts';

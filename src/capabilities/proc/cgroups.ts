@@ -1,9 +1,8 @@
 /**
- * Limits on a process together with all it starts, by control groups of Linux, version 1 or 2: memory and the number of processes.
- * Each process gets groups of its own below that of the host. Which of the limits can be set here is tried once, never assumed.
+ * Limits a process together with all it starts, by control groups of Linux, version 1 or 2: memory and the number of processes.
+ * Each process gets separate groups below that of the host. The settable limits are tried once, never assumed.
  *
- * Asked by `processes.ts` for each spawn. What runs in a group could leave it, if the host's user may write there: this holds
- * accidents, no attackers.
+ * A process in a group could leave it, if the host's user may write there: this stops accidents, not attackers.
  */
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
@@ -15,9 +14,9 @@ import { sleep } from '../../base/sleep.ts';
 
 /** Limits by their names on the wire; undefined: none. */
 export interface TreeLimits {
-  /** Memory of the process and all it starts. */
+  /** Maximum memory of the process and all it starts. */
   readonly tree_memory_bytes?: number | undefined;
-  /** Processes and threads in it. */
+  /** Maximum number of processes and threads in it. */
   readonly tree_processes?: number | undefined;
 }
 
@@ -31,19 +30,19 @@ interface Place {
 interface Hierarchy {
   /** Empty: version 2. */
   readonly controllers: readonly string[];
-  /** That of the host, then those above it. */
+  /** The folder of the host's group, then those above it. */
   readonly folders: readonly string[];
 }
 
-/** Enters the groups that are named, then becomes the program. */
+/** Enters the named groups, then becomes the program. */
 const ENTER = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit 125; shift; done; shift; exec "$@"';
 const PREFIX = 'handfast';
 const PROBE_MS = 5_000;
-/** How long killed processes may take to disappear. */
+/** Maximum time for killed processes to disappear. */
 const KILL_WAIT_MS = 2_000;
 const KILL_PAUSE_MS = 10;
 
-/** What is written for a limit, in version 1 and 2. Swap would be a way around the first one, where there is swap. */
+/** The files of a limit, in version 1 and 2. Swap, where it exists, would be a way around the first one. */
 const FILES = {
   tree_memory_bytes: {
     controller: 'memory',
@@ -69,7 +68,7 @@ let count = 0;
 export class Cgroup {
   readonly #folders: string[] = [];
 
-  /** Makes them. Throws what the system refuses. */
+  /** Makes the groups. Throws the error of the system. */
   constructor(places: readonly Place[]) {
     const name = `${PREFIX}-${process.pid}-${count++}`;
     try {
@@ -91,12 +90,12 @@ export class Cgroup {
     }
   }
 
-  /** What comes before a program and its arguments. */
+  /** The words before a program and its arguments. */
   get prefix(): string[] {
     return ['/bin/sh', '-c', ENTER, 'sh', ...this.#folders, '--'];
   }
 
-  /** SIGKILL to all that is left in them, and removes them. Bounded, never rejects. */
+  /** Sends SIGKILL to all processes left in the groups, and removes these. Bounded, never rejects. */
   async end(): Promise<void> {
     for (let waited = 0; !this.#remove() && waited < KILL_WAIT_MS; waited += KILL_PAUSE_MS) {
       for (const folder of this.#folders) kill(folder);
@@ -104,7 +103,7 @@ export class Cgroup {
     }
   }
 
-  /** False while a process is in one. */
+  /** Removes the groups; returns false while a process is in one. */
   #remove(): boolean {
     for (const folder of [...this.#folders]) {
       try {
@@ -118,7 +117,7 @@ export class Cgroup {
   }
 }
 
-/** All at once where the system can (`cgroup.kill`), else each that it names. */
+/** Kills all processes together if the system can (`cgroup.kill`), else each that the group lists. */
 function kill(folder: string): void {
   try {
     if (existsSync(join(folder, 'cgroup.kill'))) return writeFileSync(join(folder, 'cgroup.kill'), '1');
@@ -126,18 +125,18 @@ function kill(folder: string): void {
       if (pid > 1) process.kill(pid, 'SIGKILL');
     }
   } catch {
-    // One has ended meanwhile, or is not ours to end.
+    // A process has ended meanwhile, or the host may not end it.
   }
 }
 
 export interface Cgroups {
-  /** Those in force. */
+  /** The limits in force. */
   readonly limits: Readonly<Record<string, number>>;
   /** Makes the groups of one process; undefined: no limit is in force. */
   readonly make: () => Cgroup | undefined;
 }
 
-/** The limits that can be set here; tries each with a program. Never rejects. */
+/** Returns the limits that can be set here; tries each with a program. Never rejects. */
 export async function cgroupsFor(wanted: TreeLimits, path: string): Promise<Cgroups> {
   const limits: Record<string, number> = {};
   const places: Place[] = [];
@@ -156,7 +155,7 @@ export async function cgroupsFor(wanted: TreeLimits, path: string): Promise<Cgro
   }
   if (places.length === 0) return { limits, make: () => undefined };
   const all = merged(places);
-  // Version 2 ends all of a group at once, also where it has none of the limits.
+  // Version 2 ends a whole group in one step, even if the group has none of the limits.
   const ending = hierarchies.find(({ controllers }) => controllers.length === 0)?.folders ?? [];
   if (!all.some(({ folder }) => ending.includes(folder))) {
     for (const folder of ending) {
@@ -168,7 +167,7 @@ export async function cgroupsFor(wanted: TreeLimits, path: string): Promise<Cgro
   return { limits, make: () => new Cgroup(all) };
 }
 
-/** One group for several limits of one folder. */
+/** Merges places of one folder: one group for several limits. */
 function merged(places: readonly Place[]): Place[] {
   const files = new Map<string, Place['files'][number][]>();
   for (const place of places) files.set(place.folder, [...(files.get(place.folder) ?? []), ...place.files]);
@@ -184,7 +183,10 @@ function candidatesOf(name: keyof TreeLimits, value: string, hierarchies: readon
   });
 }
 
-/** True when the groups below a folder can have a limit of this kind. A folder with processes of its own cannot give it to them. */
+/**
+ * Returns true when the groups below a folder can have a limit of this kind. A folder that contains processes cannot give it to
+ * them.
+ */
 function enable(folder: string, controller: string): boolean {
   try {
     const has = (file: string) => readFileSync(join(folder, file), 'latin1').split(/\s+/).includes(controller);
@@ -220,15 +222,15 @@ function sweep(folder: string): void {
       try {
         rmdirSync(join(folder, name));
       } catch {
-        // It has processes, or is that of another user.
+        // The group has processes, or belongs to another user.
       }
     }
   } catch {
-    // Not to be read.
+    // The folder cannot be read.
   }
 }
 
-/** The hierarchies that are mounted, with the group of this process in each and the one above it. */
+/** Returns the mounted hierarchies, with the group of this process in each and the one above it. */
 function readHierarchies(): Hierarchy[] {
   try {
     const mounts = readFileSync('/proc/self/mountinfo', 'latin1').split('\n');
@@ -244,7 +246,10 @@ function readHierarchies(): Hierarchy[] {
   }
 }
 
-/** `36 35 98:0 /root /mount options - type source super-options`; a name with a space in it is not looked for. */
+/**
+ * Returns the folders of a mount line, `36 35 98:0 /root /mount options - type source super-options`; names with a space are
+ * not supported.
+ */
 function foldersOf(mount: string, controllers: readonly string[], path: string): string[] {
   const [before = '', after = ''] = mount.split(' - ');
   const [, , , root = '/', at = ''] = before.split(' ');

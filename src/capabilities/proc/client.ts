@@ -27,10 +27,10 @@ const calls = {
   resize: answered(messages.procResize, replies.ProcResizeResp),
 };
 
-/** What is known of a process. */
+/** The known state of a process. */
 export type ProcessInfo = Required<Omit<ProcStatus, 'pty'>> & Pick<ProcStatus, 'pty'>;
 
-/** In characters. */
+/** The size of a terminal in characters. */
 export interface TerminalSize {
   readonly cols: number;
   readonly rows: number;
@@ -39,45 +39,45 @@ export interface TerminalSize {
 export interface SpawnOptions {
   /** A folder in the workspace. Default: the workspace. */
   readonly cwd?: string;
-  /** Variables beside those that every program gets. */
+  /** Environment variables beside those that every program gets. */
   readonly env?: Readonly<Record<string, string>>;
   /** `null`: its input is empty. Default `pipe`. */
   readonly stdin?: 'pipe' | 'null';
-  /** Ends it after this time, milliseconds. Default: never. */
+  /** Timeout of the process, milliseconds. Default: none. */
   readonly timeoutMs?: number;
   /**
-   * What happens while nothing reads its output and the host's store of it is full: the process waits (`pause`, the default),
-   * or the oldest output is dropped (`drop`).
+   * Behaviour while nothing reads its output and the host's store of it is full: the process waits (`pause`, the default), or
+   * the oldest output is dropped (`drop`).
    */
   readonly overflow?: 'drop' | 'pause';
-  /** Output as it comes, not line by line: for prompts without a line break. */
+  /** True: output in arriving pieces, not line by line: for prompts without a line break. */
   readonly chunks?: boolean;
   /**
-   * It runs at a terminal of this size, not on pipes. All output is `stdout` then, as it comes; `eof` of a write types Ctrl-D. The
-   * host needs the package `@lydell/node-pty`.
+   * Runs it at a terminal of this size, not on pipes. All output is then `stdout`, in arriving pieces; `eof` of a write types
+   * Ctrl-D. The host needs the package `@lydell/node-pty`.
    */
   readonly pty?: TerminalSize;
   /** Ends the process when it aborts. */
   readonly signal?: AbortSignal;
 }
 
-/** Characters, with 64 for each piece, that are sent before they are acknowledged. */
+/** Maximum characters, with 64 for each piece, that are sent before they are acknowledged. */
 const WINDOW = 256 * 1024;
 
-/** Processes of a host with A2E 1.0 alone that have ended and are known still. */
+/** Maximum number of ended processes that are remembered, of a host with A2E 1.0 alone. */
 const MAX_ENDED = 64;
-/** How long a killed process may take to end, and how often it is asked for meanwhile. */
+/** Maximum time for a killed process to end, and the interval of requests meanwhile. */
 const KILL_MS = 2_000;
 const ASK_MS = 25;
 
-/** The words of A2E 1.0 for how a process is, as states. */
+/** The words of A2E 1.0 for the state of a process, mapped to states. */
 const STATES: Readonly<Record<string, ProcessInfo['state']>> = {
   completed: 'stopped',
   failed: 'crashed',
   killed: 'stopped',
 };
 
-/** Rejects with what a host refused. */
+/** Returns the reply, or throws the refusal of the host. */
 function accepted<
   Reply extends { ok: boolean; error?: string; refusal?: { code: string; message: string; detail?: object } },
 >(reply: Reply): Reply {
@@ -89,7 +89,7 @@ function accepted<
 
 export class ProcClient {
   readonly #agent: AgentSession;
-  /** Those of a host with A2E 1.0 alone, which this session has started. */
+  /** Processes of a host with A2E 1.0 alone that this session has started. */
   readonly #plain = new Map<string, PlainProcess>();
 
   constructor(agent: AgentSession) {
@@ -122,7 +122,7 @@ export class ProcClient {
       ...(signal && !plain && { signal }),
       ...(plain && { keepStream: true, streaming: true }),
     });
-    // Before the reply, because output may come with it.
+    // Before the reply, because output may arrive with it.
     const events = plain ? started[Symbol.asyncIterator]() : undefined;
     const { proc_id, pid } = accepted(await started);
     if (events !== undefined) this.#know(proc_id, new PlainProcess(cmd, pid, { [Symbol.asyncIterator]: () => events }));
@@ -133,7 +133,7 @@ export class ProcClient {
     return child;
   }
 
-  /** The processes of this agent, oldest first; with `all`, those of every agent that its principal reaches. */
+  /** Returns the processes of this agent, oldest first; with `all`, those of every agent that its principal reaches. */
   async list({ all = false }: { readonly all?: boolean } = {}, call: CallOptions = {}): Promise<ProcessInfo[]> {
     if (isPlain(this.#agent)) {
       return Promise.all(
@@ -145,13 +145,13 @@ export class ProcClient {
     return procs as ProcessInfo[];
   }
 
-  /** The rules of the programs that this agent may start; undefined: the host does not say. */
+  /** Returns the rules of the programs that this agent may start; undefined: the host does not say. */
   async programs(call: CallOptions = {}): Promise<readonly string[] | undefined> {
     if (isPlain(this.#agent)) return undefined;
     return (await this.#agent.calls.call(calls.status, { proc_id: '' }, call)).programs;
   }
 
-  /** A process that was started before, by this session or another one of the agent. Rejects with `unknown_proc`. */
+  /** Returns a process that was started before, by this session or another one of the agent. Rejects with `unknown_proc`. */
   async find(id: string, call: CallOptions = {}): Promise<RemoteProcess> {
     const plain = this.#plain.get(id);
     const child = new RemoteProcess(this.#agent, id, plain?.pid ?? 0, plain);
@@ -165,7 +165,7 @@ export class ProcClient {
     for (const [old] of ended.slice(0, Math.max(0, ended.length - MAX_ENDED))) this.#plain.delete(old);
   }
 
-  /** Another host would ignore what it does not know. */
+  /** Throws unless the host offers a message: another host would ignore an unknown field. */
   #mustHave(message: string): void {
     const granted = this.#agent.capabilities.get('proc');
     const offered = granted?.metadata.messages;
@@ -191,8 +191,8 @@ export class RemoteProcess implements AsyncDisposable {
   }
 
   /**
-   * Its output, with that of before, until it has ended and everything was read. Several may read; the process waits for the
-   * slowest. Leaving the loop ends the reading, not the process.
+   * Yields its output, earlier output included, until it has ended and everything was read. Several readers are possible; the
+   * process waits for the slowest. Leaving the loop ends the reading, not the process.
    */
   async *output(options: OutputOptions = {}): AsyncGenerator<OutputPiece, ProcessExit | undefined> {
     if (this.#plain !== undefined) return yield* this.#plain.output(options);
@@ -223,7 +223,7 @@ export class RemoteProcess implements AsyncDisposable {
         };
         missed = 0;
         unread += costOf({ text });
-        // Acknowledged once its reader came back for more.
+        // Acknowledged once its reader asks for more.
         if (unread < WINDOW / 2) continue;
         unread = 0;
         void this.#agent.calls.call(calls.ack, { reader, seq }).catch(() => {});
@@ -232,7 +232,9 @@ export class RemoteProcess implements AsyncDisposable {
     return exit;
   }
 
-  /** Waits for its end, and reads what nothing else reads, so that it can end. Rejects with `unknown_proc`, `cancelled`. */
+  /**
+   * Waits for its end, and reads output that nothing else reads, so that it can end. Rejects with `unknown_proc`, `cancelled`.
+   */
   async wait({ signal }: { readonly signal?: AbortSignal } = {}): Promise<ProcessExit> {
     const reading = this.output(signal ? { signal } : {});
     for (;;) {
@@ -257,7 +259,7 @@ export class RemoteProcess implements AsyncDisposable {
 
   /**
    * Sends a signal to it and all it has started; resolves with its state, two seconds later at the latest. Rejects with
-   * `unknown_proc`, and `proc.invalid` for a signal that there is not.
+   * `unknown_proc`, and `proc.invalid` for an unknown signal.
    */
   async kill(signal = 'SIGTERM', call: CallOptions = {}): Promise<ProcessInfo['state']> {
     const reply = await this.#agent.calls.call(calls.kill, { proc_id: this.id, signal }, call);
@@ -273,29 +275,31 @@ export class RemoteProcess implements AsyncDisposable {
   }
 
   /**
-   * True for a refusal without a word, which the Python SDK's host sends for everything, also for what it has done: how the process is then
-   * decides.
+   * Returns true for a refusal without a text, which the Python SDK's host sends for everything, even for completed requests:
+   * then the state of the process decides.
    */
   #isSilent({ ok, error = '', refusal }: { ok: boolean; error?: string; refusal?: object }): boolean {
     return !ok && error === '' && refusal === undefined && isPlain(this.#agent);
   }
 
-  /** Gives its terminal another size. Rejects with `unknown_proc`, `proc_dead`, and `proc.invalid` for one without a terminal. */
+  /**
+   * Changes the size of its terminal. Rejects with `unknown_proc`, `proc_dead`, and `proc.invalid` for one without a terminal.
+   */
   async resize({ cols, rows }: TerminalSize, call: CallOptions = {}): Promise<void> {
     await this.#agent.calls.call(calls.resize, { proc_id: this.id, cols, rows }, call);
   }
 
-  /** How it is now. Rejects with `unknown_proc`. */
+  /** Returns its present state. Rejects with `unknown_proc`. */
   async info(call: CallOptions = {}): Promise<ProcessInfo> {
     const { procs, status, error } = await this.#agent.calls.call(calls.status, { proc_id: this.id }, call);
     const [info] = procs ?? [];
     if (info === undefined && status !== 'not_found' && isPlain(this.#agent)) return this.#plainInfo(status, error);
-    // The code comes first in the words of A2E 1.0.
+    // The code comes first in the text of A2E 1.0.
     if (info === undefined) throw failure('unknown', error.replace(/^unknown_proc: /, ''), { proc_id: this.id });
     return info as ProcessInfo;
   }
 
-  /** What A2E 1.0 says of a process, with what is known here. */
+  /** Combines the state that A2E 1.0 reports with the state known here. */
   #plainInfo(status: string, error: string): ProcessInfo {
     const known = this.#plain;
     const exit = known?.exit;
@@ -318,13 +322,13 @@ export class RemoteProcess implements AsyncDisposable {
     };
   }
 
-  /** Ends it at once. */
+  /** Kills it with SIGKILL. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.kill('SIGKILL').catch(() => {});
   }
 }
 
-/** True for a host that has A2E 1.0 alone, which has no request for output. */
+/** Returns true for a host with A2E 1.0 alone, which has no request for output. */
 function isPlain(agent: AgentSession): boolean {
   const messages = agent.capabilities.get('proc')?.metadata.messages;
   return !Array.isArray(messages) || !messages.includes('proc/read/req');

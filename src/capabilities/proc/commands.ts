@@ -1,4 +1,4 @@
-/** `handfast proc …`: runs programs at a host, and lists, reads and ends those that run. */
+/** `handfast proc …`: runs programs at a host, and lists, reads and ends running ones. */
 import type { AgentSession } from '../../agent/agent.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
 import { lastOrByPrefix, type Sought } from '../../packages/named-id.ts';
@@ -15,7 +15,7 @@ const SOUGHT: Sought = {
   see: 'handfast proc ls',
 };
 
-/** The process that an argument names: an id, the beginning of one, or `last`. */
+/** Returns the process that an argument names: an id, the beginning of one, or `last`. */
 async function named({ agent, args: [given], signal }: Context): Promise<RemoteProcess> {
   const client = new ProcClient(agent as AgentSession);
   const oldestFirst = await client.list({ all: true }, { signal });
@@ -23,7 +23,7 @@ async function named({ agent, args: [given], signal }: Context): Promise<RemoteP
   return client.find(proc_id, { signal });
 }
 
-/** Prints output as it comes; resolves with the end of the process, if it was read. */
+/** Prints output as it arrives; resolves with the end of the process, if it was read. */
 async function print(
   output: AsyncGenerator<OutputPiece, ProcessExit | undefined>,
   terminal: CommandTerminal,
@@ -41,7 +41,7 @@ async function print(
   }
 }
 
-/** As a shell has it. */
+/** Returns the exit code as a shell has it. */
 const exitCodeOf = ({ code }: ProcessExit): number => (code < 0 ? 128 - code : code);
 
 function environmentOf(pairs: unknown): Record<string, string> {
@@ -62,7 +62,7 @@ function secondsOf(value: unknown): number {
 
 const lost = ({ id }: RemoteProcess) => failure('dead', 'the process was ended with its session', { proc_id: id });
 
-/** Says what to do where a process is not found again. */
+/** Adds the next step to the error of a process that is not found again. */
 function withNextStep(thrown: unknown, { id }: RemoteProcess): HandfastError {
   const { code, message, detail, retryable, capability } = asError(thrown);
   const next =
@@ -72,14 +72,14 @@ function withNextStep(thrown: unknown, { id }: RemoteProcess): HandfastError {
   return new HandfastError(code, `${message}; ${next}`, { detail, retryable, capability, cause: thrown });
 }
 
-/** Names the programs that may run, where one may not. */
+/** Adds the allowed programs to the error for one that is not allowed. */
 function withPrograms(thrown: unknown): never {
   const { code, message, detail } = asError(thrown);
   if (code !== 'proc.denied' || !Array.isArray(detail.allowed)) throw thrown;
   throw failure('denied', `${message}; programs that may run: ${detail.allowed.join(', ') || 'none'}`, detail, thrown);
 }
 
-/** Passes the standard input on, until it ends. Nothing is read from a terminal: the program would wait for a person for ever. */
+/** Passes the standard input on, until it ends. Reads nothing from a terminal: the program would wait for a person forever. */
 async function feed(child: RemoteProcess): Promise<void> {
   if (process.stdin.isTTY) return child.eof();
   for await (const text of process.stdin.setEncoding('utf8')) await child.write(text as string);
@@ -103,7 +103,7 @@ export const commands: readonly CapabilityCommand[] = [
       const child = await new ProcClient(agent as AgentSession)
         .spawn(cmd, {
           signal,
-          // A message a line is what a program reads, and slow for one that prints millions.
+          // One message per line suits programs, and is slow for a process that prints millions of lines.
           chunks: !terminal.json,
           env: { ...(pty === true && process.env.TERM && { TERM: process.env.TERM }), ...environmentOf(env) },
           ...(pty === true && { pty: terminalSize() }),
@@ -177,7 +177,7 @@ export const commands: readonly CapabilityCommand[] = [
       };
       const isLost = (): boolean => (opened.at(-1) ?? context.agent).state === 'lost';
       try {
-        // It may have ended since.
+        // The process may have ended since.
         await redraw(child).catch(() => {});
         const end = await attach(child, { from, detaches: true, again, isLost, signal });
         if (end === undefined) throw lost(child);

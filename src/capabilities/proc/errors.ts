@@ -1,13 +1,11 @@
 /**
- * The error codes of the proc capability, each with the row of the error table it behaves like. Requests of A2E 1.0 are
- * refused with `ok: false`, the text as `error` and the error as `refusal`; all others with an error message.
- *
- * Thrown by the plugin and the processes behind it. @see docs/proc.md#errors
+ * The error codes of the proc capability, each with the row of the error table it behaves like. Requests of A2E 1.0 are refused
+ * with `ok: false`, the text as `error` and the error as `refusal`; all others with an error message. @see docs/proc.md#errors
  */
 import { capabilityErrors } from '../../wire/errors.ts';
 
 export const failure = capabilityErrors('proc', {
-  /** There is no such process for this principal and agent. */
+  /** This principal and agent have no such process. */
   unknown: { row: 'not_found', code: 'unknown_proc' },
   /** It has ended, or its input is closed. */
   dead: { row: 'denied', code: 'proc_dead' },

@@ -1,5 +1,5 @@
 /**
- * The methods of the proc capability: what `client.ts` calls and `plugin.ts` serves.
+ * The methods of the proc capability, with their checks and options.
  *
  * @see docs/proc.md
  */
@@ -12,7 +12,7 @@ const proc = methodsOf({ capability: 'proc', event: 'proc/read/event' });
 const events = { checkEvent: ProcReadEvent } as const;
 
 export const procSpawn = proc<schema.ProcSpawnReq, schema.ProcSpawnResp>('proc/spawn/req', checks.ProcSpawnReq, events);
-/** It waits until the program reads, which may be when the agent has read its output, or ends it. */
+/** Waits until the program reads, which may be after the agent has read its output, or ends it. */
 export const procWrite = proc<schema.ProcWriteReq, schema.ProcWriteResp>('proc/write/req', checks.ProcWriteReq, {
   waits: () => true,
 });

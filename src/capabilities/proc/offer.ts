@@ -1,4 +1,4 @@
-/** What handshakes need of the proc plugin, apart from its code, which hosts load later. Read by `capability.ts` and `plugin.ts`. */
+/** The part of the proc plugin that handshakes need, apart from its code, which hosts load later. */
 import type { PluginOffer } from '../../host/plugin.ts';
 
 /** The requests that A2E 1.0 does not have. */

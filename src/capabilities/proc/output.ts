@@ -1,12 +1,12 @@
 /**
- * The output of one process: numbered pieces in a store of a fixed size, and the readers that follow it. What a reader has
- * not got is never dropped: the process waits for it. Without a reader the oldest pieces are dropped, or the process waits,
- * as its caller chose.
+ * The output of one process: numbered pieces in a store of a fixed size, and the readers that follow it. Pieces that a reader
+ * has not got are never dropped: the process waits for the reader. Without a reader, the oldest pieces are dropped, or the
+ * process waits, as its caller chose.
  *
- * Filled by `process.ts`, read by `readers.ts`.
+ * `process.ts` fills it, `readers.ts` reads it.
  */
 
-/** Where a process writes to. */
+/** The stream that a process writes to. */
 export type StreamName = 'stdout' | 'stderr';
 
 /** One line, or a part of one that is very long. */
@@ -22,9 +22,9 @@ export interface Cursor {
   next: number;
 }
 
-/** What a piece counts beside its characters, in stores and in windows. */
+/** Cost of a piece beside its characters, in stores and in windows. */
 const PIECE_COST = 64;
-/** Dropped places at the front of the list after which it is moved. */
+/** Number of dropped slots at the front of the list after which the list is moved. */
 const MOVED_AT = 4096;
 
 export const costOf = ({ text }: Pick<Piece, 'text'>): number => text.length + PIECE_COST;
@@ -35,11 +35,11 @@ export class Output {
   readonly #limit: number;
   readonly #pausing: boolean;
   #pieces: (Piece | undefined)[] = [];
-  /** Where the oldest piece is in the list. */
+  /** Index of the oldest piece in the list. */
   #head = 0;
   #first = 0;
   #size = 0;
-  /** Up to where readers have got it. */
+  /** Number below which readers have got the pieces. */
   #read = 0;
   #ended = false;
   readonly #cursors = new Set<Cursor>();
@@ -60,7 +60,7 @@ export class Output {
     return this.#first;
   }
 
-  /** Number of the piece that comes next. */
+  /** Number of the next piece. */
   get next(): number {
     return this.#first + this.#pieces.length - this.#head;
   }
@@ -70,7 +70,7 @@ export class Output {
     return this.#size > this.#limit;
   }
 
-  /** True when nothing will be added. */
+  /** True when no piece will be added. */
   get ended(): boolean {
     return this.#ended;
   }
@@ -84,7 +84,7 @@ export class Output {
     this.#more = undefined;
   }
 
-  /** Nothing more will come. */
+  /** Records that no further piece will arrive. */
   end(): void {
     this.#ended = true;
     this.#more?.resolve();
@@ -92,14 +92,14 @@ export class Output {
     this.#room?.resolve();
   }
 
-  /** Resolves when the store is not full any more. */
+  /** Resolves when the store is no longer full. */
   room(): Promise<void> {
     if (!this.full || this.#ended) return Promise.resolve();
     this.#room ??= Promise.withResolvers();
     return this.#room.promise;
   }
 
-  /** Resolves when there is something new: a piece, or the end. */
+  /** Resolves with the next news: a piece, or the end. */
   more(): Promise<void> {
     this.#more ??= Promise.withResolvers();
     return this.#more.promise;
@@ -109,14 +109,14 @@ export class Output {
     return this.#pieces[this.#head + seq - this.#first];
   }
 
-  /** Holds back what a reader has not got, from the given piece on or the oldest that is stored. */
+  /** Opens a reader: retains the pieces that it has not got, from the given piece on or the oldest that is stored. */
   open(from: number): Cursor {
     const cursor = { next: Math.min(Math.max(from, this.#first), this.next) };
     this.#cursors.add(cursor);
     return cursor;
   }
 
-  /** A reader has got the pieces below `next`. */
+  /** Records that a reader has got the pieces below `next`. */
   advance(cursor: Cursor, next: number): void {
     if (next <= cursor.next) return;
     cursor.next = Math.min(next, this.next);
@@ -129,7 +129,7 @@ export class Output {
     if (this.full) this.#trim();
   }
 
-  /** Drops the oldest pieces down to the limit, as far as they may go. */
+  /** Drops the oldest pieces down to the limit, as far as readers allow. */
   #trim(): void {
     let bound = this.#cursors.size === 0 && !this.#pausing ? this.next : this.#read;
     for (const { next } of this.#cursors) bound = Math.min(bound, next);

@@ -1,18 +1,16 @@
 /**
- * A process of a host that has A2E 1.0 alone: its output comes as events of the request that started it, whether anything reads it or not,
- * and is stored here, because such a host has no request for it.
- *
- * Made by `client.ts` for hosts without `proc/read/req`.
+ * A process of a host with A2E 1.0 alone: its output arrives as events of the request that started it, whether anything reads
+ * it or not, and is stored here, because such a host has no request for it.
  */
 import type { CallEvent } from '../../connection/call.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';
 import { costOf } from './output.ts';
 import type { OutputOptions, OutputPiece, ProcessExit } from './read-output.ts';
 
-/** Characters, with 64 for each piece, that are stored of the output; the oldest are dropped. */
+/** Maximum stored characters of the output, with 64 for each piece; the oldest are dropped. */
 const STORED = 1024 * 1024;
 
-/** The signals of A2E 1.0 by their numbers: what ends by one has its negative as exit code. */
+/** The signals of A2E 1.0 by their numbers: a process that a signal ended has its negative as exit code. */
 const SIGNALS: Readonly<Record<string, number>> = { SIGINT: 2, SIGKILL: 9, SIGTERM: 15 };
 
 export class PlainProcess {
@@ -22,7 +20,7 @@ export class PlainProcess {
   exit: ProcessExit | undefined;
   readonly #pieces: { piece: Omit<OutputPiece, 'missed'>; cost: number }[] = [];
   #stored = 0;
-  /** Number of the piece that comes next, and how many characters came in all. */
+  /** Number of the next piece, and total number of characters. */
   #next = 0;
   #written = 0;
   #failed: HandfastError | undefined;
@@ -34,17 +32,17 @@ export class PlainProcess {
     void this.#read(events);
   }
 
-  /** What there is of its output: numbers of the oldest and the next piece, and the characters of all. */
+  /** The stored part of its output: numbers of the oldest and the next piece, and the characters of all. */
   get stored(): { readonly first: number; readonly next: number; readonly bytes: number; readonly paused: boolean } {
     return { first: this.#next - this.#pieces.length, next: this.#next, bytes: this.#written, paused: false };
   }
 
-  /** It was ended by a signal; hosts may send no event for that. */
+  /** Records that a signal ended it; hosts may send no event for that. */
   killed(signal: string): void {
     this.#end({ code: -(SIGNALS[signal] ?? 1), signal, reason: 'killed' });
   }
 
-  /** As the output of every process. Rejects with the error of a link that was lost: what came meanwhile is lost too. */
+  /** Yields its output, as that of every process. Rejects with the error of a lost link: output meanwhile is lost, too. */
   async *output({
     from = 0,
     follow = true,

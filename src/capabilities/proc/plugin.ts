@@ -1,8 +1,8 @@
 /**
  * The proc capability of a host: programs that agents start, write to, read, signal and find again.
  *
- * `procPlugin()` is what host builders write. It runs code with the rights of the host's user, so only programs that the options or
- * a grant name.
+ * Host builders call `procPlugin()`. It runs code with the rights of the host's user, so only programs that the options or a
+ * grant name.
  * @see docs/proc.md
  */
 import type { CallContext } from '../../host/context.ts';
@@ -88,7 +88,7 @@ export function procPlugin(options: ProcPluginOptions = {}): Plugin {
   });
 }
 
-/** A request of A2E 1.0, whose refusals are replies: `ok` false, with the error beside it. */
+/** Runs a request of A2E 1.0, whose refusals are replies: `ok` false, with the error beside it. */
 async function refusable<Empty extends object, Reply extends object>(
   context: CallContext,
   empty: Empty,
@@ -103,7 +103,7 @@ async function refusable<Empty extends object, Reply extends object>(
   }
 }
 
-/** The words of a refusal. The codes that A2E 1.0 has come first in them. Throws what is no refusal. */
+/** Returns the text of a refusal. The codes of A2E 1.0 come first in it. Throws errors that are no refusal. */
 function refusalOf(thrown: unknown) {
   if (!(thrown instanceof HandfastError) || thrown.capability !== 'proc') throw thrown;
   const { code, message, detail } = thrown;

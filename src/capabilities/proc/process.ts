@@ -1,8 +1,8 @@
 /**
- * One process of an agent: its output in a bounded store, its input, its signals, its time limit and how it ended.
+ * One process of an agent: its output in a bounded store, its input, its signals, its timeout and its end.
  *
- * Pipes, or its terminal, are read as fast as the store has room; what the program wrote last is read to their end,
- * however soon it exits.
+ * Pipes, or its terminal, are read as fast as the store has space; the last output of the program is read to the end of the
+ * pipes, however soon it exits.
  */
 import { constants } from 'node:os';
 import { StringDecoder } from 'node:string_decoder';
@@ -16,10 +16,10 @@ import { failure } from './errors.ts';
 import { Output, type StreamName } from './output.ts';
 import type { ProcStatus } from './proc.schema.ts';
 
-/** Why a process was ended from outside. */
+/** The reason why a process was ended from outside. */
 export type EndReason = 'killed' | 'timedout' | 'limit' | 'session_ended' | 'host_stopped';
 
-/** How a process ended. */
+/** The end of a process. */
 export interface ProcEnd {
   /** Negative: the number of the signal that ended it. */
   readonly code: number;
@@ -30,7 +30,7 @@ export interface ProcEnd {
   readonly at: number;
 }
 
-/** Whose a process is. */
+/** The owner of a process. */
 export interface ProcOwner {
   readonly principal: string;
   readonly agent: string;
@@ -42,38 +42,40 @@ export interface ProcOptions {
   readonly argv: readonly string[];
   /** Characters of output that are stored. */
   readonly ringBytes: number;
-  /** Bytes that it may write; 0: any number. */
+  /** Maximum bytes that it may write; 0: any number. */
   readonly maxOutputBytes: number;
   /** The limits that are in force, by name. */
   readonly limits: Readonly<Record<string, number>>;
   /** True: it waits while its store is full and nothing has read it. */
   readonly pausing: boolean;
-  /** True: pieces as they come; false: line by line. */
+  /** True: pieces as they arrive; false: line by line. */
   readonly chunks: boolean;
-  /** What it runs at, in place of pipes. */
+  /** The terminal it runs at, in place of pipes. */
   readonly terminal?: PseudoTerminal | undefined;
   readonly size?: TerminalSize | undefined;
   /** True: it runs in a view of the files, which another program makes and stays beside it. */
   readonly isCovered: boolean;
-  /** The control groups that it and all it starts are in. */
+  /** The control groups of the process and all it starts. */
   readonly group?: Cgroup | undefined;
   /** Epoch seconds. */
   readonly now: () => number;
 }
 
-/** A longer line comes in parts. */
+/** A longer line is split into pieces. */
 const MAX_LINE = 64 * 1024;
-/** Text for the input that the program has not read yet; above it a write is refused. */
+/** Maximum characters of input that the program has not read yet; further writes are refused. */
 const MAX_UNREAD_INPUT = 4 * 1024 * 1024;
-/** Between SIGTERM and SIGKILL. */
+/** Time between SIGTERM and SIGKILL. */
 const GRACE_MS = 2_000;
-/** How long a kill waits for the end before it replies. */
+/** Maximum time that a kill waits for the end before it replies. */
 const KILL_REPLY_MS = 2_000;
-/** How long a signal waits for a cover to have started the program. */
+/** Maximum time that a signal waits for a cover to start the program. */
 const COVER_MS = 1_000;
 /** Time for child processes that end with the program. */
 const LEAVE_MS = 200;
-/** The program has ended; a process that left its group and is silent for this many looks is not waited for. */
+/**
+ * Number of intervals after the end of the program: a process that left its group and is silent for all of them is not awaited.
+ */
 const SILENT_LOOKS = 20;
 const LOOK_MS = 25;
 
@@ -91,7 +93,7 @@ export class Proc {
   readonly output: Output;
   /** Undefined while it runs. */
   end: ProcEnd | undefined;
-  /** Resolves when it has ended and its output is complete. */
+  /** Resolves when the process has ended and its output is complete. */
   readonly complete: Promise<void>;
   readonly #child: Child;
   readonly #now: () => number;
@@ -100,7 +102,7 @@ export class Proc {
   readonly #chunks: boolean;
   readonly #terminal: PseudoTerminal | undefined;
   readonly #group: Cgroup | undefined;
-  /** Signals reach the program. */
+  /** Resolves when signals reach the program. */
   #ready: Promise<void> | undefined;
   readonly #isCovered: boolean;
   #size: TerminalSize | undefined;
@@ -108,7 +110,7 @@ export class Proc {
   #reason: EndReason | undefined;
   #unreadInput = 0;
   #inputEnded = false;
-  /** Output came since the last look. */
+  /** True when output arrived since the last interval. */
   #spoke = false;
 
   constructor(child: Child, options: ProcOptions) {
@@ -130,7 +132,7 @@ export class Proc {
     this.complete = this.#follow();
   }
 
-  /** Ends it after this time; 0: never. */
+  /** Ends the process after this time; 0: never. */
   limit(seconds: number): void {
     if (seconds === 0 || !this.running) return;
     this.#cancelLimit = keepAliveTimer(() => void this.terminate('timedout'), seconds * 1000);
@@ -144,7 +146,7 @@ export class Proc {
     return this.end === undefined;
   }
 
-  /** As the wire has it. */
+  /** The state, as the wire has it. */
   get state(): 'running' | 'stopped' | 'crashed' | 'timedout' {
     if (this.end === undefined) return 'running';
     const { code, reason } = this.end;
@@ -185,7 +187,7 @@ export class Proc {
     };
   }
 
-  /** Gives its terminal another size; its programs get SIGWINCH. Fails with `proc_dead`, `proc.invalid`. */
+  /** Changes the size of its terminal; its programs get SIGWINCH. Fails with `proc_dead`, `proc.invalid`. */
   resize(size: TerminalSize): void {
     if (!this.running) throw failure('dead', 'the process has ended', { proc_id: this.id });
     if (this.#terminal === undefined) throw failure('invalid', 'the process has no terminal', { field: 'proc_id' });
@@ -224,13 +226,16 @@ export class Proc {
     });
   }
 
-  /** The end of the input is typed too. Behind a line without its break the first one delivers that line. */
+  /** Types text, and the end of the input. After a line without its break, the first Ctrl-D only delivers that line. */
   #type(terminal: PseudoTerminal, data: string, eof: boolean): Promise<void> {
     const isLineOpen = data !== '' && !/[\r\n]$/.test(data);
     return terminal.write(eof ? data + END_OF_INPUT.repeat(isLineOpen ? 2 : 1) : data);
   }
 
-  /** Sends a signal to it and all it has started; resolves when it has ended, at the latest in two seconds. Fails with `proc.invalid`. */
+  /**
+   * Sends a signal to it and all it has started; resolves when it has ended, in two seconds at the latest. Fails with
+   * `proc.invalid`.
+   */
   async kill(signal: string): Promise<void> {
     if (!Object.hasOwn(constants.signals, signal)) {
       throw failure('invalid', `there is no signal ${JSON.stringify(signal.slice(0, 32))}`, { field: 'signal' });
@@ -246,7 +251,10 @@ export class Proc {
     if (ENDING.has(signal)) await within(this.#child.exited, KILL_REPLY_MS);
   }
 
-  /** Ends it and all it has started, also what has left its group, and what it left when it ended. Bounded, never rejects. */
+  /**
+   * Ends it and all it has started, even processes that have left its group, and those that it left running when it ended.
+   * Bounded, never rejects.
+   */
   async terminate(reason: EndReason): Promise<void> {
     if (!this.running) return this.#child.endLeft();
     if (this.#reason === reason) return;
@@ -256,7 +264,7 @@ export class Proc {
     await this.#child.end(GRACE_MS);
   }
 
-  /** Ends the waiting for readers: nothing will read it. */
+  /** Stops waiting for readers: nothing will read the output. */
   abandon(): void {
     this.output.end();
   }
@@ -275,18 +283,18 @@ export class Proc {
     this.end = {
       code: code ?? -constants.signals[signal as NodeJS.Signals],
       signal: signal ?? '',
-      // A program that ends in good order at a signal was not killed by it.
+      // A program that ends in order at a signal was not killed by it.
       reason: (code === 0 && reason === 'killed' ? undefined : reason) ?? (signal === null ? 'exited' : 'signal'),
       at: this.#now(),
     };
-    // What runs on in its group has the pipes open.
+    // Processes that continue in its group have the pipes open.
     if (!(await child.groupEnds(LEAVE_MS))) await child.endGroup(GRACE_MS);
     await this.#group?.end();
     terminal?.release();
     const closed = pipes.then(() => true);
-    // Counted in looks, not by the clock: after each the pipes had their turn, also where this thread was blocked for long.
+    // Counted in intervals, not by the clock: each gives the pipes a turn, even if this thread was blocked for long.
     for (let looks = 0; looks < SILENT_LOOKS && !(await within(closed, LOOK_MS)); looks++) {
-      // The time in which its readers take nothing is not counted.
+      // Time in which its readers read nothing is not counted.
       if (this.output.full) await this.output.room();
       if (this.#spoke || this.output.full) looks = 0;
       this.#spoke = false;
@@ -297,7 +305,7 @@ export class Proc {
     this.output.end();
   }
 
-  /** Reads one pipe, or the terminal, to its end, no faster than the store has room. */
+  /** Reads one pipe, or the terminal, to its end, no faster than the store has space. */
   async #read(pipe: AsyncIterable<Buffer> | null, stream: StreamName): Promise<void> {
     // A program that could not be started may have no pipes.
     if (pipe === null) return;
@@ -328,7 +336,7 @@ export class Proc {
         if (output.full) await output.room();
       }
     } catch {
-      // Closed from our side, because a process that left the group has the pipe open.
+      // This side closed the pipe, because a process that left the group has it open.
     }
     add(decoder.end());
     if (line !== '') output.push(stream, line);

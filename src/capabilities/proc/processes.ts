@@ -1,8 +1,8 @@
 /**
- * The processes of all agents of a host: who may start which, how many, who finds them again, and when they end.
+ * The processes of all agents of a host: the rights to start them, their number, the rights to find them, and their ends.
  *
- * A process belongs to the session that started it and ends with it, or when the session may no longer use `proc`. Until
- * then it is found by its id, in every session of the same agent of the same principal, and by administrators.
+ * A process belongs to the session that started it and ends with it, or when the session may no longer use `proc`. Until then
+ * it is found by its id, in every session of this agent of this principal, and by administrators.
  */
 
 import { type Child, startChild } from '../../base/child.ts';
@@ -27,7 +27,7 @@ import { type Allowed, allowed, type Words } from './programs.ts';
 export interface ProcPluginOptions {
   /** Rules of the programs that may run; see `programs.ts`. Default none. */
   readonly programs?: readonly string[] | undefined;
-  /** Variables of the host that programs get beside the usual ones. */
+  /** Environment variables of the host that programs get beside the usual ones. */
   readonly passEnv?: readonly string[] | undefined;
   /** Running processes of one principal. Default 16. */
   readonly maxProcesses?: number | undefined;
@@ -47,44 +47,44 @@ export interface ProcPluginOptions {
   /** Limits on a process with all it starts; see `cgroups.ts`. Default none. */
   readonly treeMemoryBytes?: number | undefined;
   readonly treeProcesses?: number | undefined;
-  /** Where passed-on variables come from. Default: the environment of the host. */
+  /** Source of passed-on variables. Default: the environment of the host. */
   readonly hostEnvironment?: Readonly<Record<string, string | undefined>>;
   /** Epoch seconds. */
   readonly now?: () => number;
-  /** New ids: 32 hex digits. */
+  /** Makes new ids of 32 hex digits. */
   readonly newId?: () => string;
 }
 
-/** What a principal may be granted within the capability. */
+/** The grants of a principal within the capability. */
 interface ProcGrant {
-  /** Instead of those of the configuration. */
+  /** Rules in place of those of the configuration. */
   readonly programs?: readonly string[];
   readonly max_processes?: number;
 }
 
-/** TERM of programs at a terminal. */
+/** The variable TERM of programs at a terminal. */
 const TERMINAL_TYPE = 'xterm-256color';
 
-/** How long a spawn waits for its share of the processes of the host. */
+/** Maximum time that a spawn waits for its share of the processes of the host. */
 const SLOT_WAIT_MS = 1_000;
 
 type SpawnFields = Omit<ProcSpawnReq, 'type' | 'id'>;
 
-/** A program that is to be started. */
+/** A program to start. */
 interface Start {
   readonly words: Words;
-  /** Sets the limits of the system. */
+  /** The limits of the system to set. */
   readonly inForce: LimitsInForce & Cgroups;
   readonly cwd: string;
   readonly environment: Record<string, string>;
   readonly stdin: string;
-  /** That of its terminal; undefined: it has pipes. */
+  /** The size of its terminal; undefined: it has pipes. */
   readonly size: TerminalSize | undefined;
   /** Called in the turn in which it was started. */
   readonly made: (child: Child, around: Around) => Proc;
 }
 
-/** What is around a program that was started. */
+/** The surroundings of a started program. */
 type Around = Pick<ProcOptions, 'terminal' | 'group' | 'isCovered'>;
 
 export class Processes {
@@ -101,7 +101,7 @@ export class Processes {
     this.#options = options;
   }
 
-  /** Fails with `proc.invalid`, `proc.denied`, `proc_limit`, `proc.not_started`. */
+  /** Starts a process. Fails with `proc.invalid`, `proc.denied`, `proc_limit`, `proc.not_started`. */
   async spawn(request: SpawnFields, context: CallContext): Promise<Proc> {
     const { cmd = [], cwd = '', env = {}, stdin_mode: stdin = 'pipe', timeout = 0, pty: size } = request;
     const [program = '', ...rest] = cmd;
@@ -128,7 +128,7 @@ export class Processes {
       const seconds = maxSeconds === 0 ? timeout : Math.min(timeout || maxSeconds, maxSeconds);
       const inForce = await this.#system(path);
       const limits = { ...inForce.limits, ...(seconds > 0 && { seconds }) };
-      // Its output is read from the start on: what nothing reads when a program exits is dropped.
+      // Its output is read from the start on: output that nothing reads when a program exits is dropped.
       const made = (child: Child, around: Around): Proc =>
         this.#proc(child, around, [program, ...rest], request, limits, session);
       const start = { words, inForce, cwd, environment, stdin, size, made };
@@ -141,12 +141,12 @@ export class Processes {
     }
   }
 
-  /** The rules of the programs that a principal may start. */
+  /** Returns the rules of the programs that a principal may start. */
   programs({ grant }: Pick<CallContext, 'grant'>): readonly string[] {
     return (grant as ProcGrant | undefined)?.programs ?? this.#options.programs ?? [];
   }
 
-  /** A process that the session reaches. Fails with `unknown_proc`. */
+  /** Returns a process that the session reaches. Fails with `unknown_proc`. */
   find(id: string, session: SessionView): Proc {
     const proc = this.#all.get(id);
     if (proc !== undefined && (isOwn(proc, session) || may(session.principal, 'administer'))) return proc;
@@ -155,18 +155,18 @@ export class Processes {
     throw failure('unknown', message, { proc_id: name });
   }
 
-  /** The processes of the agent, oldest first; with `all` those that the principal reaches. */
+  /** Returns the processes of the agent, oldest first; with `all` those that the principal reaches. */
   list(session: SessionView, all: boolean): Proc[] {
     const reaches = all && may(session.principal, 'administer');
     return [...this.#all.values()].filter((proc) => reaches || isOwn(proc, session));
   }
 
-  /** Ends all, when the host stops. */
+  /** Ends all processes when the host stops. */
   async stop(): Promise<void> {
     await this.#end([...this.#all.values()], 'host_stopped');
   }
 
-  /** The first of the ways that also allows the variables. Fails with `proc.denied` and `proc.invalid`. */
+  /** Returns the first of the ways that also allows the variables. Fails with `proc.denied` and `proc.invalid`. */
   async #prepared(ways: readonly Allowed[], added: Readonly<Record<string, string>>, { session }: CallContext) {
     const { hostEnvironment: host = process.env, passEnv = [] } = this.#options;
     const passed = passEnv.flatMap((name) => (host[name] === undefined ? [] : [[name, host[name]]]));
@@ -208,7 +208,7 @@ export class Processes {
   }
 
   async #start({ words, inForce, cwd, environment, stdin, size, made }: Start, context: CallContext): Promise<Proc> {
-    // A program that is not there is not started by another one.
+    // A missing program is not started through another program.
     const isThere = words[0].startsWith('/');
     const { directory } = await refusing('cwd', () =>
       holdDirectory(context.workspace, cwd === '' ? '.' : cwd, { guard: context.pathGuard }),
@@ -230,7 +230,7 @@ export class Processes {
       if (size !== undefined && isThere) terminal = opened(size);
       if (isThere) group = inForce.make();
       const argv = isThere ? ([...(group?.prefix ?? []), ...inForce.prefix, ...run] as unknown as Words) : run;
-      // The program enters the directory that was checked, before this copy of the descriptor is closed.
+      // The program enters the checked directory before this copy of the descriptor is closed.
       const child = startChild({
         argv,
         cwd: directory.at('.'),
@@ -286,7 +286,7 @@ export class Processes {
       maxOutputBytes,
       limits: { ...limits, ...(maxOutputBytes > 0 && { output_bytes: maxOutputBytes }) },
       pausing: request.overflow === 'pause',
-      // What a program writes to a terminal is no lines.
+      // Output to a terminal does not consist of lines.
       chunks: request.chunks === true || around.terminal !== undefined,
       ...around,
       size: request.pty,
@@ -319,7 +319,7 @@ export class Processes {
     for (const { id } of procs) this.#all.delete(id);
   }
 
-  /** Forgets the oldest of the ended processes of an agent, and ends what they left. */
+  /** Deletes the oldest of the ended processes of an agent, and ends processes that they left. */
   #trim({ owner }: Proc): void {
     const ended = [...this.#all.values()].filter(
       (proc) => !proc.running && proc.owner.agent === owner.agent && proc.owner.principal === owner.principal,
@@ -336,7 +336,7 @@ export class Processes {
 const isOwn = ({ owner }: Proc, { principal, agentId }: SessionView): boolean =>
   owner.principal === principal.name && owner.agent === agentId;
 
-/** Fails with `proc.not_started`, whose message names what is missing. */
+/** Opens a terminal. Fails with `proc.not_started`, whose message names the missing part. */
 function opened(size: TerminalSize): PseudoTerminal {
   try {
     return openTerminal(size);

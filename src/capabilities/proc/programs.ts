@@ -1,10 +1,10 @@
 /**
- * Which programs may run. A rule is a program, or a program and a pattern for each argument: `*` stands for any characters
- * within one argument, a last word `**` for any further arguments. In front of the program `NAME=pattern` allows a variable.
- * Programs are compared by the file they really are, and the one that the rule names is run: no link and no second program of
+ * Decides which programs may run. A rule is a program, or a program and a pattern for each argument: `*` stands for any
+ * characters within one argument, a last word `**` for any further arguments. In front of the program `NAME=pattern` allows a
+ * variable. Programs are compared by their real files, and the one that the rule names is run: no link and no second program of
  * that name takes its place.
  *
- * Called by `processes.ts` for each spawn. Pure but for looking at files.
+ * Pure, except that it reads the file system.
  */
 import { realpathSync } from 'node:fs';
 import { isAbsolute, join } from 'node:path';
@@ -14,14 +14,14 @@ import { type CommandRule, commandRule, fitsWords } from '../../base/wildcard.ts
 /** A program and its arguments. */
 export type Words = readonly [string, ...string[]];
 
-/** The executable file that a name means: a path as it is, other names in PATH. Undefined: there is none. */
+/** Returns the executable file that a name means: a path unchanged, other names in PATH. Undefined: not found. */
 function fileOf(program: string, path: string, folder: string): string | undefined {
   if (!program.includes('/')) return programInPath(program, path);
   const file = isAbsolute(program) ? program : join(folder, program);
   return isExecutable(file) ? file : undefined;
 }
 
-/** A program alone may have any arguments. */
+/** Returns true when arguments fit; a program alone may have any arguments. */
 const argumentsFit = (patterns: readonly string[], given: readonly string[]): boolean =>
   patterns.length === 0 || fitsWords(patterns, given);
 
@@ -33,9 +33,9 @@ export interface Allowed {
 }
 
 /**
- * The command line to run by each rule that allows it, in the order of the rules; empty: none does.
+ * Returns the command line to run by each rule that allows it, in the order of the rules; empty: none does.
  * @param path the PATH in which names are looked up
- * @param folder where a relative path starts
+ * @param folder start of a relative path
  */
 export function allowed(cmd: Words, rules: readonly string[], path: string, folder: string): Allowed[] {
   const [program, ...given] = cmd;
@@ -45,7 +45,7 @@ export function allowed(cmd: Words, rules: readonly string[], path: string, fold
     const [named = '', ...patterns] = rule.words;
     if (named === '' || !argumentsFit(patterns, given)) return [];
     const own = fileOf(named, path, '/');
-    // What the rule names is not there: starting it says so.
+    // If the program of the rule does not exist, starting it reports that.
     const isIt = own === undefined ? named === program : file !== undefined && realpathSync(own) === realpathSync(file);
     return isIt ? [{ words: [own ?? named, ...given], rule }] : [];
   });

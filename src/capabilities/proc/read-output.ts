@@ -1,4 +1,4 @@
-/** Output of a process as readers get it: of one form, on every host. */
+/** The form in which readers get the output of a process, on every host. */
 
 /** A part of the output: one line with its line break, or a part of a line. */
 export interface OutputPiece {
@@ -6,19 +6,19 @@ export interface OutputPiece {
   readonly text: string;
   /** Counts from 0 within the process. */
   readonly seq: number;
-  /** How many pieces before this one were dropped by the host. Default none. */
+  /** Number of pieces before this one that the host dropped. Default none. */
   readonly missed?: number;
 }
 
 export interface OutputOptions {
-  /** Number of the first piece wanted. Default: the oldest that is stored. */
+  /** Number of the first requested piece. Default: the oldest that is stored. */
   readonly from?: number;
-  /** False: what is stored now. Default true: until the process has ended. */
+  /** False: only the output that is stored now. Default true: until the process has ended. */
   readonly follow?: boolean;
   readonly signal?: AbortSignal;
 }
 
-/** How a process ended. */
+/** The end of a process. */
 export interface ProcessExit {
   /** Negative for a signal. */
   readonly code: number;

@@ -1,6 +1,6 @@
 /**
- * Streams of output behind a reply: that of a spawn, as A2E 1.0 has it, and those of `proc/read/req`, which start anywhere and
- * may have a window. What a reader has not got stays stored, so a slow one makes the process wait.
+ * Streams of output after a reply: that of a spawn, as A2E 1.0 has it, and those of `proc/read/req`, which start at any piece
+ * and may have a window. Pieces that a reader has not got stay stored, so a slow reader makes the process wait.
  *
  * A lost link is replayed by the journal of the session, like every stream.
  */
@@ -12,9 +12,9 @@ import type { Proc } from './process.ts';
 export interface ReadOptions {
   /** Number of the first piece. */
   readonly from: number;
-  /** False: only what is stored now. */
+  /** False: only the output that is stored now. */
   readonly follow: boolean;
-  /** Characters, with 64 for each piece, that may be sent before they are acknowledged; 0: any number. */
+  /** Maximum characters, with 64 for each piece, that may be sent before they are acknowledged; 0: any number. */
   readonly window: number;
   /** True: exactly the events of A2E 1.0. */
   readonly plain: boolean;
@@ -33,13 +33,13 @@ interface Reader {
 export class Readers {
   readonly #windows = new Map<string, Reader>();
 
-  /** Sends the output of a process behind the reply of a request that keeps its stream. */
+  /** Sends the output of a process after the reply of a request that keeps its stream. */
   read(context: CallContext, name: string, proc: Proc, options: ReadOptions): void {
     const key = keyOf(name, context);
     const cursor = proc.output.open(options.from);
     const reader: Reader = { context, proc, cursor, sent: [], unacknowledged: 0, wake: () => {} };
     if (options.window > 0) this.#windows.set(key, reader);
-    // A reader that waits must not hear of its end too late.
+    // A waiting reader must notice its end at once.
     context.signal.addEventListener('abort', () => reader.wake(), { once: true });
     const finish = (error?: unknown): void => {
       proc.output.close(cursor);
@@ -49,12 +49,12 @@ export class Readers {
     context.afterReply(() => void follow(reader, options).then(() => finish(), finish));
   }
 
-  /** True for a name that no reader of the session has. */
+  /** Returns true for a name that no reader of the session has. */
   isFree(name: string, context: CallContext): boolean {
     return name !== '' && !this.#windows.has(keyOf(name, context));
   }
 
-  /** Notes how far a reader has come; false: it has ended. */
+  /** Records the progress of a reader; returns false if it has ended. */
   acknowledge(name: string, seq: number, context: CallContext): boolean {
     const reader = this.#windows.get(keyOf(name, context));
     if (reader === undefined) return false;
@@ -89,7 +89,7 @@ async function follow(reader: Reader, { from, follow: stays, window, plain }: Re
     const { seq, text, stream } = piece;
     await context.emit('log', plain ? { text } : { text, seq }, { proc_id: proc.id, stream_type: stream });
     next++;
-    // A lost link is replayed by the journal: what was sent need not be stored here.
+    // A lost link is replayed by the journal: sent pieces need not be stored here.
     output.advance(cursor, next);
     if (window > 0) {
       reader.sent.push({ seq, size: costOf(piece) });
@@ -102,7 +102,7 @@ async function follow(reader: Reader, { from, follow: stays, window, plain }: Re
   await context.emit('status', data, { proc_id: proc.id, stream_type: code === 0 ? 'stdout' : 'stderr' });
 }
 
-/** Waits for an acknowledgement, the end of the stream, or something else. */
+/** Waits for an acknowledgement, the end of the stream, or another event. */
 async function woken(reader: Reader, other?: Promise<void>): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   reader.wake = resolve;

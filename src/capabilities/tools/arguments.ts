@@ -1,6 +1,5 @@
 /**
- * Checks what goes into a tool and what comes out of it: JSON Schema, or any Standard Schema by its own validator. Called by
- * `plugin.ts` once per tool, and by callers that check a reply against a schema.
+ * Checks the arguments and the results of tools: JSON Schema, or any Standard Schema by its own validator.
  */
 import { JsonSchemas } from '../../base/json-schema.ts';
 import { shortPath } from '../../wire/check.ts';
@@ -17,7 +16,7 @@ export class ValidatorCache {
   readonly #schemas = new JsonSchemas();
 
   /**
-   * The checker for a schema.
+   * Returns the checker for a schema.
    * @param what the subject of error messages, e.g. `arguments of read_file`
    * @throws config_invalid when the schema itself is broken
    */
@@ -41,7 +40,7 @@ function standard(result: StandardResult<unknown> | Promise<StandardResult<unkno
   });
 }
 
-/** The JSON Schema to publish for a schema, or undefined when the schema offers none. */
+/** Returns the JSON Schema to publish for a schema, or undefined when the schema offers none. */
 export function published(schema: StandardSchema | JsonSchema | undefined, given?: JsonSchema): JsonSchema | undefined {
   if (given !== undefined || schema === undefined) return given;
   if (!isStandard(schema)) return schema;

@@ -1,7 +1,7 @@
-/** The tools capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+/** The tools capability as a value: its parts for hosts, agents and the command line. */
 import { defineCapability } from '../../packages/capability.ts';
 
-/** What `options` of the `tools` plugin may hold. */
+/** The members of `options` of the `tools` plugin. */
 interface ToolsOptions {
   readonly shell?: boolean;
   readonly allowPrivateAddresses?: boolean;
@@ -25,7 +25,7 @@ export const tools = defineCapability({
       tools: builtinTools({ shell, allowPrivateAddresses }),
       rules: { allow, deny, denyRisks },
       maxSeconds,
-      // These schemas are known to be right, and compiling them would double the time to the first handshake.
+      // These schemas are known to be valid, and compiling them would double the time to the first handshake.
       compile: 'first-call',
     });
   },

@@ -15,7 +15,7 @@ export interface ToolFilterOptions {
   readonly kind?: string;
   /** Only tools that have every one of these tags. */
   readonly tags?: readonly string[];
-  /** Also tools that plain lists leave out. */
+  /** True: also tools that plain lists leave out. */
   readonly includeDeferred?: boolean;
 }
 
@@ -24,7 +24,7 @@ export interface ToolCallOptions extends CallOptions {
   readonly correlationId?: string;
 }
 
-/** What the tools client needs of its agent. */
+/** The parts of an agent that the tools client needs. */
 export interface ToolsAgent {
   readonly calls: MethodCaller;
   readonly sessionId: string;
@@ -39,12 +39,12 @@ export class ToolsClient {
     this.#agent = agent;
   }
 
-  /** The tools of the host, deferred ones left out unless asked for. */
+  /** Returns the tools of the host, without deferred ones unless the filter includes them. */
   list(filter: ToolFilterOptions = {}, options: CallOptions = {}): Call<readonly ToolDescription[]> {
     return this.#list('', filter, options);
   }
 
-  /** The tools that fit a search, best match first. Deferred tools take part unless `includeDeferred` is false. */
+  /** Returns the tools that fit a search, best match first. Deferred tools take part unless `includeDeferred` is false. */
   search(query: string, filter: ToolFilterOptions = {}, options: CallOptions = {}): Call<readonly ToolDescription[]> {
     return this.#list(query, { includeDeferred: true, ...filter }, options);
   }
@@ -71,7 +71,7 @@ export class ToolsClient {
         arguments: args as Record<string, unknown>,
         correlation_id: options.correlationId ?? '',
         streaming: false,
-        // Whole seconds, rounded up: our own deadline is the exact one, and other hosts refuse fractions.
+        // Whole seconds, rounded up: the client's deadline is the exact one, and other hosts refuse fractions.
         timeout: Math.ceil(timeoutMs / 1000),
       },
       options,
@@ -91,7 +91,7 @@ export class ToolsClient {
   }
 }
 
-/** The result of a call; a failed one becomes the error that other hosts would have sent. */
+/** Returns the result of a call; a failed one becomes the error that other hosts would have sent. */
 function resultOf({ data }: ToolCallResp): ToolResult {
   if (data.success) return data;
   throw new HandfastError(data.error_code || 'tool_error', data.error || 'the tool failed', {

@@ -1,5 +1,5 @@
 /**
- * The description of a tool for callers. Pure.
+ * Describes a tool for callers. Pure.
  *
  * @see docs/protocol/a2e.md#tools
  */
@@ -8,7 +8,7 @@ import { published } from './arguments.ts';
 import type { ToolDescription, ToolParameter } from './messages.ts';
 import type { AnyTool, JsonSchema } from './tool.ts';
 
-/** The `ToolDefinition` of the wire for a tool. */
+/** Returns the `ToolDefinition` of the wire for a tool. */
 export function describe(tool: AnyTool): ToolDescription {
   const input = published(tool.input, tool.inputSchema);
   const output = published(tool.output, tool.outputSchema);
@@ -32,7 +32,7 @@ export function describe(tool: AnyTool): ToolDescription {
 
 const isSchema = (value: unknown): value is JsonSchema => isObject(value);
 
-/** The properties of an object schema in the flat form the protocol has for them. */
+/** Returns the properties of an object schema in the flat form of the protocol. */
 function parameters(schema: JsonSchema | undefined): ToolParameter[] {
   if (schema === undefined || !isSchema(schema.properties)) return [];
   const required = Array.isArray(schema.required) ? schema.required : [];
@@ -50,7 +50,7 @@ function parameters(schema: JsonSchema | undefined): ToolParameter[] {
   });
 }
 
-/** One of the six type words; where a schema allows several, the first that is not null. */
+/** Returns one of the six type words; if a schema allows several, the first that is not null. */
 function typeOf(schema: JsonSchema): string {
   const types = [schema.type].flat().filter((type): type is string => typeof type === 'string' && type !== 'null');
   if (types[0] !== undefined) return types[0];

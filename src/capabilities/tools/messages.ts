@@ -1,5 +1,5 @@
 /**
- * The methods of the tools capability: what `client.ts` calls and `plugin.ts` serves.
+ * The methods of the tools capability, with their checks and options.
  *
  * @see docs/protocol/a2e.md#tools
  */
@@ -31,7 +31,7 @@ export const toolCall = method<ToolCallReq, ToolCallResp>({
   event: 'tool/event',
   capability: 'tools',
   checkRequest: checks.ToolCallReq,
-  // 0 asks for no limit of the caller's own; the host's default applies either way.
+  // 0 means that the caller sets no timeout; the host's default applies in any case.
   limitMs: ({ timeout }) => (timeout === undefined ? 30_000 : timeout === 0 ? undefined : timeout * 1000),
   streaming: ({ streaming }) => streaming === true,
   // `created_at` is the time of the message: formatting the number again would cost more than the rest.

@@ -1,6 +1,6 @@
 /**
- * What `options` of the `tools` plugin may hold in `handfast.yaml`; never imported at run time. What is left out here is left to
- * the plugin, which has its own defaults.
+ * The members of `options` of the `tools` plugin in `handfast.yaml`; never imported at run time. The plugin has the defaults of
+ * absent members.
  */
 import { group, integer, list, optional, risk, toolPattern } from '../../config/shared.schema.ts';
 import { Type } from '../../wire/schema.ts';

@@ -1,7 +1,7 @@
 /**
- * The tools capability of a host: lists, searches and calls the tools it is given.
+ * The tools capability of a host: lists, searches and calls its tools.
  *
- * `toolsPlugin({ tools })` is what host builders write; the built-in tools are in `builtin/`.
+ * Host builders call `toolsPlugin({ tools })`; the built-in tools are in `builtin/`.
  * @see docs/protocol/a2e.md#tools
  */
 import { onceSucceeded } from '../../base/once-succeeded.ts';
@@ -27,26 +27,30 @@ import { type AnyTool, checkTool, isShaped, type ShapedResult } from './tool.ts'
 
 export interface ToolsPluginOptions {
   readonly tools: readonly AnyTool[];
-  /** Default `tools`. Needed when a host loads several. */
+  /** Name of the plugin, default `tools`. Needed when a host loads several. */
   readonly name?: string;
   readonly priority?: number;
   readonly exclusive?: boolean;
-  /** Rules for all principals; a principal's own rules come on top. */
+  /** Rules for all principals; the rules of a principal are added to them. */
   readonly rules?: ToolRules;
   /**
-   * When the tools' schemas are compiled: at `start`, so that a broken one is found at once (default), or at the
-   * `first-call` of each tool, for tools that are known to be right and hosts that must start fast.
+   * The time when the tools' schemas are compiled: at `start`, so that a broken one is found at once (default), or at the
+   * `first-call` of each tool, for tools with valid schemas in hosts that must start fast.
    */
   readonly compile?: 'start' | 'first-call';
   /** Longest name of a tool, in characters. Default 128. */
   readonly maxName?: number;
-  /** Time limit of a call whose caller set none (`timeout: 0`), in seconds. Default 600. */
+  /** Timeout of a call whose caller set none (`timeout: 0`), in seconds. Default 600. */
   readonly maxSeconds?: number;
-  /** A further right that its tools need, beside the rules. Called once for each principal and tool of a list, and for each call. */
+  /**
+   * Checks a further right that its tools need, beside the rules. Called once for each principal and tool of a list, and for
+   * each call.
+   */
   readonly allows?: (principal: Principal, tool: AnyTool) => boolean;
   /**
-   * How a tool is offered in a session now; undefined: not at all, and calls of it fail with `unknown_tool`. Called for each tool of a list,
-   * and for each call. Default: as the tool says. Changes are announced with `changed` of the plugin's context.
+   * Returns the present offer of a tool in a session; undefined: not offered, and calls of it fail with `unknown_tool`. Called
+   * for each tool of a list, and for each call. Default: as the tool says. Changes are announced with `changed` of the plugin's
+   * context.
    */
   readonly offers?: (session: SessionView, tool: AnyTool) => ToolOffer | undefined;
 }
@@ -54,7 +58,7 @@ export interface ToolsPluginOptions {
 /** `listed`: in plain lists. `deferred`: found by search. */
 export type ToolOffer = 'listed' | 'deferred';
 
-/** A tool with what was made of it. */
+/** A tool with the values derived from it. */
 interface Entry {
   readonly tool: AnyTool;
   readonly description: ToolDescription;
@@ -69,11 +73,11 @@ type Reply = Body<ToolCallResp>;
 /** Longest message of a failed tool that is passed on, in characters. */
 const MAX_MESSAGE = 2000;
 
-/** The plugin of tools, whose tools may come and go while it runs. */
+/** The plugin of tools, whose tools may change while it runs. */
 export interface ToolsPlugin extends Plugin {
   /**
-   * Adds tools for all sessions, or for one until it ends. Agents that agreed to handfast/capabilities are notified. Rejects with
-   * `config_invalid`, and adds none, when a name is in use or a schema is invalid.
+   * Adds tools for all sessions, or for one until it ends. Agents that agreed to handfast/capabilities are notified. Rejects
+   * with `config_invalid`, and adds none, when a name is in use or a schema is invalid.
    */
   add(tools: readonly AnyTool[], session?: SessionView): Promise<void>;
   /** Removes tools by name, from all sessions or from one. Running calls continue. */
@@ -132,7 +136,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
     return offers === undefined || entry === undefined || offers(session, entry.tool) !== undefined ? entry : undefined;
   };
 
-  /** The description of a tool for the session; none where it is not offered there. */
+  /** Returns the description of a tool for the session; none if it is not offered there. */
   const shownTo = (session: SessionView, { tool, description }: Entry): ToolDescription[] => {
     if (offers === undefined) return [description];
     const offer = offers(session, tool);
@@ -165,7 +169,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
     return entry.ready ? run(entry, request, context) : prepare(entry).then(() => run(entry, request, context));
   };
 
-  /** The last name that was declined: calls of a tool of another plugin ask here first, and an error is dear to make. */
+  /** The last declined name: calls of a tool of another plugin ask here first, and making an error is expensive. */
   let declined: { readonly tool: string; readonly error: HandfastError } | undefined;
   const unknown = (tool = ''): HandfastError => {
     if (declined?.tool !== tool) {
@@ -188,7 +192,7 @@ export function toolsPlugin(options: ToolsPluginOptions): ToolsPlugin {
           call,
           (request, session) => (find(request, session) === undefined ? unknown(request.tool_name) : undefined),
           (request, session) => {
-            // A call of a tool that was removed continues.
+            // A call of a removed tool continues.
             const tool = find(request, session)?.tool;
             return tool === undefined || filterOf(session.principal)(tool) ? undefined : denied(tool);
           },
@@ -237,7 +241,7 @@ function entryOf(tool: AnyTool, maxName?: number): Entry {
   };
 }
 
-// Functions beside each other, not within each other: a call that settles at once makes no closure.
+// Separate functions, not nested ones: a call that settles at once makes no closure.
 
 function run(entry: Entry, request: Body<ToolCallReq>, context: CallContext): Reply | Promise<Reply> {
   const { checkInput } = entry;
@@ -306,7 +310,7 @@ function replyOf(tool: AnyTool, shaped: ShapedResult<unknown> | undefined, data:
   };
 }
 
-/** The error of a tool, as its caller receives it. Tool authors' messages are meant for the caller. */
+/** Returns the error of a tool, as its caller receives it. Tool authors' messages are meant for the caller. */
 function toolError(tool: AnyTool, thrown: unknown): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);

@@ -1,8 +1,8 @@
 /**
- * What a tool author writes: `tool({ name, description, input, run })`.
+ * The interface for tool authors: `tool({ name, description, input, run })`.
  *
- * The value is plain data plus `run`; `plugin.ts` of this folder validates arguments, applies defaults, policy and
- * time limits, and turns what `run` returns into the `ToolResult` of the wire.
+ * The value is plain data plus `run`; `plugin.ts` of this folder validates arguments, applies defaults, policy and timeouts,
+ * and turns the return value of `run` into the `ToolResult` of the wire.
  *
  * @see docs/protocol/a2e.md#tools
  */
@@ -15,8 +15,8 @@ import { isObject } from '../../wire/json.ts';
 export type { JsonSchema };
 
 /**
- * Standard Schema v1, as zod, valibot, arktype and others implement it (https://standardschema.dev). Only what is used
- * here is declared, so that no schema library is needed to write a tool.
+ * Standard Schema v1, as zod, valibot, arktype and others implement it (https://standardschema.dev). Declares only the members
+ * in use here, so that writing a tool needs no schema library.
  */
 export interface StandardSchema<Input = unknown, Output = Input> {
   readonly '~standard': {
@@ -37,21 +37,21 @@ export type StandardResult<Output> =
     };
 
 /**
- * What a tool can do to the world. Policies deny by these flags; approvals ask by them.
+ * A tool's possible effects. Policies deny by these flags; approvals ask by them.
  *
  * - `reads`: reads files or state of the workspace
  * - `writes`: changes files or state of the workspace
- * - `destructive`: can lose data that cannot be had again
+ * - `destructive`: can lose data that cannot be recovered
  * - `network`: talks to other machines
  * - `exec`: runs programs
  */
 export type Risk = 'reads' | 'writes' | 'destructive' | 'network' | 'exec';
 
-/** A tool as its author writes it. */
+/** A tool, as its author defines it. */
 export interface ToolDefinition<Args = Record<string, unknown>, Result = unknown> {
   /** Unique in its host: letters, digits, `_`, `-`, `.`; at most 128 characters. */
   readonly name: string;
-  /** What it does and when to use it, for the model. */
+  /** Its effect and the reasons to use it, for the model. */
   readonly description: string;
   /** Shape of the arguments (an object). Omitted = no arguments. Defaults of the schema are filled in. */
   readonly input?: StandardSchema<unknown, Args> | JsonSchema;
@@ -60,29 +60,29 @@ export interface ToolDefinition<Args = Record<string, unknown>, Result = unknown
    * JSON Schema input, nor for zod 4 and other vendors that export one.
    */
   readonly inputSchema?: JsonSchema;
-  /** Shape of what `run` returns; a result that does not fit fails the call with `schema_violation`. */
+  /** Shape of the return value of `run`; a result that does not fit fails the call with `schema_violation`. */
   readonly output?: StandardSchema<unknown, Result> | JsonSchema;
   /** The JSON Schema that is published when `output` is a Standard Schema that cannot describe itself. */
   readonly outputSchema?: JsonSchema;
-  /** True when calling it twice does no more than calling it once: failures become retryable. Default false. */
+  /** True when a second call has no further effect: failures become retryable. Default false. */
   readonly idempotent?: boolean;
   /** Offers `tool/event`s. Default true. */
   readonly streaming?: boolean;
   readonly tags?: readonly string[];
-  /** Free label clients filter by (`filter_kind`), e.g. `file`, `shell`. */
+  /** Free label for filters of clients (`filter_kind`), e.g. `file`, `shell`. */
   readonly kind?: string;
   readonly risks?: readonly Risk[];
   readonly version?: string;
-  /** The toolkit it belongs to; set where a toolkit is made of tools. */
+  /** The toolkit it belongs to; set when a toolkit contains tools. */
   readonly toolkit?: string;
-  /** Left out of plain lists; found by search. */
+  /** True: plain lists leave it out; a search finds it. */
   readonly deferred?: boolean;
-  /** Upper bound for one call in seconds, also when the caller asks for more. */
+  /** Upper bound for one call in seconds, even if the caller asks for more. */
   readonly maxSeconds?: number;
   /**
-   * Does the work. A returned object becomes the result's `data`; anything else `{ value }`; an `exit_code` in it is
-   * copied up, as are `summary` and `truncated` when returned through {@link result}. Throw `fail('tool_error', …)` to
-   * refuse with details; any other error becomes `tool_error` with its message.
+   * Does the work. A returned object becomes the result's `data`; any other value becomes `{ value }`; an `exit_code` in it is
+   * copied up, as are `summary` and `truncated` when returned through {@link result}. Throw `fail('tool_error', …)` to refuse
+   * with details; any other error becomes `tool_error` with its message.
    */
   run(args: Args, context: CallContext): Result | Promise<Result>;
 }
@@ -112,7 +112,7 @@ export function tool<Args = Record<string, unknown>, Result = unknown>(
 const MAX_NAME = 128;
 
 /**
- * Throws `config_invalid` for what is no tool, with the mistake: plain JavaScript has no compiler that would find it.
+ * Throws `config_invalid` for a value that is no tool, with the mistake: plain JavaScript has no compiler that would find it.
  * @param maxName characters of its name
  */
 export function checkTool(definition: unknown, maxName = MAX_NAME): asserts definition is AnyTool {
@@ -140,7 +140,7 @@ export function checkTool(definition: unknown, maxName = MAX_NAME): asserts defi
 
 const invalid = (message: string) => fail('config_invalid', message);
 
-/** Marks what {@link result} returns, so that a tool's own object with the same keys is never mistaken for it. */
+/** Marks the values of {@link result}, so that a tool's own object with these keys is never mistaken for one. */
 const shaped = Symbol('handfast.result');
 
 /** A result with the fields beside `data` that models and users read first. */
@@ -160,7 +160,7 @@ export function result<Data>(
   return { [shaped]: true, data, ...extra };
 }
 
-/** True for values made by {@link result}. */
+/** Returns true for values made by {@link result}. */
 export function isShaped(value: unknown): value is ShapedResult<unknown> {
   return typeof value === 'object' && value !== null && shaped in value;
 }

@@ -1,9 +1,8 @@
 /**
- * Replaces the content of a file in one step: a reader sees the old content or the new, never a mixture, also after a
- * crash.
+ * Replaces the content of a file in one step: a reader sees the old content or the new, never a mixture, even after a crash.
  *
- * A temporary file in the same directory is written and synced, then renamed over the name, then the directory is
- * synced. Hard links to the old file still have the old content; that is the price of the one step.
+ * A temporary file in the same directory is written and synced, then renamed over the name, then the directory is synced. Hard
+ * links to the old file still have the old content; that is the price of the one step.
  */
 import { randomBytes } from 'node:crypto';
 import { type BigIntStats, constants, lstatSync, renameSync } from 'node:fs';
@@ -19,7 +18,7 @@ export interface FileState {
   readonly ctimeNs: bigint;
 }
 
-/** The state of an open file. */
+/** Returns the state of an open file. */
 export async function stateOf(handle: FileHandle): Promise<FileState> {
   return pick(await handle.stat({ bigint: true }));
 }
@@ -36,8 +35,8 @@ function sameState(one: FileState, other: FileState): boolean {
 
 export interface ReplaceOptions {
   /**
-   * What must be at the place at the moment of the rename: `anything`, `nothing` (a new file), or a file in the given
-   * state. Otherwise nothing is changed and false is returned.
+   * The expected state of the target at the moment of the rename: `anything`, `nothing` (a new file), or a file in the given
+   * state. Otherwise nothing is changed and the call returns false.
    */
   readonly expect: 'anything' | 'nothing' | FileState;
   readonly signal: AbortSignal;
@@ -61,9 +60,9 @@ export async function replaceFile(place: ResolvedPath, content: Uint8Array, opti
   let created = false;
   try {
     if (!(await parent.confirm())) throw outsideWorkspace(asked);
-    // A rename would also replace a file that is marked read-only, which no editor does without asking.
+    // A rename would also replace a read-only file, which no editor does without asking.
     if (stats !== undefined) await access(target, constants.W_OK);
-    // Secret until it has the permissions of the file it replaces.
+    // Readable only by the owner until it has the permissions of the file it replaces.
     const mode = stats === undefined ? 0o666 : 0o600;
     const handle = await open(
       temporary,
@@ -98,7 +97,7 @@ async function copyOwnerAndMode(handle: FileHandle, stats: { uid: number; gid: n
   try {
     await handle.chown(stats.uid, stats.gid);
   } catch (error) {
-    // Only root may give files away; the file then belongs to the host's user.
+    // Only root may change the owner of a file; without that right, the file belongs to the host's user.
     if (errnoOf(error) !== 'EPERM') throw error;
   }
   // Not the set-user and set-group bits: the kernel drops them on a write as well.

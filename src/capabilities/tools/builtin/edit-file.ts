@@ -1,6 +1,6 @@
 /**
- * The work of `edit_file`: read, replace, write in one step, and start again when another writer was faster. Loaded on
- * the first call by `file-tools.ts`.
+ * The work of `edit_file`: read, replace, write in one step, and start again when another writer was faster. Loaded on the
+ * first call.
  */
 
 import { isUtf8 } from 'node:buffer';
@@ -30,17 +30,17 @@ export interface EditedFile {
   readonly bytes: number;
   readonly sha256: string;
   readonly line_endings: 'lf' | 'crlf';
-  /** Unified diff of what changed, cut when very long. */
+  /** Unified diff of the changes, cut when very long. */
   readonly diff: string;
   /** Present where an editor wrote it. */
   readonly by?: FilesBy;
 }
 
 /**
- * Edits a text file in the workspace. Edits of the same file at the same time all take effect, one after the other.
+ * Edits a text file in the workspace. Concurrent edits of one file all take effect, one after the other.
  *
  * Fails with `tool_error` and a reason: those of `text-edit.ts`, `not_utf8`, `too_large`, `conflict`, or one of
- * `base/workspace/file-error.ts`. The file is then as it was.
+ * `base/workspace/file-error.ts`. The file is then unchanged.
  */
 export async function editFile(args: EditFileArgs, context: CallContext): Promise<ShapedResult<EditedFile>> {
   const files = filesFor(context.editor, 'change');
@@ -48,7 +48,7 @@ export async function editFile(args: EditFileArgs, context: CallContext): Promis
     context.signal.throwIfAborted();
     await using place = await locate(context.workspace, args.path, { guard: context.pathGuard, access: 'change' });
     const { text, state } = await readText(place, files, context.signal);
-    // The mark is no part of the text that is searched; it stays where it is.
+    // The mark is no part of the searched text; it stays where it is.
     const mark = text.startsWith(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK : '';
     const before = text.slice(mark.length);
     const edited = await applyEdits(before, args.edits, context.signal);

@@ -1,8 +1,8 @@
 /**
  * The tools that reach out of the workspace: `http_get` to the internet, `shell` to the programs of the host.
  *
- * Only names, descriptions and shapes; the work is loaded with the first call. Both are functions, because a host decides
- * how far they reach.
+ * Only names, descriptions and shapes; the work is loaded with the first call. Both are functions, because a host decides how
+ * far they reach.
  */
 import type { AddressRules } from '../../../base/http/checked-request.ts';
 import { type AnyTool, tool } from '../tool.ts';
@@ -74,7 +74,7 @@ export function httpGet(settings: AddressRules = {}): AnyTool {
   });
 }
 
-/** Runs programs of the host. No sandbox: a host that offers it trusts its callers with the rights of its own user. */
+/** Runs programs of the host. No sandbox: a host that offers it trusts its callers with the rights of the host's user. */
 export function shell(settings: ShellSettings = {}): AnyTool {
   return tool({
     name: 'shell',

@@ -10,7 +10,7 @@ import type { ListDirArgs } from './list-dir.ts';
 import type { ReadFileArgs } from './read-file.ts';
 import type { WriteFileArgs } from './write-file.ts';
 
-/** The `path` property all file tools share. */
+/** Returns the `path` property of all file tools. */
 export function pathProperty(description: string, defaultPath?: string): Record<string, unknown> {
   const property = {
     type: 'string',
@@ -25,7 +25,7 @@ const truncated = { type: 'boolean', description: 'True when there is more than 
 const by = { type: 'string', enum: ['editor'], description: 'Present where an editor holds the file, not the disk.' };
 const sha256 = { type: 'string', description: 'SHA-256 of the whole file, in hex.' };
 
-/** Both writing tools can overwrite, and both say what the file held before: by a digest, or by a diff. */
+/** Both writing tools can overwrite, and both report the former content of the file: by a digest, or by a diff. */
 const fileWriting: readonly Risk[] = ['reads', 'writes', 'destructive'];
 
 /** Reads a window of lines or bytes of a file. */

@@ -1,7 +1,7 @@
 /**
- * File name patterns, compiled to regular expressions: what `glob` and the `files` filter of `grep` understand.
+ * Compiles file name patterns to regular expressions: the patterns of `glob` and of the `files` filter of `grep`.
  *
- * Pure. Used in the search thread only, where a pattern that makes matching slow can be stopped.
+ * Pure. Runs only in the search thread, where a pattern that makes matching slow can be stopped.
  */
 
 /** A list of patterns as one test. */
@@ -13,11 +13,11 @@ export interface PathFilter {
 }
 
 /**
- * Compiles patterns. `*` and `?` stay within one name, `**` crosses directories, `[a-z]`, `[!a-z]` and `{a,b}` as in a
- * shell, `\` takes the next character as it is. A pattern without `/` is matched against the name at any depth; with `/`
- * against the path from the start directory; a pattern that ends in `/` means all below. `!` in front excludes.
+ * Compiles patterns. `*` and `?` stay within one name, `**` crosses directories, `[a-z]`, `[!a-z]` and `{a,b}` as in a shell,
+ * `\` takes the next character literally. A pattern without `/` is matched against the name at any depth; with `/` against the
+ * path from the start directory; a pattern that ends in `/` means all below. `!` in front excludes.
  *
- * With no including pattern everything matches that is not excluded.
+ * With no including pattern, every path matches that is not excluded.
  */
 export function pathFilter(patterns: readonly string[]): PathFilter {
   const excluded = patterns
@@ -38,7 +38,7 @@ export function pathFilter(patterns: readonly string[]): PathFilter {
   };
 }
 
-/** The leading directories of a pattern that hold no wildcard: the only place its matches can be. */
+/** Returns the leading directories of a pattern that contain no wildcard: its matches can only be below them. */
 function literalPrefix(pattern: string): string[] {
   const parts = anchored(pattern).split('/');
   parts.pop();
@@ -47,14 +47,14 @@ function literalPrefix(pattern: string): string[] {
   return wild === -1 ? parts : parts.slice(0, wild);
 }
 
-/** Without a leading `./` or `/`; a pattern that names no directory gets the "any depth" in front. */
+/** Removes a leading `./` or `/`; a pattern that names no directory gets the "any depth" prefix. */
 function anchored(pattern: string): string {
   const bare = pattern.replace(/^(?:\.?\/)+/, '');
   const whole = bare.endsWith('/') ? `${bare}**` : bare;
   return bare === pattern && !pattern.includes('/') ? `**/${whole}` : whole;
 }
 
-/** The expression that matches exactly the paths one pattern names. */
+/** Returns the expression that matches exactly the paths that one pattern names. */
 export function globExpression(pattern: string): RegExp {
   const text = anchored(pattern);
   const reader = { text, at: 0, closed: closedBraces(text) };
@@ -64,7 +64,7 @@ export function globExpression(pattern: string): RegExp {
 interface Reader {
   readonly text: string;
   at: number;
-  /** Where the braces begin that have an end; any other brace is a plain character. */
+  /** Positions of the opening braces that have a closing one; any other brace is a plain character. */
   readonly closed: ReadonlySet<number>;
 }
 
@@ -121,7 +121,7 @@ function literal(character: string): string {
   return /[\\^$.*+?()[\]{}|/]/.test(character) ? `\\${character}` : character;
 }
 
-/** The class that begins at `at`: whole text, negation, what is inside; null when the bracket is a plain character. */
+/** Returns the class that begins at `at`: whole text, negation, content; null when the bracket is a plain character. */
 function classAt(text: string, at: number): RegExpExecArray | null {
   const expression = /\[([!^]?)(\]?[^\]/]*)\]/uy;
   expression.lastIndex = at;
@@ -143,7 +143,7 @@ function characterClass(reader: Reader): string {
     new RegExp(source, 'u');
     return source;
   } catch {
-    // A range that runs backwards matches nothing in a shell either.
+    // A range that runs backwards matches nothing in a shell, either.
     return '(?!)';
   }
 }

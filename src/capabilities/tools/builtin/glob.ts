@@ -7,7 +7,7 @@ import type { SearchProgress } from './search-progress.ts';
 import { walkTree } from './tree-walk.ts';
 import { openTree } from './workspace-tree.ts';
 
-/** Characters of paths returned at most, under any limit. */
+/** Maximum characters of returned paths, regardless of the limit. */
 const MAX_CHARACTERS = 256 * 1024;
 
 export interface GlobArgs {
@@ -20,7 +20,7 @@ export interface GlobArgs {
 }
 
 export interface FoundFiles {
-  /** Paths from the workspace, sorted. */
+  /** Paths relative to the workspace, sorted. */
   readonly paths: readonly string[];
   readonly truncated: boolean;
   /** Directories that could not be read or lie too deep. */

@@ -1,6 +1,6 @@
 /**
  * The work of `grep`: lines of the workspace's files by content. Runs in the search thread (`search-worker.ts`), where an
- * expression that never comes to an end can be stopped.
+ * endless expression can be stopped.
  */
 import { closeSync, fstatSync } from 'node:fs';
 import { fileFailure } from '../../../base/workspace/file-error.ts';
@@ -16,9 +16,9 @@ import { openTree } from './workspace-tree.ts';
 
 /** Larger files are skipped and reported. */
 const MAX_FILE_BYTES = 16 * 1024 * 1024;
-/** Characters of text returned at most, under any limit. */
+/** Maximum characters of returned text, regardless of the limit. */
 const MAX_CHARACTERS = 192 * 1024;
-/** Skipped files named in the answer; the rest is only counted. */
+/** Maximum number of skipped files that the result names; the others are only counted. */
 const NAMED_FILES = 20;
 
 export interface GrepArgs {
@@ -37,7 +37,7 @@ export interface GrepArgs {
 }
 
 export interface MatchedFile {
-  /** Path from the workspace. */
+  /** Path relative to the workspace. */
   readonly path: string;
   /** Only with `output: 'content'`. */
   readonly matches?: readonly LineMatch[];
@@ -122,7 +122,7 @@ async function searchTree(
   const notes = { unreadable: 0, tooDeep: 0 };
   const options = { gitignore: args.gitignore, hidden: args.hidden, mayHold: filter.mayHold, guard };
   for (const file of walkTree(tree.root, tree.start, tree.path, options, notes)) {
-    // What a link points to is found under its own name, or is not in the workspace.
+    // The target of a link is found under its own name, or is not in the workspace.
     if (file.link || !filter.matches(file.fromStart)) continue;
     spot.start(file.path);
     const fd = file.open();
@@ -155,7 +155,7 @@ function searchFile(fd: number, path: string, args: GrepArgs, test: LineTest, pr
   // Most files do not contain the text at all, and bytes are searched faster than lines.
   if (args.literal && !args.ignore_case && !content.includes(args.pattern)) return;
   const text = content.toString('utf8');
-  // Each case asks for one more than fits, so that "there is more" is only reported when it is true.
+  // Each case asks for one more than fits, so that it reports further matches only if they exist.
   if (args.output === 'content') {
     const { before, after } = args;
     const { matches, more } = searchLines(text, test, { before, after, limit: args.limit - progress.matches });
@@ -174,7 +174,7 @@ function hasMatch(text: string, test: LineTest): boolean {
   return matches.length > 0;
 }
 
-/** Adds the matches of one file as far as the answer has room. */
+/** Adds the matches of one file, as far as they fit into the result. */
 function addMatches(file: { path: string; matches: LineMatch[] }, progress: Progress): void {
   progress.characters += file.path.length;
   for (const [index, match] of file.matches.entries()) {

@@ -1,8 +1,7 @@
 /**
- * The work of `http_get`: one GET or HEAD with redirects, without access to the host's own network. Loaded on the first call
- * by `external-tools.ts`.
+ * The work of `http_get`: one GET or HEAD with redirects, without access to the host's own network. Loaded on the first call.
  *
- * Which addresses are connected to is decided by `base/http/checked-request.ts`; each redirect is checked like a first call.
+ * `base/http/checked-request.ts` decides about the allowed addresses; each redirect is checked like a first call.
  */
 
 import { isUtf8 } from 'node:buffer';
@@ -45,25 +44,25 @@ export interface HttpGetArgs {
 }
 
 export interface HttpGetSettings extends AddressRules {
-  /** Which hosts may be asked, redirects included. Default: all. */
+  /** Returns true for a host that may be requested, redirects included. Default: all. */
   readonly hostAllowed?: (url: URL) => boolean;
-  /** Further headers of the request to an address. Default: none. */
+  /** Returns further headers of the request to an address. Default: none. */
   readonly headersFor?: (url: URL) => Readonly<Record<string, string>>;
 }
 
 export interface FetchedPage {
-  /** Where the answer came from, after redirects. */
+  /** The URL of the response, after redirects. */
   readonly url: string;
   readonly status: number;
   readonly content_type: string;
   readonly headers: Readonly<Record<string, string>>;
   /** Redirects followed, in order. */
   readonly redirects: readonly string[];
-  /** Decoded text; absent when the answer is binary. */
+  /** Decoded text; absent when the response is binary. */
   readonly text?: string;
-  /** The bytes, when the answer is not text. */
+  /** The bytes of a response that is not text. */
   readonly base64?: string;
-  /** Bytes of the body that are returned, after decompression. */
+  /** Bytes of the returned body, after decompression. */
   readonly bytes: number;
   readonly truncated: boolean;
 }
@@ -121,7 +120,7 @@ async function follow(
       }
       redirects.push(next.href);
       url = next;
-      // As browsers do: only 307 and 308 repeat what changes something.
+      // As in browsers: only 307 and 308 repeat a request that changes something.
       if (method !== 'HEAD' && response.statusCode !== 307 && response.statusCode !== 308) {
         method = 'GET';
         body = undefined;
@@ -192,7 +191,9 @@ function shownHeaders(response: IncomingMessage): Record<string, string> {
   return headers;
 }
 
-/** The decompressed body up to `maxBytes`. Stops reading there, so a small answer cannot unfold into a large one. */
+/**
+ * Returns the decompressed body up to `maxBytes`. Stops reading there, so that a small response cannot expand into a large one.
+ */
 async function readBody(
   response: IncomingMessage,
   maxBytes: number,
@@ -244,11 +245,13 @@ function decodeText(bytes: Buffer, contentType: string, truncated: boolean): str
   } catch {
     decoder = new TextDecoder();
   }
-  // In stream mode a character that the limit cut in two is left out.
+  // In stream mode, a character that the limit cut in two is left out.
   return decoder.decode(bytes, { stream: truncated });
 }
 
-/** Errno or library code → reason and text. The system's own message may name addresses of the host's network. */
+/**
+ * Converts an errno or library code to a reason and a text. The system's own message may name addresses of the host's network.
+ */
 function networkError(thrown: unknown): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const code = errnoOf(thrown) ?? '';

@@ -6,11 +6,11 @@
  */
 import ignore, { type Ignore } from 'ignore';
 
-/** The rules that hold in one directory; directories below add to them. */
+/** The rules that apply in one directory; directories below add to them. */
 export interface IgnoreRules {
-  /** Whether a path is ignored; `path` from the top, without a leading or trailing slash. */
+  /** Returns true for an ignored path; `path` from the top, without a leading or trailing slash. */
   ignores(path: string, directory: boolean): boolean;
-  /** These rules and those of a `.gitignore` found in `directory` (`''` = the top). */
+  /** Returns these rules and those of a `.gitignore` found in `directory` (`''` = the top). */
   with(directory: string, text: string): IgnoreRules;
 }
 
@@ -27,7 +27,7 @@ function rulesOf(lines: readonly string[]): IgnoreRules {
   };
 }
 
-/** One line of the `.gitignore` in `directory`, as a rule that starts at the top; nothing for blanks and comments. */
+/** Returns one line of the `.gitignore` in `directory` as a rule that starts at the top; nothing for blanks and comments. */
 function fromTop(directory: string, line: string): string[] {
   const text = line.endsWith('\r') ? line.slice(0, -1) : line;
   if (text.trim() === '' || text.startsWith('#')) return [];
@@ -37,7 +37,7 @@ function fromTop(directory: string, line: string): string[] {
   // `\#` and `\!` are escapes only at the start of a line, where the pattern no longer is.
   const bare = pattern.replace(/^\\([#!])/, '$1');
   const slash = bare.indexOf('/');
-  // A slash before the end ties the pattern to its directory; without one it holds at any depth.
+  // A slash before the end ties the pattern to its directory; without one it applies at any depth.
   const tied = slash !== -1 && slash < bare.trimEnd().length - 1;
   const place = directory.replace(/[\\*?[\]]/g, '\\$&');
   const rule = tied ? `/${place}/${bare.replace(/^\//, '')}` : `/${place}/**/${bare}`;

@@ -1,7 +1,7 @@
 /**
- * The tools a host brings along, good enough to be an agent's hands: files, search, the web and a shell.
+ * The built-in tools of a host, sufficient for an agent's work: files, search, the web and a shell.
  *
- * `host/` and `cli/` take the list from {@link builtinTools}; authors of own hosts may pick single tools by name.
+ * Hosts take the list from {@link builtinTools}; authors of other hosts may pick single tools by name.
  */
 import type { AnyTool } from '../tool.ts';
 import { httpGet, shell } from './external-tools.ts';
@@ -18,7 +18,7 @@ export interface BuiltinToolsOptions {
 }
 
 /**
- * All built-in tools of a host.
+ * Returns all built-in tools of a host.
  *
  * @example
  * const tools = builtinTools({ shell: false });

@@ -1,5 +1,5 @@
 /**
- * Finds the lines of one text that match, with their surroundings: pure. Called by `grep.ts` for each file.
+ * Finds the lines of one text that match, with their surroundings. Pure.
  */
 import { fail } from '../../../wire/errors.ts';
 
@@ -10,7 +10,7 @@ const SHOWN_BEFORE = 100;
 
 export interface LineQuery {
   readonly pattern: string;
-  /** Take the pattern as plain text. */
+  /** True: the pattern is plain text. */
   readonly literal: boolean;
   readonly ignore_case: boolean;
 }
@@ -18,19 +18,19 @@ export interface LineQuery {
 export interface LineMatch {
   /** Counted from 1. */
   readonly line: number;
-  /** Where the match starts in the line, in UTF-16 units counted from 1. */
+  /** Start of the match in the line, in UTF-16 units counted from 1. */
   readonly column: number;
   readonly text: string;
   readonly before?: readonly string[];
   readonly after?: readonly string[];
 }
 
-/** Where a line matches, counted from 0, or -1. */
+/** Returns the position of a match in a line, counted from 0, or -1. */
 export type LineTest = (line: string) => number;
 
 /**
- * Compiles a query. Regular expressions are tried with the `u` flag first and, when that refuses them, without it.
- * Fails with `tool_error`, `detail.reason: 'bad_pattern'`.
+ * Compiles a query. Tries regular expressions with the `u` flag first and, when that refuses them, without it. Fails with
+ * `tool_error`, `detail.reason: 'bad_pattern'`.
  */
 export function lineTest(query: LineQuery): LineTest {
   const { pattern, literal, ignore_case } = query;
@@ -65,7 +65,7 @@ export interface LineSearchOptions {
   /** Lines of context; a line is never returned twice. */
   readonly before: number;
   readonly after: number;
-  /** Matches returned at most. */
+  /** Maximum number of returned matches. */
   readonly limit: number;
 }
 
@@ -83,7 +83,7 @@ interface OpenMatch {
   after?: string[];
 }
 
-/** The matching lines of a text. Line ends, `\r\n` included, are no part of a line. */
+/** Returns the matching lines of a text. Line ends, `\r\n` included, are no part of a line. */
 export function searchLines(text: string, test: LineTest, options: LineSearchOptions): LineSearchResult {
   const matches: OpenMatch[] = [];
   /** Lines before the current one that were not returned yet, newest last. */
@@ -111,7 +111,7 @@ export function searchLines(text: string, test: LineTest, options: LineSearchOpt
   return { matches, more: false };
 }
 
-/** How many lines match. */
+/** Returns the number of matching lines. */
 export function countLines(text: string, test: LineTest): number {
   let count = 0;
   for (const { line } of linesIn(text)) if (test(line) !== -1) count += 1;

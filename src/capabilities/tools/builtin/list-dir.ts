@@ -1,6 +1,6 @@
 /**
- * The work of `list_dir`: the entries of a directory, level by level down to a depth. Loaded on the first call by
- * `file-tools.ts`. Links are listed, never followed, and their targets are not returned.
+ * The work of `list_dir`: the entries of a directory, level by level down to a depth. Loaded on the first call. Links are
+ * listed, never followed, and their targets are not returned.
  */
 import type { Stats } from 'node:fs';
 import { opendir } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { result, type ShapedResult } from '../tool.ts';
 
 /** Names read from one directory; a larger one is reported as truncated. Bounds memory. */
 const MAX_NAMES = 100_000;
-/** Entries looked at together. */
+/** Entries whose states are read together. */
 const STAT_BATCH = 32;
 
 export interface ListDirArgs {
@@ -23,12 +23,12 @@ export interface ListDirArgs {
 }
 
 export interface DirectoryEntry {
-  /** Path from the workspace. */
+  /** Path relative to the workspace. */
   readonly path: string;
   readonly type: 'file' | 'directory' | 'symlink' | 'other';
   /** Bytes; files only. */
   readonly size?: number;
-  /** When the content last changed, ISO 8601. */
+  /** Time of the last change of the content, ISO 8601. */
   readonly mtime: string;
 }
 
@@ -69,7 +69,7 @@ export async function listDir(args: ListDirArgs, context: CallContext): Promise<
   return result({ path, entries, truncated }, { summary, truncated });
 }
 
-/** A directory further down; one that vanished or may not be read is skipped. */
+/** Lists a directory further down; skips one that vanished or may not be read. */
 async function listBelow(
   entries: DirectoryEntry[],
   path: string,
@@ -87,7 +87,7 @@ async function listBelow(
   }
 }
 
-/** Appends the entries of one directory; true when some were left out. */
+/** Appends the entries of one directory; returns true when some were left out. */
 async function listInto(
   entries: DirectoryEntry[],
   directory: HeldDirectory,

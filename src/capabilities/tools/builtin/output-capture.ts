@@ -1,6 +1,6 @@
 /**
- * Captures the start and the end of a stream of bytes in fixed memory, at any length. Used by `shell.ts`: the start shows
- * what was run, the end shows the outcome.
+ * Captures the start and the end of a stream of bytes in fixed memory, at any length: the start of a program's output shows its
+ * work, the end shows the outcome.
  */
 import { fromCharacter } from '../../../base/strict-text.ts';
 import { wholeCharacters } from './text-bytes.ts';
@@ -19,12 +19,12 @@ export class OutputCapture {
     this.#tailLimit = maxBytes - this.#headLimit;
   }
 
-  /** Bytes that came in all. */
+  /** The total number of bytes. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** True when something in the middle was left out. */
+  /** True when a part in the middle was left out. */
   get truncated(): boolean {
     return this.#bytes > this.#headLimit + this.#tailLimit;
   }
@@ -36,7 +36,7 @@ export class OutputCapture {
       chunk.copy(this.#head, this.#bytes, 0, headRoom);
     }
     this.#bytes += chunk.length;
-    // Only the newest bytes can still be there at the end.
+    // Only the newest bytes can still be present at the end.
     const rest = chunk.subarray(headRoom).subarray(-this.#tailLimit);
     if (rest.length === 0 || this.#tailLimit === 0) return;
     this.#tail ??= Buffer.allocUnsafe(this.#tailLimit);
@@ -45,7 +45,7 @@ export class OutputCapture {
     this.#tailAt = (this.#tailAt + rest.length) % this.#tailLimit;
   }
 
-  /** The captured bytes as UTF-8 (other bytes show as U+FFFD), with a line for the size of what is missing. */
+  /** Returns the captured bytes as UTF-8 (other bytes show as U+FFFD), with a line for the size of the missing part. */
   text(): string {
     const head = this.#head?.subarray(0, Math.min(this.#bytes, this.#headLimit)) ?? Buffer.alloc(0);
     const tail = this.#orderedTail();

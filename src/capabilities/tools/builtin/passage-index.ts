@@ -1,8 +1,9 @@
 /**
- * The index of a ranked search: one SQLite file with the words of the workspace's files and where they stand, but not their text.
+ * The index of a ranked search: one SQLite file with the words of the workspace's files and their positions, but not their
+ * text.
  *
- * Used by `ranked-search.ts` in the search thread. It is a cache: what does not open is made new, and a crash of the system may
- * cost it. Several searches may use it at once. @see https://www.sqlite.org/fts5.html
+ * It is a cache: a file that does not open is replaced, and a crash of the system may lose it. Several searches may use it
+ * concurrently. @see https://www.sqlite.org/fts5.html
  */
 import { rmSync } from 'node:fs';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -12,10 +13,10 @@ import { inTransaction } from '../../../base/sqlite/transaction.ts';
 import { indexed, MAX_PASSAGES, PASSAGES_VERSION, type Passage } from './passages.ts';
 
 const PAGE_BYTES = 4_096;
-/** How much more a passage counts whose path has a word of the query. */
+/** Weight of a query word in the path of a passage, relative to one in its text. */
 const PATH_WEIGHT = 2;
 
-/** What is known of a file. */
+/** The known state of a file. */
 export interface IndexedFile {
   readonly id: number;
   /** Identifies its content without reading it; compared as text. */
@@ -33,7 +34,7 @@ export type IndexChange =
 /** A passage that has a word of the query. */
 export interface RankedPassage {
   readonly fileId: number;
-  /** Which passage of its file, counted from 0. */
+  /** Number of the passage in its file, counted from 0. */
   readonly at: number;
   /** BM25: more is better. */
   readonly score: number;
@@ -69,7 +70,7 @@ export class PassageIndex implements Disposable {
   }
 
   /**
-   * Opens the file, or creates it. A statement waits up to `waitMs` for another search that writes. Where the file cannot be
+   * Opens the file, or creates it. A statement waits up to `waitMs` for another search that writes. If the file cannot be
    * written, the index is in memory, for this search alone.
    */
   static open(file: string, { maxBytes, waitMs }: { maxBytes: number; waitMs: number }): PassageIndex {
@@ -94,12 +95,12 @@ export class PassageIndex implements Disposable {
     return open(':memory:');
   }
 
-  /** Removes a file that is damaged; the next search makes a new one. */
+  /** Removes a damaged file; the next search makes a new one. */
   static remove(file: string): void {
     for (const suffix of ['', '-wal', '-shm']) rmSync(file + suffix, { force: true, recursive: true });
   }
 
-  /** All files by path. */
+  /** Returns all files by path. */
   files(): Map<string, IndexedFile> {
     const files = new Map<string, IndexedFile>();
     const rows = this.#database.prepare('SELECT id, path, state, kind FROM files').iterate();
@@ -109,7 +110,9 @@ export class PassageIndex implements Disposable {
     return files;
   }
 
-  /** Makes the changes; false where there is no space for some of them, or another search writes for too long. */
+  /**
+   * Applies the changes; returns false if the space does not suffice for some of them, or another search writes for too long.
+   */
   apply(changes: readonly IndexChange[]): boolean {
     try {
       inTransaction(this.#database, () => {
@@ -119,7 +122,7 @@ export class PassageIndex implements Disposable {
     } catch (thrown) {
       if (!isOccupied(thrown)) throw thrown;
       if (changes.length === 1 || (resultCode(thrown) & 0xff) === SQLITE_BUSY) return false;
-      // There may be space for the first half.
+      // The first half may still fit.
       const half = changes.length >> 1;
       return this.apply(changes.slice(0, half)) && this.apply(changes.slice(half));
     }
@@ -142,7 +145,7 @@ export class PassageIndex implements Disposable {
     for (const [at, { text }] of passages.entries()) this.#addPassage.run(id * MAX_PASSAGES + at, words, indexed(text));
   }
 
-  /** The passages that have a word, the best first. `match` is what `matchOf` made of a query. */
+  /** Yields the passages that have a word, the best first. `match` is the result of `matchOf` for a query. */
   *search(match: string): Generator<RankedPassage, void, undefined> {
     const statement = this.#database.prepare(
       `SELECT rowid AS id, bm25(passages, ${PATH_WEIGHT}, 1) AS score FROM passages WHERE passages MATCH ? ORDER BY score, rowid`,
@@ -157,13 +160,13 @@ export class PassageIndex implements Disposable {
   }
 }
 
-/** In its transaction: of two searches that open a new file one makes them. */
+/** Makes the tables, in its transaction: of two searches that open a new file, one makes them. */
 function createTables(database: DatabaseSync): void {
   const { user_version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
   if (user_version === 0) database.exec(TABLES);
 }
 
-/** No space, or written by another search: the file is left as it is. */
+/** Returns true when the disk is full, or another search writes the file: the file stays unchanged. */
 function isOccupied(thrown: unknown): boolean {
   return [SQLITE_BUSY, SQLITE_FULL, SQLITE_IOERR].includes(resultCode(thrown) & 0xff);
 }

@@ -1,11 +1,11 @@
 /**
- * How a text becomes what a ranked search finds: passages with the numbers of their lines, and the words in them. Pure.
+ * Converts a text to the units of a ranked search: passages with the numbers of their lines, and the words in them. Pure.
  *
- * Changing what these functions return means a new index: raise {@link PASSAGES_VERSION}.
+ * Changing the results of these functions requires a new index: raise {@link PASSAGES_VERSION}.
  */
 import { folded } from '../../../base/fold-text.ts';
 
-/** Of what indexes were made with. */
+/** The version of these functions with which an index was made. */
 export const PASSAGES_VERSION = 2;
 
 /** A part of a text, cut at the end of a line. */
@@ -21,16 +21,16 @@ const MIN_LINES = 12;
 const MAX_LINES = 40;
 /** Characters after which a passage ends; a longer line is a passage by itself. */
 const MAX_CHARACTERS = 2_400;
-/** Passages of one text; what follows is not searched. */
+/** Maximum number of passages of one text; the rest of the text is not searched. */
 export const MAX_PASSAGES = 1_024;
-/** Characters of one line that are searched. */
+/** Searched characters of one line. */
 const MAX_LINE = 4_000;
-/** Words of one query. */
+/** Maximum number of words of one query. */
 const MAX_TERMS = 64;
-/** Characters of one word of a query. */
+/** Maximum characters of one word of a query. */
 const MAX_TERM = 64;
 
-/** Cuts a text into passages, at empty lines where there are some. */
+/** Cuts a text into passages, at empty lines if it has any. */
 export function passagesOf(text: string): Passage[] {
   const passages: Passage[] = [];
   let lines: string[] = [];
@@ -60,17 +60,17 @@ const unspaced =
   /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}\p{sc=Bopomofo}]/gu;
 const hump = /(?<=[\p{Ll}\p{Nd}])(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/gu;
 
-/** A text with its words apart: `readFile` is two words, as is each character of a script without spaces. */
+/** Returns a text with its words apart: `readFile` is two words, as is each character of a script without spaces. */
 export function spaced(text: string): string {
   return text.toWellFormed().replace(hump, ' ').replace(unspaced, ' $& ');
 }
 
-/** The same, folded: what is compared. */
+/** Returns the text with its words apart, folded, in the form that is compared. */
 export const indexed = (text: string): string => spaced(folded(text.replace(hump, ' ')));
 
 /**
- * What FTS5 is asked for a query: its words, and those that belong together as a phrase. The query has no syntax.
- * Undefined where it has no word.
+ * Returns the FTS5 query for a search: its words, and those that belong together as a phrase. The search text has no syntax.
+ * Undefined if it has no word.
  */
 export function matchOf(query: string): string | undefined {
   const terms = new Set<string>();

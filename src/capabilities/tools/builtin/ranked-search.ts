@@ -2,8 +2,8 @@
  * The work of `search_files`: passages of the workspace's text files by words, ranked by BM25. Runs in the search thread
  * (`search-worker.ts`), which is stopped from outside.
  *
- * Each search walks the tree, reads the files that are new or have changed, by time and size, removes those that are gone, and asks
- * the index. What it returns is read from the files again, by the path rules of the caller.
+ * Each search walks the tree, reads new and changed files, by time and size, removes deleted ones, and queries the index. The
+ * returned passages are read from the files again, by the path rules of the caller.
  */
 import { closeSync, type Stats } from 'node:fs';
 import { isDamage } from '../../../base/sqlite/failure.ts';
@@ -20,14 +20,14 @@ import { openTree } from './workspace-tree.ts';
 
 /** Larger files are skipped and counted. */
 const MAX_FILE_BYTES = 1024 * 1024;
-/** Files of a workspace that are indexed. */
+/** Maximum number of indexed files of a workspace. */
 const MAX_FILES = 50_000;
-/** Size of the index. */
+/** Maximum size of the index. */
 const MAX_INDEX_BYTES = 256 * 1024 * 1024;
 /** Files and text that are written to the index together; a stopped search loses no more. */
 const BATCH_FILES = 200;
 const BATCH_CHARACTERS = 4 * 1024 * 1024;
-/** Part of the time limit after which no more is read, so that the index can still be asked. */
+/** Part of the timeout after which no further file is read, so that the index can still be queried. */
 const READING_PART = 0.6;
 const MAX_PER_FILE = 3;
 const MAX_LINE = 400;
@@ -41,7 +41,7 @@ export interface RankedArgs {
 }
 
 export interface FoundPassage {
-  /** Path from the workspace. */
+  /** Path relative to the workspace. */
   readonly path: string;
   readonly line: number;
   readonly end_line: number;
@@ -59,11 +59,11 @@ export interface RankedResult {
   readonly skipped: { readonly binary: number; readonly too_large: number; readonly unreadable: number };
 }
 
-/** How much is indexed; tests have smaller ones. */
+/** Limits of the index; tests use smaller ones. */
 export interface IndexLimits {
   readonly maxFiles?: number;
   readonly maxBytes?: number;
-  /** Milliseconds for reading; default a part of the time limit. */
+  /** Milliseconds for reading; default a part of the timeout. */
   readonly readingMs?: number;
 }
 
@@ -107,7 +107,7 @@ async function searchOnce(
   const searched = new Map<number, string>();
   const skipped = { binary: 0, too_large: 0, unreadable: visit.unreadable + notes.unreadable + notes.tooDeep };
   for (const [path, { id, kind }] of files) {
-    // Of a walk that did not come to its end, files that it has not seen may be there.
+    // After an incomplete walk, files that it has not seen may exist.
     if (!(visit.wasWhole ? visit.seen.has(path) : path.startsWith(top)) || !filter.matches(path.slice(top.length)))
       continue;
     if (kind === 'text') searched.set(id, path);
@@ -141,14 +141,14 @@ const mayHold = (): boolean => true;
 interface Visit {
   /** Paths of the files that may be searched. */
   readonly seen: ReadonlySet<string>;
-  /** The walk saw all there is. */
+  /** True when the walk saw all files. */
   readonly wasWhole: boolean;
-  /** And the index has it. */
+  /** True when the index also has all of them. */
   readonly isComplete: boolean;
   readonly unreadable: number;
 }
 
-/** Brings the index up to what the walk finds, as far as time and limits allow. */
+/** Updates the index to the files of the walk, as far as time and limits allow. */
 function refresh(
   walk: Iterable<WalkedFile>,
   index: PassageIndex,
@@ -177,7 +177,7 @@ function refresh(
     characters = 0;
   };
   for (const file of walk) {
-    // What a link points to is found under its own name, or is not in the workspace.
+    // The target of a link is found under its own name, or is not in the workspace.
     if (file.link) continue;
     spot.start(file.path);
     if (seen.size === maxFiles || performance.now() > untilMs) {
@@ -191,7 +191,7 @@ function refresh(
     }
     seen.add(file.path);
     const state = stateOf(stats);
-    // A full index is not filled further; what it has stays true by removing what changed.
+    // A full index gets no further files; removing changed files keeps the rest true.
     if (known.get(file.path)?.state === state) continue;
     const change = isComplete ? read(file, stats, state) : { removed: file.path };
     if (change === undefined) {
@@ -216,7 +216,7 @@ function removeMissing(
   for (const path of known.keys()) if (path.startsWith(top) && !seen.has(path)) changes.push({ removed: path });
 }
 
-/** Also the inode and its time of change: a file that was replaced by one of the same size and time is another one. */
+/** Returns the state of a file, with the inode and its time of change: a replacement of equal size and time is another file. */
 const stateOf = ({ size, mtimeMs, ctimeMs, ino }: Stats): string => `${size} ${mtimeMs} ${ctimeMs} ${ino}`;
 
 function read(file: WalkedFile, { size }: Stats, state: string): IndexChange | undefined {
@@ -243,7 +243,7 @@ class PassageReader {
     this.#guard = guard;
   }
 
-  /** Undefined where the file is gone, may not be read, or is shorter by now. */
+  /** Returns a passage; undefined if the file is deleted, may not be read, or is shorter by now. */
   async read(path: string, at: number): Promise<Passage | undefined> {
     let passages = this.#texts.get(path);
     if (passages === undefined) {

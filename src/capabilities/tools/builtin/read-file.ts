@@ -1,7 +1,7 @@
 /**
- * The work of `read_file`: a window of lines or bytes of a file of any size. Loaded on the first call by `file-tools.ts`.
+ * The work of `read_file`: a window of lines or bytes of a file of any size. Loaded on the first call.
  *
- * The file is streamed through one buffer; memory does not grow with the size of the file, only with what is returned.
+ * The file is streamed through one buffer; memory does not grow with the size of the file, only with the returned part.
  */
 import { createHash, type Hash } from 'node:crypto';
 import { fileError, fileFailure } from '../../../base/workspace/file-error.ts';
@@ -15,7 +15,7 @@ const NEWLINE = 0x0a;
 const CHUNK_BYTES = 256 * 1024;
 /** Larger files are not read to their end only to count their lines. */
 const COUNT_LINES_BYTES = 64 * 1024 * 1024;
-/** Larger files are not hashed on the side. */
+/** Larger files are not hashed in passing. */
 const HASH_BYTES = 8 * 1024 * 1024;
 
 export interface ReadFileArgs {
@@ -42,22 +42,22 @@ export interface FileWindow {
   readonly next_byte_offset: number | null;
   readonly start_line?: number;
   readonly end_line?: number;
-  /** Null when the file is too large to be counted on the side. */
+  /** Null when the file is too large to be counted in passing. */
   readonly total_lines?: number | null;
-  /** Of the whole file; null when it is too large to be hashed on the side. */
+  /** Digest of the whole file; null when it is too large to be hashed in passing. */
   readonly sha256?: string | null;
   /** True when a UTF-8 byte order mark was left out of `content`. */
   readonly bom?: boolean;
   /** True when bytes that are not UTF-8 were replaced by U+FFFD. */
   readonly lossy?: boolean;
-  /** Present where the content is that of an editor, saved or not. */
+  /** Present when the content is that of an editor, saved or not. */
   readonly by?: FilesBy;
 }
 
 /**
- * Reads part of a file. Lines unless a byte range or base64 is asked for.
+ * Reads part of a file: lines, unless the arguments ask for a byte range or base64.
  *
- * Fails with `tool_error` and a reason: `binary_file` (text was asked for) or one of `base/workspace/file-error.ts`.
+ * Fails with `tool_error` and a reason: `binary_file` (for a request of text) or one of `base/workspace/file-error.ts`.
  */
 export async function readFile(args: ReadFileArgs, context: CallContext): Promise<ShapedResult<FileWindow>> {
   await using place = await locate(context.workspace, args.path, { guard: context.pathGuard });
@@ -118,7 +118,7 @@ async function readBytes(file: OpenedFile, args: ReadFileArgs, signal: AbortSign
   return { ...decode(bytes, false), ...next };
 }
 
-/** What one pass over the file has gathered. */
+/** The data that one pass over the file has gathered. */
 interface Gathered {
   /** Newlines seen so far. */
   newlines: number;
@@ -185,7 +185,7 @@ function scan(chunk: Buffer, position: number, gathered: Gathered, args: ReadFil
 function store(piece: Buffer, wholeLine: boolean, gathered: Gathered, args: ReadFileArgs): void {
   const room = args.max_bytes - gathered.bytes;
   const stored = piece.subarray(0, room);
-  // Copied, because the chunk's buffer is used again.
+  // Copied, because the chunk's buffer is reused.
   gathered.pieces.push(Buffer.from(stored));
   gathered.bytes += stored.length;
   if (stored.length < piece.length) {

@@ -1,7 +1,7 @@
-/** Reads a file of the search thread at once. Called by `grep.ts` and `ranked-search.ts`. */
+/** Reads a file in the search thread, synchronously. */
 import { readSync } from 'node:fs';
 
-/** The first `size` bytes of an open file; fewer where it is shorter by now. */
+/** Returns the first `size` bytes of an open file; fewer if it is shorter by now. */
 export function readWhole(fd: number, size: number): Buffer {
   const buffer = Buffer.allocUnsafe(size);
   let filled = 0;

@@ -1,8 +1,6 @@
 /**
- * Where a search is: one small piece of memory that the search thread writes and the host reads, so that a search that
- * had to be stopped can report its progress: which file it was in and how many came before.
- *
- * Written by `search-worker.ts`, read by `search.ts` after the thread has ended.
+ * The position of a search: a small piece of memory that the search thread writes and the host reads after the thread has
+ * ended, so that a search that had to be stopped can report its progress: its current file and the number of files before.
  */
 
 /** Bytes before the path: number of files started, bytes of the path. */
@@ -10,7 +8,7 @@ const HEADER_BYTES = 8;
 const PATH_BYTES = 4096;
 
 export class SearchProgress {
-  /** What both threads share; hand it to the other side and wrap it again there. */
+  /** The memory that both threads share; pass it to the other side and wrap it again there. */
   readonly memory: SharedArrayBuffer;
   readonly #counts: Int32Array;
   readonly #path: Uint8Array;
@@ -21,7 +19,7 @@ export class SearchProgress {
     this.#path = new Uint8Array(memory, HEADER_BYTES);
   }
 
-  /** Notes that the search starts a file. Longer paths are cut. */
+  /** Records that the search starts a file. Longer paths are cut. */
   start(path: string): void {
     this.#counts[0]! += 1;
     this.#counts[1] = new TextEncoder().encodeInto(path, this.#path).written;

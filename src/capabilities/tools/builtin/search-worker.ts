@@ -9,7 +9,7 @@ import { rankFiles } from './ranked-search.ts';
 import type { SearchAnswer, SearchJob } from './search.ts';
 import { SearchProgress } from './search-progress.ts';
 
-// The thread that serves everybody goes first. Elsewhere than on Linux this would slow the whole process down.
+// The main thread, which serves all sessions, has priority. On other systems than Linux this would slow the whole process down.
 if (process.platform === 'linux') setPriority(0, constants.priority.PRIORITY_LOW);
 
 const { workspace, guard: known, search, spot: memory } = workerData as SearchJob;

@@ -1,7 +1,6 @@
 /**
- * Runs a search in a thread of its own and stops the thread on abort or time limit, so that neither a huge tree nor a
- * catastrophic expression holds up the host. Each principal has a share of the threads of the process. Called by
- * `search-tools.ts`; loaded on the first call.
+ * Runs a search in a separate thread and stops the thread on abort or timeout, so that neither a huge tree nor a catastrophic
+ * expression holds up the host. Each principal has a share of the threads of the process. Loaded on the first call.
  */
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -18,10 +17,10 @@ import type { GrepArgs, GrepResult } from './grep.ts';
 import type { RankedArgs, RankedResult } from './ranked-search.ts';
 import { SearchProgress } from './search-progress.ts';
 
-/** What the thread is given. */
+/** The data of the thread. */
 export interface SearchJob {
   readonly workspace: string;
-  /** What the search must not read. */
+  /** Protected paths that the search must not read. */
   readonly guard: GuardMemory | undefined;
   readonly search:
     | { readonly tool: 'glob'; readonly args: GlobArgs }
@@ -30,24 +29,24 @@ export interface SearchJob {
   readonly spot: SharedArrayBuffer;
 }
 
-/** The one message the thread sends. */
+/** The one message that the thread sends. */
 export type SearchAnswer =
   | { readonly value: unknown }
   | { readonly error: { readonly code: ErrorName; readonly message: string; readonly detail: ErrorDetail } };
 
-/** Memory of the thread's heap in MiB; what passes it fails with `out_of_memory`. */
+/** Maximum heap of the thread in MiB; a search that exceeds it fails with `out_of_memory`. */
 const MAX_HEAP_MIB = 256;
-/** How long the end of a stopped thread is waited for; only one that is stuck in the kernel takes longer. */
+/** Maximum wait for the end of a stopped thread; only one that is stuck in the kernel takes longer. */
 const END_WAIT_MS = 2_000;
 
-/** Files by name. See `glob.ts`. */
+/** Searches files by name. See `glob.ts`. */
 export async function searchNames(args: GlobArgs, context: CallContext): Promise<ShapedResult<FoundFiles>> {
   const found = (await runSearch({ tool: 'glob', args }, context)) as FoundFiles;
   const summary = `${found.paths.length} files${found.truncated ? ' (there are more)' : ''}`;
   return result(found, { summary, truncated: found.truncated });
 }
 
-/** Lines by content. See `grep.ts`. */
+/** Searches lines by content. See `grep.ts`. */
 export async function searchContents(args: GrepArgs, context: CallContext): Promise<ShapedResult<GrepResult>> {
   const found = (await runSearch({ tool: 'grep', args }, context)) as GrepResult;
   const more = found.truncated ? ' (there are more)' : '';
@@ -57,9 +56,9 @@ export async function searchContents(args: GrepArgs, context: CallContext): Prom
   });
 }
 
-/** Passages by words, the best first. See `ranked-search.ts`. */
+/** Searches passages by words, the best first. See `ranked-search.ts`. */
 export async function searchPassages(args: RankedArgs, context: CallContext): Promise<ShapedResult<RankedResult>> {
-  // What is protected from some is in no index of theirs, not even as a frequency of words.
+  // An index of restricted principals excludes their protected paths, even from the frequencies of words.
   const index = join(
     await context.dataFolder(),
     context.pathGuard === undefined ? 'search.db' : 'search-restricted.db',
@@ -73,11 +72,11 @@ export async function searchPassages(args: RankedArgs, context: CallContext): Pr
 }
 
 /**
- * Runs a search in a thread. The deadline is enforced from here: the thread is stopped in any case. Its slot is
- * free once it has ended.
+ * Runs a search in a thread. The deadline is enforced from here: the thread is stopped in any case. Its slot is free once it
+ * has ended.
  */
 async function runSearch(search: SearchJob['search'], context: CallContext): Promise<unknown> {
-  // It waits for a slot at most as long as it may run.
+  // Waits for a slot at most for its timeout.
   const release = await context.acquireThread(context.signal, search.args.time_limit_seconds * 1000);
   const spot = new SearchProgress();
   let worker: Worker;
@@ -108,7 +107,7 @@ async function runSearch(search: SearchJob['search'], context: CallContext): Pro
     throw fail(answer.error.code, answer.error.message, answer.error.detail);
   } catch (error) {
     if (!(error instanceof TimeLimit)) throw error;
-    // Only a thread that has ended leaves the spot alone.
+    // Only a thread that has ended writes no further progress.
     await within(worker.terminate(), END_WAIT_MS, processTimer);
     throw timeLimitError(spot, search.args.time_limit_seconds);
   } finally {
@@ -118,7 +117,7 @@ async function runSearch(search: SearchJob['search'], context: CallContext): Pro
   }
 }
 
-/** What the guard of the call knows now. */
+/** Returns the present memory of the call's guard. */
 function memoryOf({ pathGuard }: CallContext): GuardMemory | undefined {
   pathGuard?.refresh();
   return pathGuard?.memory();
@@ -128,7 +127,7 @@ function startThread(workerData: SearchJob): Worker {
   const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
   return new Worker(new URL(`./search-worker${extension}`, import.meta.url), {
     workerData,
-    // Nothing else of the host's start-up or environment belongs into the thread.
+    // The thread gets nothing else of the host's start-up or environment.
     execArgv: [],
     env: { ...compiledCode() },
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },

@@ -1,10 +1,10 @@
 /**
- * The work of `shell`: runs one program to its end in the workspace, with streamed output and a bounded life. Loaded on
- * the first call by `external-tools.ts`.
+ * The work of `shell`: runs one program to its end in the workspace, with streamed output and a bounded life. Loaded on the
+ * first call.
  *
- * The program leads a process group of its own; when the call ends, for any reason, the whole group is killed.
- * This is no sandbox: the program can do what the host's user can do. For restricted principals protected paths are covered
- * where the system allows it (`base/workspace/path-cover.ts`).
+ * The program leads a separate process group; when the call ends, for any reason, the whole group is killed. This is no
+ * sandbox: the program has the rights of the host's user. For restricted principals, protected paths are covered if the system
+ * allows it (`base/workspace/path-cover.ts`).
  */
 
 import { performance } from 'node:perf_hooks';
@@ -24,13 +24,15 @@ import { fail, type HandfastError } from '../../../wire/errors.ts';
 import { result, type ShapedResult } from '../tool.ts';
 import { OutputCapture } from './output-capture.ts';
 
-/** Output silent for this time after the program ended counts as complete, even if another process has the pipe open. */
+/**
+ * Output that is silent for this time after the program ended counts as complete, even if another process has the pipe open.
+ */
 const SILENT_MS = 250;
 /** Longest time and most bytes that are still read after the program ended. */
 const DRAIN_MS = 2000;
 const DRAIN_BYTES = 2 * 1024 * 1024;
 const DRAIN_LOOK_MS = 25;
-/** How long the end of a killed program is waited for. */
+/** Maximum wait for the end of a killed program. */
 const EXIT_WAIT_MS = 2000;
 /** Time reserved for the reply when the call's own deadline is near. */
 const ANSWER_MS = 500;
@@ -48,36 +50,36 @@ export interface ShellArgs {
 }
 
 export interface ShellResult {
-  /** As a shell has it: 128 plus the number of the signal when one ended the program. */
+  /** As in a shell: 128 plus the number of the signal when one ended the program. */
   readonly exit_code: number;
   readonly signal: string | null;
   readonly timed_out: boolean;
   readonly stdout: string;
   readonly stderr: string;
-  /** Bytes written in all. */
+  /** Total number of written bytes. */
   readonly stdout_bytes: number;
   readonly stderr_bytes: number;
   readonly truncated: boolean;
   /** True when processes left in the background had to be ended. */
   readonly background_ended: boolean;
-  /** Only when the time was over: whether all that the program started has ended too. */
+  /** Present only after a timeout: whether all processes that the program started have ended, too. */
   readonly descendants?: Ending;
   readonly duration_ms: number;
-  /** Present where it ran in a terminal of an editor, which has one output for both streams. */
+  /** Present if it ran in a terminal of an editor, which has one output for both streams. */
   readonly by?: 'editor';
 }
 
 export interface ShellSettings {
   /** Time between SIGTERM and SIGKILL. Default 2,000. */
   readonly killGraceMs?: number;
-  /** Where the passed-on variables come from. Default: the environment of the host. */
+  /** Source of the passed-on variables. Default: the environment of the host. */
   readonly hostEnvironment?: Readonly<Record<string, string | undefined>>;
 }
 
-/** What can happen to a program besides ending by itself. */
+/** Events that stop a program, besides its own end. */
 type Stop = { readonly kind: 'timeout' } | { readonly kind: 'failed'; readonly error: unknown };
 
-/** How far the reading of the output has come. */
+/** The progress of reading the output. */
 interface Reading {
   bytes: number;
   /** Events that wait for the reader. */
@@ -85,12 +87,12 @@ interface Reading {
 }
 
 /**
- * Runs a program and waits for its end. A failing program and one that ran out of time are results, so that their output
- * is not lost; `exit_code` and `timed_out` show it.
+ * Runs a program and waits for its end. A failing program and one that timed out are results, so that their output is not lost;
+ * `exit_code` and `timed_out` show it.
  *
- * Fails with `over_capacity` when the share of processes is used up; with `tool_error` and a reason: `bad_arguments`, `command_not_found`, `not_executable`, `spawn_failed`,
- * `not_ended`, `bad_env` or one of `base/workspace/file-error.ts` for `cwd`; with `tool_denied` (`env_refused`,
- * `outside_workspace`); with the reason of the signal when the call is cancelled.
+ * Fails with `over_capacity` when the share of processes is used up; with `tool_error` and a reason: `bad_arguments`,
+ * `command_not_found`, `not_executable`, `spawn_failed`, `not_ended`, `bad_env` or one of `base/workspace/file-error.ts` for
+ * `cwd`; with `tool_denied` (`env_refused`, `outside_workspace`); with the reason of the signal when the call is cancelled.
  */
 export async function runShell(
   args: ShellArgs,
@@ -124,7 +126,7 @@ export async function runShell(
     const background = stopped === undefined && !(await child.groupEnds(LEAVE_MS));
     let descendants: Ending | undefined;
     if (stopped !== undefined || background) {
-      // What left the group of a program that ended by itself was meant to stay, as long as this process does.
+      // A process that left the group of a program that ended by itself was meant to stay, as long as this process does.
       if (background) await child.endGroup(killGraceMs);
       else descendants = await child.end(killGraceMs);
       // The pipes are closed with the last process of the group, unless one has left the group.
@@ -146,7 +148,7 @@ export async function runShell(
 }
 
 /**
- * Milliseconds the program may run. Less than the call itself has left, so that the output of a program that is too slow
+ * Returns the timeout of the program in milliseconds. Less than the rest of the call, so that the output of a slow program
  * still reaches the caller instead of a bare `timeout`.
  */
 export function timeLimitMs(args: ShellArgs, context: CallContext, killGraceMs: number): number {
@@ -170,7 +172,7 @@ async function start(
   read: (child: Child) => Promise<unknown>,
 ): Promise<Started> {
   const words = wordsOf(args);
-  // It waits for its share at most as long as it may run.
+  // Waits for its share at most for its timeout.
   const release = await context.acquireProcess(context.signal, args.timeout_seconds * 1000);
   try {
     const { pathGuard: guard, workspace, signal } = context;
@@ -196,14 +198,14 @@ async function start(
 }
 
 interface Prepared {
-  /** What was asked for, and what runs: the same within a cover. */
+  /** The requested words, and the words that run: equal unless a cover runs the program. */
   readonly words: readonly [string, ...string[]];
   readonly argv: readonly [string, ...string[]];
   readonly env: Record<string, string>;
   readonly read: (child: Child) => Promise<unknown>;
 }
 
-/** Starts the program in its directory, which is held meanwhile so that it is the one that was checked. */
+/** Starts the program in its directory, which is held open meanwhile so that it is the checked one. */
 async function startHeld(
   args: ShellArgs,
   context: CallContext,
@@ -213,7 +215,7 @@ async function startHeld(
   try {
     context.signal.throwIfAborted();
     const stdin = args.stdin === undefined ? 'ignore' : 'pipe';
-    // The child enters the directory that was checked, before its copy of the descriptor is closed.
+    // The child enters the checked directory before its copy of the descriptor is closed.
     const child = startChild({ argv, cwd: directory.at('.'), env, stdin });
     // Read at once, before the start is awaited.
     const output = read(child);
@@ -227,11 +229,11 @@ async function startHeld(
   }
 }
 
-/** The variables that a call may set. */
+/** Returns the rights to the variables that a call may set. */
 export const variablesOf = ({ session: { principal } }: CallContext): VariableRights =>
   variableRights(principal, undefined, (name) => `a command line can set it: ${name}=… program`);
 
-/** Program and arguments of a call. */
+/** Returns the program and the arguments of a call. */
 export function wordsOf(args: ShellArgs): readonly [string, ...string[]] {
   const { argv, command } = args;
   const words = command === undefined ? argv : argv === undefined ? ['/bin/sh', '-c', command] : undefined;
@@ -281,15 +283,15 @@ async function pump(
       await pass(decoder.write(chunk));
     }
   } catch (error) {
-    // Closed from our side, because the call has ended while another process has the pipe open.
+    // This side closed the pipe, because the call has ended while another process has the pipe open.
     if (errnoOf(error) !== 'ERR_STREAM_PREMATURE_CLOSE') throw error;
   }
   await pass(decoder.end());
 }
 
 /**
- * Waits for the output after the program has ended: until the pipes close, or fall silent, or too much comes. A process
- * in the background may hold them open for ever. Time in which the caller does not take events is not counted.
+ * Waits for the output after the program has ended: until the pipes close, or fall silent, or deliver too much. A process in
+ * the background may hold them open forever. Time in which the caller does not read events is not counted.
  */
 async function drain(output: Promise<unknown>, reading: Reading): Promise<undefined> {
   const done = output.then(() => true);
@@ -300,7 +302,7 @@ async function drain(output: Promise<unknown>, reading: Reading): Promise<undefi
     if (await within(done, DRAIN_LOOK_MS)) break;
     if (reading.waiting > 0) continue;
     waitedMs += DRAIN_LOOK_MS;
-    // Counted in looks, not by the clock: after each the pipes had their turn, also where this thread was blocked for long.
+    // Counted in intervals, not by the clock: each gives the pipes a turn, even if this thread was blocked for long.
     silentMs = reading.bytes === bytes ? silentMs + DRAIN_LOOK_MS : 0;
     if (silentMs > SILENT_MS) break;
   }
@@ -336,7 +338,7 @@ function shellResult(ended: ShellEnd): ShapedResult<ShellResult> {
   return shellReply(data);
 }
 
-/** A result with its summary. */
+/** Returns a result with its summary. */
 export function shellReply(data: ShellResult): ShapedResult<ShellResult> {
   const { exit_code: exitCode, signal, timed_out: timedOut, truncated } = data;
   const how = signal === null ? `exit code ${exitCode}` : `ended by ${signal}`;

@@ -1,9 +1,9 @@
 /**
- * The work of `shell` in a terminal of the editor in which the session is open, where the user sees the output as it comes.
- * Loaded on the first such call by `external-tools.ts`.
+ * The work of `shell` in a terminal of the editor in which the session is open, where the user sees the output at once. Loaded
+ * on the first such call.
  *
  * The program runs with the rights and the environment of the editor. Its terminal is released when the call ends, for any
- * reason; what still runs then is killed.
+ * reason; processes that still run then are killed.
  */
 import { performance } from 'node:perf_hooks';
 import { exitCodeOf } from '../../../base/child.ts';
@@ -18,21 +18,21 @@ import { type ShellArgs, type ShellResult, shellReply, timeLimitMs, variablesOf,
 /** Time for the end of a killed program, and for its output. */
 const END_MS = 2000;
 
-/** The editor whose terminals run this call; undefined: it runs as a child of the host. */
+/** Returns the editor whose terminals run this call; undefined: it runs as a child of the host. */
 export function terminalsFor({ editor, pathGuard }: CallContext, { stdin }: ShellArgs): EditorAccess | undefined {
-  // Terminals have no input of ours, and the paths that are protected from a principal are not covered in them.
+  // Terminals of an editor take no input from the host, and do not cover the paths that are protected from a principal.
   return editor?.terminals === true && stdin === undefined && pathGuard === undefined ? editor : undefined;
 }
 
-/** How a terminal ended, in the words of the protocol. */
+/** The end of a terminal, in the words of the protocol. */
 interface TerminalExit {
   readonly exitCode?: number | null;
   readonly signal?: string | null;
 }
 
 /**
- * Runs a program in a terminal and waits for its end. One that runs out of time is a result. Fails as `runShell` does for its
- * arguments, with the reasons of `session/editors.ts`, and with the reason of the signal when the call is cancelled.
+ * Runs a program in a terminal and waits for its end. A timeout is a result. Fails as `runShell` does for its arguments, with
+ * the reasons of `session/editors.ts`, and with the reason of the signal when the call is cancelled.
  */
 export async function runInTerminal(
   args: ShellArgs,
@@ -41,7 +41,7 @@ export async function runInTerminal(
 ): Promise<ShapedResult<ShellResult>> {
   const startedMs = performance.now();
   const [command, ...words] = wordsOf(args);
-  // Only for its checks: what is passed on otherwise is the editor's.
+  // Only for its checks: all other variables are the editor's.
   childEnvironment(args.env, {}, variablesOf(context));
   const { directory, path: cwd } = await holdDirectory(context.workspace, args.cwd);
   await directory.close();
@@ -78,13 +78,13 @@ export async function runInTerminal(
       by: 'editor',
     });
   } finally {
-    // Also where the call was cancelled; an editor that does not answer has lost the terminal, or keeps it.
+    // Even if the call was cancelled; an editor that does not reply has lost the terminal, or retains it.
     if (exit === undefined) await ask('terminal/kill').catch(() => {});
     await ask('terminal/release').catch(() => {});
   }
 }
 
-/** Exit code and signal, as `shell` has them; of a program whose end is not known, those of a killed one. */
+/** Returns exit code and signal, as `shell` has them; those of a killed program if the end is unknown. */
 function codeOf(exit: TerminalExit | undefined): Pick<ShellResult, 'exit_code' | 'signal'> {
   const signal = exit === undefined ? 'SIGKILL' : (exit.signal ?? null);
   const code = exit?.exitCode ?? null;

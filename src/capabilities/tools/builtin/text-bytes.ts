@@ -1,11 +1,12 @@
 /**
- * Text or not, and where a piece of UTF-8 may be cut: what `read_file`, `grep`, `http_get` and `shell` agree on. Pure.
+ * Distinguishes text from binary, and cuts UTF-8 between characters, equally for `read_file`, `grep`, `http_get` and `shell`.
+ * Pure.
  */
 
 /** Bytes checked to distinguish text from binary. */
 export const SAMPLE_BYTES = 8192;
 
-/** True when the first {@link SAMPLE_BYTES} contain a NUL byte, the rule of git and grep. */
+/** Returns true when the first {@link SAMPLE_BYTES} contain a NUL byte, the rule of git and grep. */
 export function looksBinary(bytes: Uint8Array): boolean {
   return bytes.subarray(0, SAMPLE_BYTES).includes(0);
 }

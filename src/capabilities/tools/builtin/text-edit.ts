@@ -1,7 +1,7 @@
 /**
- * Exact replacements in a text: what `edit_file` does between reading and writing.
+ * Exact replacements in a text: the step of `edit_file` between reading and writing.
  *
- * Line ends are forgiving and kept: an `old_text` written with `\n` also finds `\r\n`, and what is put in takes the
+ * Line ends are matched loosely and retained: an `old_text` written with `\n` also finds `\r\n`, and inserted text takes the
  * line ends of the file. A conflict reports enough to correct the call without reading the file again.
  */
 import { setImmediate as turn } from 'node:timers/promises';
@@ -15,7 +15,7 @@ export interface Replacement {
 
 export interface EditedText {
   readonly text: string;
-  /** Places replaced, over all edits. */
+  /** Number of replaced places, over all edits. */
   readonly replacements: number;
 }
 
@@ -23,29 +23,29 @@ export interface EditedText {
 const SHORT_CHARACTERS = 64;
 /** Texts longer than this are not edited twice in one turn of the event loop. */
 const LARGE_CHARACTERS = 256 * 1024;
-/** Places that are replaced, or counted, at most. */
+/** Maximum number of places that are replaced, or counted. */
 const MAX_PLACES = 100_000;
-/** Longest text an edit may lead to. */
+/** Maximum length of a text after an edit. */
 const MAX_CHARACTERS = 16 * 1024 * 1024;
-/** Line numbers listed in a conflict report. */
+/** Maximum number of line numbers in a conflict report. */
 const LISTED_LINES = 20;
-/** Lines looked at when the nearest ones are searched; the rest of a longer file is not compared. */
+/** Maximum number of lines compared in the search for the nearest ones; the rest of a longer file is not compared. */
 const COMPARED_LINES = 20_000;
 const NEAREST_LINES = 3;
-/** Characters of a line that are compared and shown. */
+/** Compared and shown characters of a line. */
 const COMPARED_CHARACTERS = 200;
-/** Searches of more lines are not compared without their spaces. */
+/** Search texts of more lines are not compared without their spaces. */
 const COMPARED_SEARCH_LINES = 500;
 /** Share of common character pairs from which a line counts as similar. */
 const SIMILAR = 0.5;
 
 /**
- * Applies the edits in order, each to the result of the one before; all or none. Large texts leave the event loop room
- * between two edits.
+ * Applies the edits in order, each to the result of the one before; all or none. Yields to the event loop between two edits of
+ * large texts.
  *
- * Fails with `tool_error` and `detail.reason`: `no_match` (with `nearest` lines, and `whitespace_only: true` when only
- * spaces differ), `ambiguous` (with `count`, up to 100,001, and `lines`), `no_change`, `too_many_places`,
- * `too_large`. `detail.edit` counts from 1.
+ * Fails with `tool_error` and `detail.reason`: `no_match` (with `nearest` lines, and `whitespace_only: true` when only spaces
+ * differ), `ambiguous` (with `count`, up to 100,001, and `lines`), `no_change`, `too_many_places`, `too_large`. `detail.edit`
+ * counts from 1.
  */
 export async function applyEdits(
   original: string,
@@ -78,7 +78,7 @@ function applyEdit(text: string, edit: Replacement, label: string, number: numbe
       edit: number,
     });
   }
-  // Who writes carriage returns means them.
+  // Carriage returns in a call are intended.
   const plain = edit.new_text;
   const explicit = plain.includes('\r') || edit.old_text.includes('\r');
   const converted = explicit ? plain : plain.replaceAll('\n', '\r\n');
@@ -97,7 +97,7 @@ function applyEdit(text: string, edit: Replacement, label: string, number: numbe
   return { text: pieces.join(''), replacements: spans.length };
 }
 
-/** True when most line ends of the text are `\r\n`. */
+/** Returns true when most line ends of the text are `\r\n`. */
 export function usesCrlf(text: string): boolean {
   let crlf = 0;
   let bare = 0;
@@ -114,11 +114,11 @@ interface Span {
   readonly end: number;
 }
 
-/** Where `search` stands, without overlaps. A `\n` in it also stands for `\r\n`, unless it says `\r` itself. */
+/** Returns the places of `search`, without overlaps. A `\n` in it also stands for `\r\n`, unless it contains `\r` itself. */
 function spansOf(text: string, search: string): Span[] {
   const forgiving = search.includes('\n') && !search.includes('\r') && text.includes('\r\n');
   if (!forgiving) return placesOf(text, search).map((start) => ({ start, end: start + search.length }));
-  // Searched in a copy without the carriage returns; each place is moved by as many as were taken out before it.
+  // Searched in a copy without the carriage returns; each place is moved by the number removed before it.
   let removed = 0;
   let next = text.indexOf('\r\n');
   const original = (place: number): number => {
@@ -134,7 +134,7 @@ function spansOf(text: string, search: string): Span[] {
   }));
 }
 
-/** Places of a text in another, without overlaps; one more than {@link MAX_PLACES} at most. */
+/** Returns the places of a text in another, without overlaps; at most one more than {@link MAX_PLACES}. */
 export function placesOf(text: string, search: string): number[] {
   if (search.length > SHORT_CHARACTERS) return placesOfLong(text, search);
   const places: number[] = [];
@@ -145,11 +145,11 @@ export function placesOf(text: string, search: string): number[] {
 }
 
 /**
- * The same in time that only depends on the lengths (Knuth, Morris, Pratt): `indexOf` may take their product, which is
- * minutes for a long search in a long text of few different characters.
+ * Returns these places in time that only depends on the lengths (Knuth, Morris, Pratt): `indexOf` may take their product, which
+ * is minutes for a long search in a long text of few different characters.
  */
 function placesOfLong(text: string, search: string): number[] {
-  /** For each length of a beginning of the search, the longest shorter beginning it ends with. */
+  /** For each length of a beginning of the search text, the longest shorter beginning it ends with. */
   const fallback = new Int32Array(search.length + 1);
   for (let at = 1, length = 0; at < search.length; at += 1) {
     const character = search.charCodeAt(at);
@@ -218,7 +218,7 @@ function shownLine(text: string): string {
   return text.replace(/\r$/, '').slice(0, COMPARED_CHARACTERS);
 }
 
-/** The first line of a run that equals the wanted lines when white space is not counted. */
+/** Returns the first line of a run that equals the wanted lines when white space is not counted. */
 function sameButForSpaces(lines: readonly string[], wanted: readonly string[]): number | undefined {
   const compact = (line: string): string => line.replace(/\s+/g, '');
   const targets = wanted.map(compact);
@@ -230,7 +230,7 @@ function sameButForSpaces(lines: readonly string[], wanted: readonly string[]): 
   return undefined;
 }
 
-/** Lines most like the first line of the search that says anything, best first. */
+/** Returns the lines most like the first significant line of the search text, best first. */
 function nearestLines(lines: readonly string[], wanted: readonly string[]): ShownLine[] {
   const anchor = wanted
     .find((line) => line.trim().length > 1)
@@ -247,16 +247,16 @@ function nearestLines(lines: readonly string[], wanted: readonly string[]): Show
   return scored.slice(0, NEAREST_LINES).map(({ line, text }) => ({ line, text }));
 }
 
-/** The neighbouring character pairs of a text, each as one number. */
+/** Returns the neighbouring character pairs of a text, each as one number. */
 function pairsOf(text: string): Set<number> {
   const pairs = new Set<number>();
   for (let at = 0; at + 1 < text.length; at += 1) pairs.add(text.charCodeAt(at) * 65_536 + text.charCodeAt(at + 1));
   return pairs;
 }
 
-/** Twice the common pairs over all pairs (Dice's coefficient), 0 to 1. */
+/** Returns twice the common pairs over all pairs (Dice's coefficient), 0 to 1. */
 function similarity(pairs: ReadonlySet<number>, line: string): number {
-  // Lines of very different length cannot reach the threshold, and most lines are.
+  // Lines of very different length, which most lines are, cannot reach the threshold.
   if (line.length < 2 || line.length * 3 < pairs.size || line.length > pairs.size * 3 + 8) return 0;
   const own = pairsOf(line);
   let common = 0;

@@ -27,7 +27,7 @@ import {
 import type { PathGuard } from '../../../base/workspace/protected-paths.ts';
 import { type IgnoreRules, noRules } from './ignore-rules.ts';
 
-/** Directories inside one another; deeper ones are left out. Each costs one open descriptor. */
+/** Maximum nesting of directories; deeper ones are left out. Each costs one open descriptor. */
 const MAX_DEPTH = 128;
 const MAX_GITIGNORE_BYTES = 1024 * 1024;
 
@@ -36,7 +36,7 @@ export interface WalkOptions {
   readonly gitignore: boolean;
   /** Include names that begin with a dot. */
   readonly hidden: boolean;
-  /** Whether a directory is worth reading; `path` from the start. */
+  /** Returns true when a directory is worth reading; `path` from the start. */
   mayHold(path: string): boolean;
   /** Protected folders are not entered, protected files not opened. */
   readonly guard?: PathGuard | undefined;
@@ -44,18 +44,24 @@ export interface WalkOptions {
 
 /** One file or link of the walk. */
 export interface WalkedFile {
-  /** Path from the workspace. */
+  /** Path relative to the workspace. */
   readonly path: string;
   /** Path from the start directory. */
   readonly fromStart: string;
   readonly link: boolean;
-  /** Opens a regular file for reading; undefined when it is none any more or may not be read. Close the descriptor. */
+  /**
+   * Opens a regular file for reading; undefined when it is no longer a regular file or may not be read. The caller closes the
+   * descriptor.
+   */
   open(): number | undefined;
-  /** What a file is now; undefined when it is no regular file any more or may not be read. As long as `open`. */
+  /**
+   * Returns the present state of a file; undefined when it is no longer a regular file or may not be read. Valid as long as
+   * `open`.
+   */
   stats(): Stats | undefined;
 }
 
-/** What the walk could not look at. */
+/** Counts of the entries that the walk could not read. */
 export interface WalkNotes {
   unreadable: number;
   tooDeep: number;
@@ -65,7 +71,7 @@ export interface WalkNotes {
 interface Level {
   readonly fd: number;
   readonly realPath: string;
-  /** From the workspace, `''` at its top. */
+  /** Path relative to the workspace, `''` at its top. */
   readonly path: string;
   readonly fromStart: string;
   readonly rules: IgnoreRules;
@@ -74,8 +80,8 @@ interface Level {
 }
 
 /**
- * Yields the files below `start`, whose path from the workspace is `path` (`.` = the workspace). A file can be opened
- * only until the next one is asked for.
+ * Yields the files below `start`, whose path from the workspace is `path` (`.` = the workspace). A file can be opened only
+ * until the next one is requested.
  */
 export function* walkTree(
   root: HeldDirectory,
@@ -153,7 +159,7 @@ function openLevel(
     const ownPath = join(realPath, name);
     const entries = readdirSync(entryPath(addressing, opened, ownPath, '.'), { withFileTypes: true });
     if (!isStillThere(addressing, opened, ownPath)) throw new Error('moved');
-    // Sorted as their full paths sort: a directory counts with the slash that follows it.
+    // Sorted by full paths: a directory counts with the slash that follows it.
     const keyed = entries.map((entry) => ({ entry, key: entry.isDirectory() ? `${entry.name}/` : entry.name }));
     keyed.sort((one, other) => (one.key < other.key ? -1 : 1));
     return { fd: opened, realPath: ownPath, entries: keyed.map(({ entry }) => entry) };
@@ -163,7 +169,7 @@ function openLevel(
   }
 }
 
-/** Where entries are addressed by path: whether the path still leads to the open descriptor, without a link. */
+/** Returns true when the path still leads to the open descriptor, without a link, if entries are addressed by path. */
 function isStillThere(addressing: Addressing, fd: number, realPath: string): boolean {
   if (addressing === 'descriptor') return true;
   const own = fstatSync(fd);
@@ -181,14 +187,14 @@ function openRegular(
   let opened: number | undefined;
   try {
     const path = entryPath(addressing, fd, realPath, name);
-    // Before it is opened: to close a database of this process would drop its lock.
+    // Checked before the file is opened: closing a database of this process would drop its lock.
     if (guard?.entry(fstatSync(fd), name, lstatSync(path)) === 'all') return undefined;
     opened = openSync(path, readFlags);
     const stats = fstatSync(opened);
     const isProtected = guard?.opened(stats) === 'all';
     if (stats.isFile() && !isProtected && isStillThere(addressing, fd, realPath)) return opened;
   } catch {
-    // Vanished, exchanged for a link, or not ours to read: the caller counts it.
+    // Vanished, exchanged for a link, or not readable for the host: the caller counts it.
   }
   if (opened !== undefined) closeSync(opened);
   return undefined;
@@ -238,8 +244,8 @@ function readGitignore(
 }
 
 /**
- * The rules of the directories from the workspace down to the one above `path`. None when they ignore `path` itself:
- * who names an ignored directory wants to see what is in it.
+ * Returns the rules of the directories from the workspace down to the one above `path`. No rules when they ignore `path`
+ * itself: a caller that names an ignored directory wants to see its content.
  */
 function rulesAbove(root: HeldDirectory, path: string, guard: PathGuard | undefined): IgnoreRules {
   let rules = noRules;
@@ -261,7 +267,7 @@ function rulesAbove(root: HeldDirectory, path: string, guard: PathGuard | undefi
     }
     return rules;
   } catch {
-    // A directory on the way was moved: its rules no longer hold for what is walked.
+    // A directory on the path was moved: its rules no longer apply to the walked files.
     return rules;
   } finally {
     for (const descriptor of opened) closeSync(descriptor);

@@ -1,9 +1,9 @@
 /**
- * The content of files, on the disk or in the editor in which the session is open: what `read_file`, `write_file` and
- * `edit_file` read and write through. A path was located in the workspace, and its protection checked, before it comes here.
+ * The content of files, on the disk or in the editor in which the session is open, for `read_file`, `write_file` and
+ * `edit_file`. A path is located in the workspace, and its protection checked, before it is passed here.
  *
- * An editor holds text that may not be saved yet, so what it has is what counts. Where it has no content for a file (it
- * refuses to read it, the file is binary or large), the disk does. One that does not answer is an error: the disk may be old.
+ * An editor may hold unsaved text, so its text counts. If it has no content for a file (it refuses to read it, the file is
+ * binary or large), the disk counts. An editor that does not reply is an error: the disk may be old.
  */
 import { createHash } from 'node:crypto';
 import { fileFailure } from '../../../base/workspace/file-error.ts';
@@ -13,7 +13,7 @@ import { asError } from '../../../wire/errors.ts';
 import { type FileState as DiskState, replaceFile, stateOf } from './atomic-write.ts';
 import { looksBinary, SAMPLE_BYTES } from './text-bytes.ts';
 
-/** Who has the content; absent in results: the disk. */
+/** The owner of the content; absent in results: the disk. */
 export type FilesBy = 'editor';
 
 /** Identifies a content without reading it again: of the disk, or by its digest in an editor. */
@@ -21,7 +21,7 @@ export type FileState = DiskState | { readonly sha256: string };
 
 /** An open file. Close it. */
 export interface OpenedFile {
-  /** In bytes. */
+  /** The size in bytes. */
   readonly size: number;
   readonly by?: FilesBy;
   read(buffer: Buffer, offset: number, length: number, position: number): Promise<{ readonly bytesRead: number }>;
@@ -31,10 +31,10 @@ export interface OpenedFile {
 }
 
 export interface WorkspaceFiles {
-  /** Fails with `tool_error` and a reason of `base/workspace/file-error.ts` or of `session/editors.ts`. */
+  /** Opens a file. Fails with `tool_error` and a reason of `base/workspace/file-error.ts` or of `session/editors.ts`. */
   open(place: ResolvedPath, signal: AbortSignal): Promise<OpenedFile>;
   /**
-   * Replaces or creates a file, if the one there is as expected; else returns undefined and nothing is changed. Fails as
+   * Replaces or creates a file if the present one is the expected one; else returns undefined and changes nothing. Fails as
    * `open` does.
    */
   replace(
@@ -48,13 +48,13 @@ export interface WorkspaceFiles {
 const MAX_EDITOR_BYTES = 4 * 1024 * 1024;
 
 /**
- * The files for one call.
- * @param editor that of the call's context
- * @param use `read` and `change` of text; `bytes` is the disk's, because editors know text alone
+ * Returns the files for one call.
+ * @param editor the editor of the call's context
+ * @param use `read` and `change` of text; `bytes` uses the disk, because editors only know text
  */
 export function filesFor(editor: EditorAccess | undefined, use: 'read' | 'change' | 'bytes'): WorkspaceFiles {
   if (editor === undefined || use === 'bytes') return disk;
-  // An editor that only reads would not see what is written beside it.
+  // An editor that only reads would not see writes beside it.
   return editor.reads && (use === 'read' || editor.writes) ? editorFiles(editor) : disk;
 }
 
@@ -76,7 +76,7 @@ const disk: WorkspaceFiles = {
 };
 
 function editorFiles(editor: EditorAccess): WorkspaceFiles {
-  /** The text of the editor; undefined where it has none for the file. */
+  /** Returns the text of the editor; undefined if it has none for the file. */
   const textOf = async ({ path }: ResolvedPath, signal: AbortSignal): Promise<Buffer | undefined> => {
     try {
       const { content } = (await editor.request('fs/read_text_file', { path }, { signal })) as { content?: unknown };
@@ -109,7 +109,7 @@ function editorFiles(editor: EditorAccess): WorkspaceFiles {
   };
 }
 
-/** True for text of a moderate size, and for what the disk does not have. */
+/** Returns true for text of a moderate size, and for files that the disk does not have. */
 async function isForEditor(place: ResolvedPath): Promise<boolean> {
   if (place.kind === 'missing') return true;
   if (place.kind !== 'file') return false;

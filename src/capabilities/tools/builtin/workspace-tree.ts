@@ -1,6 +1,5 @@
 /**
- * The two directories a search needs: the workspace, whose `.gitignore` files hold, and where the search starts. Opened
- * by `glob.ts` and `grep.ts` in the search thread.
+ * Opens the two directories of a search: the workspace, whose `.gitignore` files apply, and the start of the search.
  */
 import { bestAddressing, HeldDirectory } from '../../../base/workspace/held-directory.ts';
 import { holdDirectory, type LocateOptions } from '../../../base/workspace/workspace-path.ts';
@@ -9,7 +8,7 @@ import { holdDirectory, type LocateOptions } from '../../../base/workspace/works
 export interface WorkspaceTree extends AsyncDisposable {
   readonly root: HeldDirectory;
   readonly start: HeldDirectory;
-  /** Of `start`, from the workspace, links resolved; `.` for the workspace. */
+  /** Path of `start` relative to the workspace, links resolved; `.` for the workspace. */
   readonly path: string;
 }
 

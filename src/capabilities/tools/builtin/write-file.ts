@@ -1,5 +1,5 @@
 /**
- * The work of `write_file`: whole-file writes in one step. Loaded on the first call by `file-tools.ts`.
+ * The work of `write_file`: whole-file writes in one step. Loaded on the first call.
  */
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
@@ -60,21 +60,21 @@ export async function writeFile(args: WriteFileArgs, context: CallContext): Prom
 function decodeContent(args: WriteFileArgs): Buffer {
   if (args.encoding === 'utf-8') return Buffer.from(args.content, 'utf8');
   const compact = args.content.replace(/\s+/g, '');
-  // Buffer.from skips what it does not know, which would write something else than was meant.
+  // Buffer.from skips invalid characters, which would write unintended bytes.
   if (!/^[A-Za-z0-9+/]*={0,2}$/.test(compact) || compact.length % 4 !== 0) {
     throw fail('tool_error', 'content is not valid base64', { reason: 'invalid_base64' });
   }
   return Buffer.from(compact, 'base64');
 }
 
-/** True for what an editor can hold: it knows text alone. */
+/** Returns true for content that an editor can hold: it only knows text. */
 const isText = (content: Buffer): boolean => isUtf8(content) && !content.includes(0);
 
 export function sha256Of(content: Uint8Array): string {
   return createHash('sha256').update(content).digest('hex');
 }
 
-/** Compares the file with `expected_sha256`; the returned state proves at the rename that it is still the same. */
+/** Compares the file with `expected_sha256`; the returned state proves at the rename that the file is unchanged. */
 async function checkExpected(
   args: WriteFileArgs,
   place: ResolvedPath,
