@@ -1,4 +1,4 @@
-/** The env capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+/** The env capability as a value: its parts for hosts, agents and the command line. */
 import { type CapabilityOptions, defineCapability } from '../../packages/capability.ts';
 import type { GymEnvironmentOptions } from './bridge/gym-environment.ts';
 import type { WorkspaceTask } from './environments/workspace.ts';
@@ -6,7 +6,7 @@ import { envOffer } from './offer.ts';
 import type { EnvPluginOptions } from './plugin.ts';
 import { environmentKinds } from './registry.ts';
 
-/** What `options` of the `env` plugin may hold. */
+/** The members of `options` of the `env` plugin. */
 interface EnvOptions extends EnvPluginOptions {
   readonly gym?: readonly GymEnvironmentOptions[];
   readonly gymProcesses?: number;
@@ -20,7 +20,7 @@ export const env = defineCapability({
   byDefault: true,
   offer(options: CapabilityOptions) {
     const { gym = [], workspaces = [], durability } = options as EnvOptions;
-    // What the configuration names is checked at the start.
+    // Environments that the configuration names are checked at the start.
     if (gym.length > 0 || workspaces.length > 0) return undefined;
     return envOffer(environmentKinds.length, durability);
   },

@@ -1,7 +1,7 @@
 /**
  * The env capability of an agent: `agent.env`. Present only when the agent asked for `env`.
  *
- * Observations and actions are as JSON has them: `±Infinity` and `NaN` are texts there.
+ * Observations and actions have the form of JSON, in which `±Infinity` and `NaN` are texts.
  */
 import type { AgentSession } from '../../agent/agent.ts';
 import type { Call, CallOptions } from '../../connection/call.ts';
@@ -52,7 +52,7 @@ const statePush = { ...envStatePush, check: replies.EnvStatePush };
 /** A JSON object. */
 export type EnvRecord = Readonly<Record<string, unknown>>;
 
-/** What an environment is made with. */
+/** Arguments for making an environment. */
 export interface MakeOptions {
   /** Arguments of its construction, as Gymnasium's `make` takes them. */
   readonly make?: Readonly<Record<string, unknown>>;
@@ -61,23 +61,23 @@ export interface MakeOptions {
 export interface ResetOptions extends MakeOptions {
   /** 0 to 2^53 - 1. Null or absent: the generator of this environment, arguments and instance continues. */
   readonly seed?: number | null;
-  /** What the environment's own reset takes. */
+  /** Argument of the environment's own reset. */
   readonly options?: Readonly<Record<string, unknown>>;
-  /** The name of a separate generator: give one to each of several episodes that run at once without seeds. */
+  /** The name of a separate generator: give one to each of several concurrent episodes without seeds. */
   readonly instance?: string;
-  /** What a step of an episode that has ended does. Default `disabled`: it is refused. */
+  /** Effect of a step of an episode that has ended. Default `disabled`: it is refused. */
   readonly autoreset?: Autoreset;
-  /** What outlives the host: nothing, an episode that has ended, or every step. Default: as the host is configured. */
+  /** The data that outlives the host: nothing, an ended episode, or every step. Default: the configuration of the host. */
   readonly durability?: Durability;
 }
 
-/** What a step led to. */
+/** The result of a step. */
 export interface StepResult<Observation = unknown> {
   readonly observation: Observation;
   readonly reward: number;
   readonly terminated: boolean;
   readonly truncated: boolean;
-  /** One of the two. */
+  /** True when the episode is terminated or truncated. */
   readonly done: boolean;
   readonly info: EnvRecord;
   /** Steps of its episode so far. */
@@ -95,10 +95,10 @@ export interface Suggestion<Action = unknown> {
 /** A picture: a text, rows of pixels, or a PNG in base64. */
 export type Rendering = string | readonly (readonly (readonly number[])[])[] | { mime: string; base64: string } | null;
 
-/** Something that happened in an episode without a request. */
+/** An event of an episode that no request caused. */
 export interface EpisodeEvent {
   readonly episode_id: string;
-  /** Steps completed before it. */
+  /** Number of steps completed before it. */
   readonly step_id: number;
   readonly event_type: string;
   readonly reason?: string;
@@ -119,15 +119,15 @@ export interface StoredEpisode {
   readonly transitions: readonly Transition[];
 }
 
-/** The spaces of an environment as the wire describes them. */
+/** The spaces of an environment, as the wire describes them. */
 export interface DescribedSpaces {
   readonly action_space: EnvRecord;
   readonly state_schema: EnvRecord;
-  /** What it draws; absent at hosts that do not say. */
+  /** The modes in which it draws; absent at hosts that do not report them. */
   readonly render_modes?: readonly ('ansi' | 'rgb_array')[];
 }
 
-/** Transitions asked for at a time. */
+/** Transitions per request. */
 const PAGE = 500;
 
 export class EnvClient {
@@ -137,13 +137,13 @@ export class EnvClient {
     this.#agent = agent;
   }
 
-  /** The environments of the host that this principal may use. */
+  /** Returns the environments of the host that this principal may use. */
   list(options: CallOptions = {}): Call<readonly EnvDescription[]> {
     this.#agent.require('env');
     return this.#agent.calls.call(calls.list, {}, options, ({ environments }) => environments);
   }
 
-  /** The spaces of an environment. */
+  /** Returns the spaces of an environment. */
   spaces(name: string, { make }: MakeOptions = {}, options: CallOptions = {}): Call<DescribedSpaces> {
     this.#agent.require('env');
     const body = { env_name: name, options: make === undefined ? {} : { make } };
@@ -183,7 +183,7 @@ export class EnvClient {
     return new RemoteEpisode(this.#agent, obs as EnvObservation);
   }
 
-  /** An episode by its id: one of this session, or a durable one of this agent. Rejects with `runtime_error`. */
+  /** Returns an episode by its id: one of this session, or a durable one of this agent. Rejects with `runtime_error`. */
   async episode<Observation = unknown, Action = unknown>(
     id: string,
     options: CallOptions = {},
@@ -194,7 +194,7 @@ export class EnvClient {
   }
 
   /**
-   * Several episodes of one environment that are stepped together. Each has a generator of its own; with a seed, the n-th
+   * Starts several episodes of one environment that are stepped together. Each has a separate generator; with a seed, the n-th
    * one has `seed + n`, as in Gymnasium.
    */
   async vector<Observation = unknown, Action = unknown>(
@@ -216,14 +216,16 @@ export class EnvClient {
     return new RemoteVector(this.#agent, episodes);
   }
 
-  /** True when all values are elements of a space: one of an environment, or a description as `spaces()` has it. */
+  /**
+   * Resolves with true when all values are elements of a space: one of an environment, or a description as `spaces()` has it.
+   */
   async contains(space: EnvRecord | SpaceOfEnvironment, ...values: readonly unknown[]): Promise<boolean> {
     this.#agent.require('env');
     const { contains } = await this.#agent.calls.call(calls.contains, { ...spaceFields(space), values: [...values] });
     return contains;
   }
 
-  /** Elements of a space; the same seed gives the same ones. */
+  /** Returns elements of a space; equal seeds give equal elements. */
   async sample(
     space: EnvRecord | SpaceOfEnvironment,
     { seed = null, n = 1 }: { readonly seed?: number | null; readonly n?: number } = {},
@@ -252,12 +254,14 @@ export class EnvClient {
     }));
   }
 
-  /** Calls `listener` for what happens in episodes without a request of this session. Returns the function that ends it. */
+  /**
+   * Calls `listener` for events of episodes without a request of this session. Returns the function that removes the listener.
+   */
   onEvent(listener: (event: EpisodeEvent) => unknown): () => void {
     return this.#agent.on(statePush, (event) => listener(event as EpisodeEvent));
   }
 
-  /** The stored transitions of all episodes of this agent, the newest `limit`. */
+  /** Returns the stored transitions of all episodes of this agent, the newest `limit`. */
   async experience(limit = 100, options: CallOptions = {}): Promise<readonly StoredEpisode[]> {
     this.#agent.require('env');
     const { episodes = [] } = await this.#agent.calls.call(calls.expList, { limit }, options);
@@ -269,17 +273,17 @@ export class EnvClient {
 }
 
 export interface EnvCheckOptions extends MakeOptions {
-  /** Of the first episode. Default 0. */
+  /** Seed of the first episode. Default 0. */
   readonly seed?: number;
-  /** Of each rollout, 1 to 1,000. Default 200; 20 where they run programs. */
+  /** Number of steps of each rollout, 1 to 1,000. Default 200; 20 for environments that run programs. */
   readonly steps?: number;
 }
 
 /** The rules that an environment breaks. */
 export interface EnvCheckReport {
-  /** None: the environment keeps its contract as far as it was played. */
+  /** The findings; none: the environment kept its contract as far as it was played. */
   readonly findings: readonly EnvFinding[];
-  /** Of an environment of Python: what Gymnasium's own checker says. */
+  /** The verdict of Gymnasium's own checker about an environment of Python. */
   readonly gymnasium?: GymnasiumVerdict;
 }
 
@@ -312,7 +316,7 @@ export class RemoteEpisode<Observation = unknown, Action = unknown> implements A
     return this.#latest.observation;
   }
 
-  /** What the newest step led to; after a reset, its observation with reward 0. */
+  /** The result of the newest step; after a reset, its observation with reward 0. */
   get latest(): StepResult<Observation> {
     return this.#latest;
   }
@@ -340,14 +344,17 @@ export class RemoteEpisode<Observation = unknown, Action = unknown> implements A
     while (!this.done) yield await this.step(await policy(this.observation, this.#latest), options);
   }
 
-  /** Asks the host for the newest observation: another session of this agent may have stepped it. */
+  /** Requests the newest observation from the host: another session of this agent may have stepped the episode. */
   async observe(options: CallOptions = {}): Promise<StepResult<Observation>> {
     const { obs } = await this.#agent.calls.call(calls.observe, { episode_id: this.id }, options);
     this.#latest = resultOf(obs as EnvObservation);
     return this.#latest;
   }
 
-  /** Rejects with `schema_violation` for a mode that the environment does not have; `detail.modes` lists those it has. */
+  /**
+   * Returns a picture. Rejects with `schema_violation` for a mode that the environment does not have; `detail.modes` lists its
+   * modes.
+   */
   async render(
     mode: 'text' | 'ansi' | 'rgb_array' | 'screenshot' | 'png' = 'screenshot',
     options: CallOptions = {},
@@ -356,7 +363,7 @@ export class RemoteEpisode<Observation = unknown, Action = unknown> implements A
     return render as Rendering;
   }
 
-  /** What can be done now. */
+  /** Returns the actions that are possible now. */
   async suggestions(options: CallOptions = {}): Promise<readonly Suggestion<Action>[]> {
     const { suggested_actions: found = [] } = await this.#agent.calls.call(
       calls.plan,
@@ -369,7 +376,7 @@ export class RemoteEpisode<Observation = unknown, Action = unknown> implements A
     }));
   }
 
-  /** Its stored transitions, the oldest first, a page at a time. */
+  /** Yields its stored transitions, the oldest first, a page at a time. */
   async *transitions(options: CallOptions = {}): AsyncGenerator<Transition, void> {
     let after = 0;
     for (;;) {
@@ -382,7 +389,7 @@ export class RemoteEpisode<Observation = unknown, Action = unknown> implements A
     }
   }
 
-  /** Ends it. Closing twice is fine. */
+  /** Ends the episode. Closing it twice is fine. */
   async close(options: CallOptions = {}): Promise<void> {
     await this.#agent.calls.call(calls.close, { episode_id: this.id }, options);
   }
@@ -392,7 +399,7 @@ export class RemoteEpisode<Observation = unknown, Action = unknown> implements A
   }
 }
 
-/** Several episodes that are stepped by one message. */
+/** Several episodes that one message steps. */
 export class RemoteVector<Observation = unknown, Action = unknown> implements AsyncDisposable {
   readonly episodes: readonly RemoteEpisode<Observation, Action>[];
   readonly #agent: AgentSession;
@@ -415,7 +422,7 @@ export class RemoteVector<Observation = unknown, Action = unknown> implements As
     return this.#observations;
   }
 
-  /** One step of each episode. Rejects when one was refused: `detail.at` is its number. */
+  /** Steps each episode once. Rejects when a step was refused: `detail.at` is its number. */
   async step(actions: readonly Action[], options: CallOptions = {}): Promise<readonly StepResult<Observation>[]> {
     const outcomes = await this.stepEach(actions, options);
     const at = outcomes.findIndex((outcome) => outcome instanceof HandfastError);
@@ -426,7 +433,7 @@ export class RemoteVector<Observation = unknown, Action = unknown> implements As
     return outcomes as readonly StepResult<Observation>[];
   }
 
-  /** One step of each episode; an error stands in place of a step that was refused. */
+  /** Steps each episode once; an error stands in place of a refused step. */
   async stepEach(
     actions: readonly Action[],
     options: CallOptions = {},
@@ -442,9 +449,9 @@ export class RemoteVector<Observation = unknown, Action = unknown> implements As
     return outcomes;
   }
 
-  /** Ends all of them. */
+  /** Ends all episodes. */
   async close(options: CallOptions = {}): Promise<void> {
-    // A host without extensions may reply without the id of the request: then only one may wait for its reply.
+    // A host without extensions may reply without the id of the request: then only one request may wait for its reply.
     if (this.#agent.extensions.size === 0) for (const episode of this.episodes) await episode.close(options);
     else await Promise.all(this.episodes.map((episode) => episode.close(options)));
   }
@@ -459,7 +466,7 @@ const asAction = (action: unknown): EnvRecord => ({ action_type: 'step', payload
 const errorOf = ({ code, message, detail }: EnvRecord): HandfastError =>
   new HandfastError(String(code), String(message ?? code), { detail: membersOf(detail), capability: 'env' });
 
-/** An episode as hosts send it. */
+/** An episode, as hosts send it. */
 type SentEpisode = Omit<StoredEpisode, 'transitions'> & { readonly transitions: readonly StoredTransition[] };
 
 const transitionOf = (sent: StoredTransition): Transition => ({

@@ -1,4 +1,4 @@
-/** `handfast env …`: lists, plays, runs and records environments of a host, and runs a host with those of a Python. */
+/** `handfast env …`: lists, plays, runs and records environments of a host, and runs a host with environments of Python. */
 import type { AgentSession } from '../../agent/agent.ts';
 import type {
   CapabilityCommand,
@@ -10,7 +10,7 @@ import { jsonOrText, typedObject, wholeNumber } from '../../packages/command-val
 import { type EnvCheckReport, EnvClient, type EnvRecord, type RemoteEpisode } from './client.ts';
 import type { Policy, RolloutOptions } from './recording/rollout.ts';
 
-/** A check of an environment whose steps are slow takes minutes. */
+/** A check of an environment with slow steps takes minutes. */
 const CHECK_MS = 600_000;
 const MAX_RECORD_BYTES = 1024 * 1024 * 1024;
 
@@ -26,7 +26,7 @@ const rolling = [
   ['--policy <policy>', 'random, suggested, or an action as JSON that is always taken (default random)'],
 ] as const;
 
-/** The client of this capability at the agent of a command. */
+/** Returns the client of this capability at the agent of a command. */
 const clientOf = (agent: AgentSession): EnvClient => new EnvClient(agent);
 
 export const commands: readonly CapabilityCommand[] = [
@@ -227,10 +227,10 @@ function makeOf({ make }: EnvRecord): EnvRecord | undefined {
   return typedObject(make as string, `--make must be a JSON object such as {"is_slippery": false}, got ${make}`);
 }
 
-/** An action as it was typed: JSON, or a text for spaces of texts. */
+/** Reads a typed action: JSON, or a text for spaces of texts. */
 const actionOf = (text: string): unknown => jsonOrText(text, 'the action');
 
-/** Prints where an episode is: its picture where it has one as text, and what can be done. */
+/** Prints the state of an episode: its picture if it has one as text, and the possible actions. */
 async function show(episode: RemoteEpisode, terminal: CommandTerminal, signal: AbortSignal): Promise<void> {
   const { observation, reward, terminated, truncated, done, step, info } = episode.latest;
   if (terminal.json) {

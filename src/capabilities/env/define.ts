@@ -1,5 +1,5 @@
 /**
- * `defineEnvironment`: what authors of environments write. It names mistakes where they are made, and fills in what most
+ * `defineEnvironment`, for authors of environments. It reports mistakes at the definition, and fills in members that most
  * environments do not need.
  *
  * @see docs/env.md#environments-of-your-own
@@ -11,12 +11,12 @@ import { isObject, type JsonObject } from '../../wire/json.ts';
 import { type Environment, type EnvironmentKind, type Soon, then } from './environment.ts';
 import { environmentFailed } from './refusals.ts';
 
-/** What `make` gets without `makeOptions`: nothing. */
+/** Options of `make` without `makeOptions`: none. */
 const noOptions = { type: 'object', properties: {}, additionalProperties: false };
-/** As Gymnasium's: what a reset does not know it ignores. */
+/** As in Gymnasium: a reset ignores unknown options. */
 const anyOptions = { type: 'object' };
 
-/** An {@link EnvironmentKind} of which the schemas may be left out: no options of `make`, any of `reset`. */
+/** An {@link EnvironmentKind} whose schemas may be absent: no options of `make`, any of `reset`. */
 export type EnvironmentDefinition = Omit<EnvironmentKind, 'makeOptions' | 'resetOptions' | 'check'> &
   Partial<Pick<EnvironmentKind, 'makeOptions' | 'resetOptions'>>;
 
@@ -59,7 +59,7 @@ export function defineEnvironment(definition: EnvironmentDefinition): Environmen
   };
 }
 
-/** The environment itself, where it has what every environment must have. */
+/** Returns the environment if it has every required member. */
 function checked(id: string, made: Environment): Environment {
   const { actionSpace, observationSpace, reset, step } = Object(made) as Partial<Environment>;
   const missing = [

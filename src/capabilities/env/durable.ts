@@ -1,9 +1,9 @@
 /**
- * Episodes that outlive their session and their host: what is written of them, and how they continue. In the mode `step` every
- * step is on disk before its reply, and an episode continues by replaying its seed and actions; in the mode `episode` what has
- * ended is stored, and what ran when the host ended is reported as interrupted.
+ * Episodes that outlive their session and their host: their records, and how they continue. In the mode `step` every step is on
+ * disk before its reply, and an episode continues by replaying its seed and actions; in the mode `episode` only ended episodes
+ * are stored, and episodes that ran when the host ended are reported as interrupted.
  *
- * `episodes.ts` calls it. Records belong to principal and agent; they lie in the store of the plugin.
+ * Records belong to principal and agent; they lie in the store of the plugin.
  */
 import type { Store } from '../../host/store/store.ts';
 import type { JsonObject } from '../../wire/json.ts';
@@ -12,20 +12,20 @@ import type { Autoreset, Environment } from './environment.ts';
 import { environmentFailed, limitReached } from './refusals.ts';
 import type { StoredTransition } from './trajectory.ts';
 
-/** What outlives the host. `none`: nothing. `episode`: episodes that have ended. `step`: every step. */
+/** The data that outlives the host. `none`: nothing. `episode`: episodes that have ended. `step`: every step. */
 export type Durability = 'none' | 'episode' | 'step';
 
 export const DURABILITIES: readonly Durability[] = ['none', 'episode', 'step'];
 
-/** Where the generator of an episode was before its reset. */
+/** The state of an episode's generator before its reset. */
 export type Origin = { readonly seed: number } | { readonly snapshot: JsonObject } | { readonly generator: string };
 
-/** One step as it is stored, with the start that it led to by an autoreset; that start alone where the action was ignored. */
+/** One stored step, with the start that it led to by an autoreset; only that start if the action was ignored. */
 export interface StoredStep extends Partial<StoredTransition> {
   readonly started?: { readonly state: JsonObject };
 }
 
-/** What is stored of an episode beside its steps. */
+/** The stored data of an episode beside its steps. */
 export interface EpisodeRecord {
   readonly id: string;
   readonly env_name: string;
@@ -36,7 +36,7 @@ export interface EpisodeRecord {
   readonly autoreset?: Autoreset;
   readonly origin: Origin;
   readonly status: 'running' | 'ended';
-  /** Where a nondeterministic environment is: it continues from there, without a replay. */
+  /** The state of a nondeterministic environment: it continues from there, without a replay. */
   readonly snapshot?: JsonObject;
   /** The first observation. */
   readonly first: EnvObservation;
@@ -61,13 +61,13 @@ export class EpisodeStore {
     return id.length <= 64 && /^[\w-]+$/.test(id) ? this.#store.get<EpisodeRecord>(keyOf(id)) : undefined;
   }
 
-  /** The newest records, in the order of their start. */
+  /** Returns the newest records, in the order of their start. */
   records(limit: number): EpisodeRecord[] {
     const found = this.#store.list<EpisodeRecord>({ prefix: keyOf(''), limit: 10_000 }).map(({ value }) => value);
     return found.sort((a, b) => a.started_at - b.started_at).slice(-limit);
   }
 
-  /** Writes the start of an episode. Removes the oldest that has ended where `limit` are stored, else refuses. */
+  /** Writes the start of an episode. If `limit` episodes are stored, removes the oldest that has ended, or refuses. */
   async start(record: EpisodeRecord, limit: number, onRemoved: (id: string) => void): Promise<void> {
     const all = this.records(10_000);
     const ends = all.filter(({ status }) => status === 'ended').values();
@@ -82,7 +82,7 @@ export class EpisodeStore {
     await this.#store.set(keyOf(record.id), record);
   }
 
-  /** Writes one step, and what else changes with it: the end of the episode, or where the environment is. */
+  /** Writes one step, with the other changes of the record: the end of the episode, or the state of the environment. */
   async step(
     id: string,
     step: StoredStep,
@@ -126,7 +126,7 @@ export class EpisodeStore {
   }
 }
 
-/** Puts the generator of an environment where it was before an episode, and returns the seed of the reset. */
+/** Restores the state of an environment's generator before an episode, and returns the seed of the reset. */
 export async function prepareReplay(environment: Environment, origin: Origin): Promise<number | null> {
   if ('seed' in origin) return origin.seed;
   if ('snapshot' in origin) await environment.restore?.(origin.snapshot);
@@ -134,7 +134,7 @@ export async function prepareReplay(environment: Environment, origin: Origin): P
   return null;
 }
 
-/** Compares what a replay led to with what was stored. Throws `runtime_error` with `detail.reason` `diverged` and the step. */
+/** Compares the result of a replay with the stored one. Throws `runtime_error` with `detail.reason` `diverged` and the step. */
 export function mustEqual(step: number, name: string, expected: unknown, got: unknown): void {
   const [stored, replayed] = [JSON.stringify(expected), JSON.stringify(got)];
   if (stored === replayed) return;

@@ -1,9 +1,9 @@
 /**
- * The contract of an environment, Gymnasium's (1.4.0) in TypeScript: what the plugin steps, what wrappers wrap, what the bridge
- * to Python imitates. An environment knows nothing of messages, sessions or time limits.
+ * The contract of an environment, Gymnasium's (1.4.0) in TypeScript, for the plugin, wrappers and the bridge to Python. An
+ * environment knows nothing of messages, sessions or time limits.
  *
- * Every method may return its result or a promise of it. Environments that compute return results at once, because a promise for
- * each step would cost more than the step.
+ * Every method may return its result or a promise of it. Environments that compute return results at once, because a promise
+ * for each step would cost more than the step.
  */
 import type { JsonSchema } from '../../base/json-schema.ts';
 import type { JsonObject } from '../../wire/json.ts';
@@ -14,18 +14,18 @@ import type { Space } from './spaces/space.ts';
 /** A result, or a promise of it. */
 export type Soon<Value> = Value | Promise<Value>;
 
-/** Applies a function to a result, or to what its promise resolves to. */
+/** Applies a function to a result, or to the resolved value of its promise. */
 export function then<From, To>(result: Soon<From>, change: (value: From) => To): Soon<To> {
   return result instanceof Promise ? result.then(change) : change(result);
 }
 
-/** What `reset` returns. Values are fresh: the environment does not change them later. */
+/** The result of `reset`. Values are fresh: the environment does not change them later. */
 export interface Start<Observation = unknown> {
   readonly observation: Observation;
   readonly info: JsonObject;
 }
 
-/** What `step` returns. `terminated`: the task ended. `truncated`: a limit outside of the task ended the episode. */
+/** The result of `step`. `terminated`: the task ended. `truncated`: a limit outside of the task ended the episode. */
 export interface Step<Observation = unknown> {
   readonly observation: Observation;
   readonly reward: number;
@@ -34,23 +34,23 @@ export interface Step<Observation = unknown> {
   readonly info: JsonObject;
 }
 
-/** How an episode starts. */
+/** The parameters of a reset. */
 export interface ResetRequest {
   /** 0 to 2^53 - 1 seeds the generator; absent or null continues it, and the first time takes a random seed. */
   readonly seed?: number | null;
-  /** What Gymnasium's `reset` takes as `options`. */
+  /** The `options` of Gymnasium's `reset`. */
   readonly options?: JsonObject;
   /** Ends a reset that waits; environments that compute ignore it. */
   readonly signal?: AbortSignal;
 }
 
 /**
- * What a step of an episode that has ended does. `disabled`: it is refused. `next_step`: its action is ignored and the next
+ * Effect of a step of an episode that has ended. `disabled`: it is refused. `next_step`: its action is ignored and the next
  * episode starts. `same_step`: the step that ends an episode starts the next one.
  */
 export type Autoreset = 'disabled' | 'next_step' | 'same_step';
 
-/** What a step is part of. The signal is made when it is asked for: most environments are faster than any abort. */
+/** The call that a step is part of. The signal is made at its first use: most environments are faster than any abort. */
 export interface StepCall {
   readonly signal: AbortSignal;
 }
@@ -69,17 +69,25 @@ export interface Environment<Observation = unknown, Action = unknown> {
   /** The modes that `render` knows. Absent: it draws nothing. */
   readonly renderModes?: readonly RenderMode[];
   reset(request?: ResetRequest): Soon<Start<Observation>>;
-  /** One step. A step that throws the reason of `call.signal` did not happen. */
+  /** Does one step. A step that throws the reason of `call.signal` did not happen. */
   step(action: Action, call?: StepCall): Soon<Step<Observation>>;
-  /** A picture of the current state: text for `ansi`, pixels for `rgb_array`. */
+  /** Returns a picture of the current state: text for `ansi`, pixels for `rgb_array`. */
   render?(mode: RenderMode): Soon<string | Image>;
-  /** What can be done now, for `env/plan`: payloads of actions with a description each. Absent: every action at any time. */
+  /**
+   * Returns the actions that are possible now, for `env/plan`: payloads of actions with a description each. Absent: every
+   * action at any time.
+   */
   affordances?(): readonly Affordance[];
-  /** The whole state as JSON, the generator's included. Absent: the state can only be rebuilt by replaying seed and actions. */
+  /**
+   * Returns the whole state as JSON, with that of the generator. Absent: only a replay of seed and actions rebuilds the state.
+   */
   snapshot?(): JsonObject;
   /** Continues exactly from a `snapshot` of an environment of the same kind and options. */
   restore?(snapshot: JsonObject): void;
-  /** The state of the generator alone, for environments without `snapshot`: a null seed continues it in another environment. */
+  /**
+   * Returns the state of the generator alone, for environments without `snapshot`: a null seed continues it in another
+   * environment.
+   */
   generator?(): Soon<string>;
   /** Continues the generator from a state of `generator`. */
   continueFrom?(generator: string): Soon<void>;
@@ -90,13 +98,13 @@ export interface Environment<Observation = unknown, Action = unknown> {
 export interface Affordance<Action = unknown> {
   /** An element of the action space. */
   readonly action: Action;
-  /** What it does, in words: `move left`. */
+  /** Its effect in words: `move left`. */
   readonly description: string;
 }
 
 /** A registered id: distinct ids are distinct environments, even where they share their code. */
 export interface EnvironmentKind {
-  /** As `env_name` on the wire: `CartPole-v1`. */
+  /** Its `env_name` on the wire: `CartPole-v1`. */
   readonly id: string;
   /** One sentence. */
   readonly about: string;
@@ -106,13 +114,13 @@ export interface EnvironmentKind {
   readonly rewardThreshold?: number;
   /** JSON Schema of `options.make`. */
   readonly makeOptions: JsonSchema;
-  /** JSON Schema of the other members of `options`: what `reset` takes. */
+  /** JSON Schema of the other members of `options`, which `reset` takes. */
   readonly resetOptions: JsonSchema;
-  /** True when it runs programs on this machine: offered only where configured and granted. */
+  /** True when it runs programs on this machine: offered only if configured and granted. */
   readonly runsCode?: boolean;
-  /** True when the same seed and actions may lead elsewhere: what its programs print has a time in it. */
+  /** True when equal seeds and actions may lead to other results: the output of its programs contains a time. */
   readonly nondeterministic?: boolean;
-  /** Checks it where it runs, when that is not this process. Absent: `check/check.ts` does. */
+  /** Checks the environment in its own process, if that is not this one. Absent: `check/check.ts` does. */
   check?(make: JsonObject, request: CheckRequest): Promise<CheckReport>;
   /** Makes one environment, without the time limit. `options` fit `makeOptions`, defaults not filled in. */
   make(options: JsonObject): Soon<Environment>;

@@ -1,8 +1,6 @@
 /**
- * One episode of one environment: actions in, observations out, in order, with the newest transitions stored. It decides what
- * counts as a step and what an episode that has ended does.
- *
- * Made by `episodes.ts`; the plugin calls it for each message.
+ * One episode of one environment: actions in, observations out, in order, with the newest transitions stored. It decides which
+ * calls count as a step, and the effect of a step after the end of an episode.
  */
 import { isObject, type JsonObject } from '../../wire/json.ts';
 import { mustEqual, type StoredStep } from './durable.ts';
@@ -29,7 +27,7 @@ export interface EpisodeOptions {
   readonly environment: Environment;
   readonly autoreset: Autoreset;
   readonly limits: TrajectoryLimits;
-  /** What `reset` gets again at an autoreset. */
+  /** The options that `reset` gets again at an autoreset. */
   readonly resetOptions: JsonObject;
   /** Stores a step before its reply. When it rejects, the step did not happen and the episode is dropped from memory. */
   readonly persist?: ((step: StoredStep) => Promise<void>) | undefined;
@@ -46,15 +44,15 @@ export class Episode {
   readonly #resetOptions: JsonObject;
   readonly #now: () => number;
   #persist: EpisodeOptions['persist'];
-  /** The newest observation; undefined until it is reset. */
+  /** The newest observation; undefined until the first reset. */
   #obs: EnvObservation | undefined;
-  /** Steps of this id, through autoresets. */
+  /** Number of steps of this id, through autoresets. */
   #index = 0;
   #step = 0;
   #ended = false;
-  /** Why it cannot be stepped any more, if the environment failed. */
+  /** The error that prevents further steps, if the environment failed. */
   #failure: unknown;
-  /** Settles when the work that came before has; undefined where nothing waits. */
+  /** Settles with the work before; undefined if nothing waits. */
   #tail: Promise<unknown> | undefined;
 
   constructor(options: EpisodeOptions) {
@@ -69,7 +67,7 @@ export class Episode {
     this.#persist = options.persist;
   }
 
-  /** True when only a reset continues: it has ended, or its environment failed. */
+  /** True when only a reset continues: the episode has ended, or its environment failed. */
   get ended(): boolean {
     return this.#ended || this.#failure !== undefined;
   }
@@ -91,14 +89,14 @@ export class Episode {
     return this.#step;
   }
 
-  /** Starts it. */
+  /** Starts the episode. */
   reset(seed: number | null, signal: AbortSignal): Soon<EnvObservation> {
     return guarded(this.kind.id, () =>
       then(this.environment.reset({ seed, options: this.#resetOptions, signal }), (start) => this.#started(start)),
     );
   }
 
-  /** Takes up an episode from what is stored, where nothing is to be replayed. */
+  /** Restores an episode from its stored steps, without a replay. */
   restore(first: EnvObservation, steps: Iterable<StoredStep>): void {
     this.#obs = first;
     for (const stored of steps) {
@@ -120,7 +118,9 @@ export class Episode {
     }
   }
 
-  /** Acts again as it acted, and compares with what was stored. Rejects with `runtime_error`, reason `diverged`. */
+  /**
+   * Repeats the stored actions, and compares the results with the stored ones. Rejects with `runtime_error`, reason `diverged`.
+   */
   async replay(seed: number | null, first: EnvObservation, steps: Iterable<StoredStep>): Promise<void> {
     const start = await this.environment.reset({ seed, options: this.#resetOptions });
     mustEqual(0, 'the observation', first.state, this.#started(start).state);
@@ -128,20 +128,20 @@ export class Episode {
     const persist = this.#persist;
     for (const stored of steps) {
       this.#persist = async (again) => mustBeAsStored(stored, again, this.#index);
-      // Where a reset was next, the action was ignored.
+      // Before a pending reset, the action was ignored.
       await this.#act({ payload: { action: stored.action } });
     }
     this.#persist = persist;
   }
 
-  /** The newest observation. */
+  /** Returns the newest observation. */
   observe(): EnvObservation {
     return this.#obs as EnvObservation;
   }
 
   /**
-   * Acts. Rejects or throws `unknown_action`, `runtime_error`, or the reason of an abort that the environment obeyed; none of
-   * them counts.
+   * Does an action. Rejects or throws `unknown_action`, `runtime_error`, or the reason of an abort that the environment obeyed;
+   * none of them counts as a step.
    */
   step(action: JsonObject, call?: StepCall): Soon<EnvObservation> {
     if (this.#tail !== undefined) {
@@ -155,7 +155,7 @@ export class Episode {
     return obs;
   }
 
-  /** Runs work when all before it has ended. */
+  /** Runs work after all earlier work has ended. */
   inOrder<Result>(work: () => Soon<Result>): Promise<Result> {
     const done = (this.#tail ?? Promise.resolve()).then(work);
     this.#queueBehind(done);
@@ -254,7 +254,7 @@ export class Episode {
     );
   }
 
-  /** The next episode of the same id, from where the generator is. */
+  /** Starts the next episode of this id, with the present generator. */
   #again(finish: (start: Start) => Soon<EnvObservation>): Soon<EnvObservation> {
     let start: Soon<Start>;
     try {
@@ -291,7 +291,10 @@ export class Episode {
     };
   }
 
-  /** A step that failed inside left an unknown state, so the episode ends. Refusals of the action and aborts do not. */
+  /**
+   * Records a failure. A step that failed inside left an unknown state, so the episode ends. Refusals of the action and aborts
+   * do not end it.
+   */
   #broken(thrown: unknown, call?: StepCall): unknown {
     const { code } = thrown as { readonly code?: unknown };
     if (code === 'unknown_action' || (call?.signal.aborted && thrown === call.signal.reason)) return thrown;
@@ -319,7 +322,7 @@ const MAX_DESCRIPTION = 200;
 const elementOf = (space: Space): string =>
   `an element of ${JSON.stringify(space.describe()).slice(0, MAX_DESCRIPTION)}`;
 
-/** The action of `{"action_type": "step", "payload": {"action": A}}`, or with `value` in place of `action`. */
+/** Reads the action of `{"action_type": "step", "payload": {"action": A}}`, or with `value` in place of `action`. */
 export function readAction({ payload }: JsonObject, space: Space, environment: string): unknown {
   const raw = isObject(payload) ? (payload.action ?? payload.value) : undefined;
   const value = space.fromWire(raw);

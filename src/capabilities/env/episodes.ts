@@ -1,8 +1,8 @@
 /**
- * The episodes of one host by owner, and the generators that a null seed continues. It decides how many there may be, whose
- * they are, and which environment object an episode gets.
+ * The episodes of one host by owner, and the generators that a null seed continues. It decides their number, their owners, and
+ * the environment object of each.
  *
- * The plugin asks it for every message that names an episode. Ids of other agents answer like unknown ones.
+ * Every message that names an episode is looked up here. Ids of other agents get the error of unknown ones.
  */
 import { suggest } from '../../base/suggest.ts';
 import type { CallContext, Principal, SessionView } from '../../host/context.ts';
@@ -26,19 +26,19 @@ import { checkResetOptions, makeEnvironment } from './registry.ts';
 import { sizeOf, type TrajectoryLimits } from './trajectory.ts';
 
 export interface EpisodeLimits extends TrajectoryLimits {
-  /** Episodes of one session at once. */
+  /** Concurrent episodes of one session. */
   readonly maxEpisodes: number;
-  /** Episodes of one principal at once, in all its sessions. */
+  /** Concurrent episodes of one principal, in all its sessions. */
   readonly maxPrincipalEpisodes: number;
 }
 
-/** What a principal is granted within the capability. */
+/** The grants of a principal within the capability. */
 export interface EnvGrant {
-  /** Environments by id; `*` stands for any letters. Those that run code must be named without one. */
+  /** Environments by id; `*` stands for any letters. Environments that run code must be named without a `*`. */
   readonly environments?: readonly string[];
 }
 
-/** Who asks: what `CallContext` has of it. */
+/** The requester: its part of `CallContext`. */
 export type EpisodeOwner = Pick<CallContext, 'session' | 'store' | 'signal'>;
 
 /** A request for a new episode. */
@@ -48,7 +48,7 @@ export interface EpisodeRequest {
   readonly options: JsonObject;
 }
 
-/** A new episode, as read from its request. */
+/** A new episode, parsed from its request. */
 interface EpisodePlan {
   readonly kind: EnvironmentKind;
   readonly make: JsonObject;
@@ -62,14 +62,14 @@ interface EpisodePlan {
   readonly store: EpisodeStore | undefined;
 }
 
-/** The environment that has the generator which a null seed continues. */
+/** The environment with the generator that a null seed continues. */
 interface Slot {
   environment: Environment;
   /** The episode that uses it; undefined once it was closed. */
   episode: Episode | undefined;
 }
 
-/** What one session has. */
+/** The episodes of one session. */
 interface Own {
   readonly session: SessionView;
   readonly episodes: Map<string, Episode>;
@@ -77,16 +77,16 @@ interface Own {
   readonly slots: Map<string, Slot>;
   /** Episodes that are being made. */
   starting: number;
-  /** Settles when the resets before have, by slot: a null seed continues what the one before it left. */
+  /** Settles with the earlier resets, by slot: a null seed continues the generator after the reset before it. */
   readonly resets: Map<string, Promise<unknown>>;
-  /** Durable episodes that this session started or took up; they leave the memory with it, and stay in the store. */
+  /** Durable episodes that this session started or restored; they leave the memory with it, and stay in the store. */
   readonly durable: Map<string, Episode>;
 }
 
-/** Generators of one session that are stored; the one used least recently is dropped. */
+/** Maximum number of stored generators of one session; the least recently used one is dropped. */
 const MAX_SLOTS = 256;
 const MAX_INSTANCE = 256;
-/** Size of what a reset takes: it is stored with the episode. */
+/** Maximum size of the options of a reset: they are stored with the episode. */
 const MAX_OPTIONS_BYTES = 64 * 1024;
 
 const AUTORESETS: readonly Autoreset[] = ['disabled', 'next_step', 'same_step'];
@@ -105,9 +105,9 @@ export interface EpisodesDeps {
 export class Episodes {
   readonly #deps: EpisodesDeps;
   readonly #owners = new Map<string, Own>();
-  /** Episodes by principal. */
+  /** Number of episodes by principal. */
   readonly #counts = new Map<string, number>();
-  /** Durable episodes in memory, or on their way there, by agent and id. */
+  /** Durable episodes in memory, or being loaded, by agent and id. */
   readonly #durable = new Map<string, Episode | Promise<Episode>>();
 
   constructor(deps: EpisodesDeps) {
@@ -118,7 +118,10 @@ export class Episodes {
     return this.#deps.durability !== undefined;
   }
 
-  /** The environment of a name. Throws `runtime_error` for an unknown one, `reset_denied` for one the principal may not use. */
+  /**
+   * Returns the environment of a name. Throws `runtime_error` for an unknown one, `reset_denied` for one the principal may not
+   * use.
+   */
   kind(name: string, principal: Principal, grant: EnvGrant | undefined): EnvironmentKind {
     const kind = this.#deps.kinds.get(name);
     if (kind !== undefined && mayUse(kind, principal, grant)) return kind;
@@ -131,13 +134,13 @@ export class Episodes {
     throw unknownEnvironment(name, suggest(name, this.#deps.kinds.keys()));
   }
 
-  /** The environments that a principal may use. */
+  /** Returns the environments that a principal may use. */
   allowed(principal: Principal, grant: EnvGrant | undefined): EnvironmentKind[] {
     return [...this.#deps.kinds.values()].filter((kind) => mayUse(kind, principal, grant));
   }
 
   /**
-   * An episode of the session, or a durable one of its agent, which is taken up from the store. Throws or rejects with
+   * Returns an episode of the session, or a durable one of its agent, which is restored from the store. Throws or rejects with
    * `runtime_error`: `detail.reason` is `unknown_episode`, `episode_interrupted` or `diverged`.
    */
   find(id: string, owner: EpisodeOwner): Soon<Episode> {
@@ -148,7 +151,7 @@ export class Episodes {
     const key = durableKey(session, id);
     const durable = this.#durable.get(key);
     if (durable instanceof Promise || durable?.failed === false) return durable;
-    // Its environment failed, as when its process was killed: it continues from what is stored.
+    // Its environment failed, as after a kill of its process: it continues from the stored steps.
     if (durable !== undefined) this.#drop(id, session, durable);
     if (!this.#isDurable) throw unknownEpisode(id);
     const records = new EpisodeStore(owner.store.agent);
@@ -175,7 +178,7 @@ export class Episodes {
       id,
       kind,
       environment,
-      // Of the durability `episode` only what has ended is stored: nothing can follow.
+      // With the durability `episode`, only ended episodes are stored: no step can follow.
       autoreset: durability === 'step' ? (autoreset ?? 'disabled') : 'disabled',
       resetOptions,
       durability,
@@ -222,7 +225,7 @@ export class Episodes {
           await store?.ended(id, fresh);
         }
       } catch (thrown) {
-        // In memory it is ahead of its record: the next request takes it up from there.
+        // The episode in memory is ahead of its record: the next request restores it from there.
         this.#drop(id, session, episode);
         throw thrown;
       }
@@ -236,7 +239,7 @@ export class Episodes {
     return episode;
   }
 
-  /** The records of durable episodes that are not in memory. */
+  /** Returns the records of durable episodes that are not in memory. */
   stored(owner: EpisodeOwner): EpisodeRecord[] {
     if (!this.#isDurable) return [];
     const { session } = owner;
@@ -244,12 +247,12 @@ export class Episodes {
     return records.filter(({ id }) => !this.#durable.has(durableKey(session, id)));
   }
 
-  /** True for an episode of the session that is in memory alone. */
+  /** Returns true for an episode of the session that is only in memory. */
   isPlain(id: string, session: SessionView): boolean {
     return this.#owners.get(session.id)?.episodes.has(id) === true;
   }
 
-  /** All episodes of the session, in the order in which they started. */
+  /** Returns all episodes of the session, in the order of their start. */
   of(session: SessionView): Iterable<Episode> {
     const own = this.#owners.get(session.id);
     return own === undefined ? [] : [...own.episodes.values(), ...own.durable.values()];
@@ -333,12 +336,12 @@ export class Episodes {
     own.slots.delete(slot);
     own.slots.set(slot, { environment, episode });
     try {
-      // A replay needs to know where the generator was.
+      // A replay needs the former state of the generator.
       const isKnown = continued && (environment.snapshot ?? environment.generator) !== undefined;
       const seed = plan.seed ?? (durability === 'none' || isKnown ? null : randomSeed());
       const origin = durability === 'none' ? undefined : await originOf(environment, seed);
       const obs = await episode.reset(seed, signal);
-      // Its session may have ended meanwhile, and has released what it had.
+      // The session may have ended meanwhile and have released its episodes.
       if (this.#owners.get(session.id) !== own) throw resetDenied('the session has ended');
       if (origin === undefined) own.episodes.set(id, episode);
       else {
@@ -372,7 +375,7 @@ export class Episodes {
     }
   }
 
-  /** Ends an episode; one that does not exist is ended already. */
+  /** Ends an episode; a missing one counts as ended. */
   async close(id: string, owner: EpisodeOwner): Promise<void> {
     const { session } = owner;
     const own = this.#owners.get(session.id);
@@ -385,13 +388,13 @@ export class Episodes {
     await this.#forget(id, session);
   }
 
-  /** A durable episode whose environment failed leaves the memory. */
+  /** Removes a durable episode from memory whose environment failed. */
   #drop(id: string, session: SessionView, episode: Episode): void {
     this.#durable.delete(durableKey(session, id));
     for (const each of this.#owners.values()) if (each.durable.delete(id)) this.#release(each, episode);
   }
 
-  /** A durable episode leaves the memory. */
+  /** Removes a durable episode from memory. */
   async #forget(id: string, session: SessionView): Promise<void> {
     const key = durableKey(session, id);
     const durable = await this.#durable.get(key);
@@ -400,7 +403,7 @@ export class Episodes {
     for (const each of this.#owners.values()) if (each.durable.delete(id)) this.#release(each, durable);
   }
 
-  /** The session has ended, and with it its episodes. */
+  /** Closes the episodes of a session that has ended. */
   closeAll(session: SessionView): void {
     const own = this.#owners.get(session.id);
     if (own === undefined) return;
@@ -430,7 +433,7 @@ export class Episodes {
     else this.#counts.set(principal.name, count);
   }
 
-  /** Closes the oldest episode that has ended where there is no room; refuses where all are running. */
+  /** Closes the oldest ended episode if the limit is reached; refuses if all are running. */
   #mustHaveRoom(own: Own): void {
     const { maxEpisodes, maxPrincipalEpisodes } = this.#deps.limits;
     const { principal } = own.session;
@@ -449,7 +452,10 @@ export class Episodes {
     }
   }
 
-  /** The environment of a new episode: for a null seed the one whose generator it continues, or one that continues from it. */
+  /**
+   * Returns the environment of a new episode: for a null seed the one whose generator it continues, or one that continues from
+   * it.
+   */
   async #environment(
     own: Own,
     { kind, make, slot: key, seed }: EpisodePlan,
@@ -467,7 +473,7 @@ export class Episodes {
     this.#release(own, episode);
   }
 
-  /** An environment that has the newest generator of its slot stays; others are closed. */
+  /** Retains an environment that has the newest generator of its slot; closes others. */
   #release(own: Own, episode: Episode): void {
     const { environment } = episode;
     const slot = own.slots.values().find((each) => each.environment === environment);
@@ -486,40 +492,43 @@ export class Episodes {
   }
 }
 
-/** Closes an environment. What it throws is its own: its episode has ended. */
+/** Closes an environment. Its exceptions are ignored: its episode has ended. */
 async function closed(environment: Environment): Promise<void> {
   try {
     await environment.close?.();
   } catch {
-    // No one waits for it.
+    // Nothing waits for it.
   }
 }
 
-/** True when the principal may use the environment. What runs code must be named by its id, except for administrators. */
+/**
+ * Returns true when the principal may use the environment. One that runs code must be named by its id, except for
+ * administrators.
+ */
 export function mayUse(kind: EnvironmentKind, principal: Principal, grant: EnvGrant | undefined): boolean {
   const names = membersOf(grant).environments as readonly string[] | undefined;
   if (kind.runsCode === true) return names === undefined ? may(principal, 'administer') : names.includes(kind.id);
   return names === undefined || named(names, kind.id);
 }
 
-/** Makes `to` continue where the generator of `from` is. An environment that can do neither starts with a random seed. */
+/** Makes `to` continue the generator of `from`. An environment that supports neither way starts with a random seed. */
 async function continueGenerator(from: Environment, to: Environment): Promise<void> {
   if (from.snapshot !== undefined) to.restore?.(from.snapshot());
   else if (from.generator !== undefined) await to.continueFrom?.(await from.generator());
 }
 
-/** Where the generator of an environment is, before its reset with this seed. */
+/** Returns the state of an environment's generator, before its reset with this seed. */
 async function originOf(environment: Environment, seed: number | null): Promise<Origin> {
   if (seed !== null) return { seed };
   if (environment.snapshot !== undefined) return { snapshot: environment.snapshot() };
   return { generator: (await environment.generator?.()) ?? '' };
 }
 
-/** Where an environment is that cannot be replayed, as a member of its record. */
+/** Returns the state of an environment that cannot be replayed, as a member of its record. */
 const snapshotOf = ({ kind, environment }: Episode): Pick<EpisodeRecord, 'snapshot'> =>
   kind.nondeterministic === true && environment.snapshot !== undefined ? { snapshot: environment.snapshot() } : {};
 
-/** Durable episodes belong to principal and agent. */
+/** Returns the key of a durable episode, which belongs to principal and agent. */
 const durableKey = ({ principal, agentId }: SessionView, id: string): string =>
   JSON.stringify([principal.name, agentId, id]);
 

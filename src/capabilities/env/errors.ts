@@ -1,8 +1,8 @@
-/** The error codes of the capability: three spellings that A2E fixes, and one of our own. */
+/** The error codes of the capability: three spellings that A2E fixes, and one additional code. */
 import { capabilityErrors } from '../../wire/errors.ts';
 
 export const failure = capabilityErrors('env', {
-  /** `runtime_error`: no such episode, an episode that has ended, or a failure inside the environment. */
+  /** `runtime_error`: an unknown episode, an episode that has ended, or a failure inside the environment. */
   runtime_error: { row: 'runtime_error', code: 'runtime_error' },
   /** `unknown_action`: the payload is no element of the action space. */
   unknown_action: { row: 'schema_violation', code: 'unknown_action' },
@@ -12,8 +12,8 @@ export const failure = capabilityErrors('env', {
   invalid_options: 'schema_violation',
   /** `reset_denied`: a limit of episodes is reached; closing one helps. */
   limit: { row: 'over_capacity', code: 'reset_denied' },
-  /** `runtime_error`: no such episode or environment, or it belongs to another agent. */
+  /** `runtime_error`: an unknown episode or environment, or one of another agent. */
   missing: { row: 'not_found', code: 'runtime_error' },
-  /** `runtime_error`: more work than its limit allows waits. */
+  /** `runtime_error`: the limit of waiting work is exceeded. */
   busy: { row: 'over_capacity', code: 'runtime_error' },
 });

@@ -1,5 +1,5 @@
 /**
- * The methods of the env capability: what `client.ts` calls and `plugin.ts` serves.
+ * The methods of the env capability, with their checks and options.
  *
  * @see docs/protocol/a2e.md#env-messages
  */
@@ -39,11 +39,13 @@ import type {
 
 export type { EnvDescription, EnvObservation } from './env.schema.ts';
 
-/** The environments send no events of requests. */
+/** Environments send no events for requests. */
 const env = methodsOf({ capability: 'env', event: 'invoke/event' });
 const read = { idempotent: true } as const;
 
-/** An observation as JSON. The time is that of the message: formatting the number again would cost more than the rest. */
+/**
+ * Returns an observation as JSON. The time is that of the message: formatting the number again would cost more than the rest.
+ */
 function observationJson(obs: EnvObservation, seconds: string): string {
   const { episode_id, step_num, state, done, truncated, reward, metadata } = obs;
   return `{"episode_id":"${episode_id}","step_num":${step_num},"state":${JSON.stringify(state)},"done":${done},"truncated":${truncated},"reward":${numberJson(reward)},"created_at":${seconds},"metadata":${JSON.stringify(metadata)}}`;
@@ -68,7 +70,7 @@ export const envObserve = env<EnvObserveReq, EnvObserveResp>('env/observe/req', 
 export const envClose = env<EnvCloseReq, EnvCloseResp>('env/close/req', checks.EnvCloseReq, read);
 export const envSpace = env<EnvSpaceReq, EnvSpaceResp>('env/space/req', checks.EnvSpaceReq, read);
 
-/** The other spelling of the documents; its reply has the spelling of the request. */
+/** The other spelling in the documents; its reply has the spelling of the request. */
 export const envSpaces = env<EnvSpaceReq, EnvSpaceResp>('env/spaces/req', checks.EnvSpacesReq, read);
 export const envRender = env<EnvRenderReq, EnvRenderResp>('env/render/req', checks.EnvRenderReq, read);
 export const envPlan = env<EnvPlanReq, EnvPlanResp>('env/plan/req', checks.EnvPlanReq, read);
@@ -92,7 +94,7 @@ export const envContains = env<EnvContainsReq, EnvContainsResp>('env/contains/re
 export const envSample = env<EnvSampleReq, EnvSampleResp>('env/sample/req', checks.EnvSampleReq);
 export const envCheck = env<EnvCheckReq, EnvCheckResp>('env/check/req', checks.EnvCheckReq);
 
-/** Sent when something happens in an episode without a request of this session. */
+/** Sent for an event in an episode without a request of this session. */
 export const envStatePush: Push<Omit<EnvStatePush, 'type' | 'id'>> = {
   push: 'env/state/push',
   capability: 'env',

@@ -1,10 +1,10 @@
-/** What handshakes need of the env plugin, apart from its code, which hosts load later. Read by `capability.ts` and `plugin.ts`. */
+/** The part of the env plugin that handshakes need, apart from its code, which hosts load later. */
 import type { PluginOffer } from '../../host/plugin.ts';
 import type { Durability } from './durable.ts';
 
 /**
- * @param environments how many there are to reset
- * @param durability as in the options; without it no store is needed, and several hosts of one user may run at once
+ * @param environments number of environments on offer
+ * @param durability as in the options; without it no store is needed, and several hosts of one user may run concurrently
  */
 export const envOffer = (environments: number, durability: Durability | undefined): PluginOffer => ({
   grant: {

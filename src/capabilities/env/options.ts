@@ -1,4 +1,4 @@
-/** The longer schemas of environments' options, apart from their code, which the registry loads only when one is made. */
+/** The longer schemas of environments' options, apart from their code, which is loaded only when an environment is made. */
 
 /** Largest side of a map. */
 const MAX_SIDE = 64;

@@ -1,7 +1,7 @@
 /**
- * The env capability of a host: episodes of the environments it is given.
+ * The env capability of a host: episodes of its environments.
  *
- * `envPlugin({ environments })` is what host builders write; `capability.ts` makes it from the configuration.
+ * Host builders call `envPlugin({ environments })`; `capability.ts` makes it from the configuration.
  * @see docs/env.md and docs/protocol/a2e.md#env-messages
  */
 import { SharedSlots } from '../../base/shared-slots.ts';
@@ -43,22 +43,22 @@ import { describeSpaces, SpaceCache } from './spaces-of.ts';
 import { sizeOf } from './trajectory.ts';
 
 export interface EnvPluginOptions {
-  /** The environments on offer. Default: those that come with Handfast and run no code. */
+  /** The environments on offer. Default: the built-in ones that run no code. */
   readonly environments?: readonly EnvironmentKind[];
-  /** Episodes of one session at once; the oldest that has ended makes room. Default 256. */
+  /** Concurrent episodes of one session; above it, the oldest ended one is closed. Default 256. */
   readonly maxEpisodes?: number;
-  /** Episodes of one principal at once. Default 1,024. */
+  /** Concurrent episodes of one principal. Default 1,024. */
   readonly maxPrincipalEpisodes?: number;
   /** Transitions of an episode that `env/exp/list` can read, the newest. Default 1,000; 0 = none. */
   readonly storedSteps?: number;
   /** Their size, estimated, in bytes. Default 256 KiB. */
   readonly storedBytes?: number;
   /**
-   * What outlives the host, of episodes whose reset names none. Left out: nothing does, and no request can ask for it; the
-   * host opens no store.
+   * The data that outlives the host, of episodes whose reset names none. Absent: nothing does, and no request can ask for it;
+   * the host opens no store.
    */
   readonly durability?: Durability;
-  /** Durable episodes of one agent; the oldest that has ended makes room. Default 100. */
+  /** Durable episodes of one agent; above it, the oldest ended one is removed. Default 100. */
   readonly maxStoredEpisodes?: number;
   /** Steps of one `env/batch_step/req`. Default 1,024. */
   readonly maxBatch?: number;
@@ -79,15 +79,18 @@ export const defaultLimits: EpisodeLimits & {
   maxBatch: 1024,
 };
 
-/** Transitions of one reply at most. */
+/** Maximum number of transitions of one reply. */
 const MAX_TRANSITIONS = 10_000;
-/** Elements of one reply to `env/sample/req`, and their size as JSON, about: more does not fit into a message. */
+/**
+ * Maximum number of elements of one reply to `env/sample/req`, and their approximate size as JSON: more does not fit into a
+ * message.
+ */
 const MAX_SAMPLES = 10_000;
 const MAX_SAMPLE_BYTES = 4 * 1024 * 1024;
-/** Actions that are listed where an environment suggests none of its own. */
+/** Maximum number of listed actions if an environment suggests none. */
 const MAX_SUGGESTIONS = 64;
 
-/** Names of `mode` by the environment's own. */
+/** Values of `mode`, mapped to the render modes of environments. */
 const RENDER_MODES: Readonly<Record<string, RenderMode>> = {
   text: 'ansi',
   ansi: 'ansi',
@@ -96,20 +99,20 @@ const RENDER_MODES: Readonly<Record<string, RenderMode>> = {
   png: 'rgb_array',
 };
 
-/** The env plugin of a host. Hosts make one of several. */
+/** The env plugin of a host. Hosts join several into one. */
 export interface EnvPlugin extends Plugin {
-  /** What it was made of. */
+  /** The options it was made with. */
   readonly options: EnvPluginOptions;
 }
 
 /**
- * Puts environments into a host. Several in one host, as of packages that bring environments, become one.
+ * Puts environments into a host. Several plugins in one host, as of packages with environments, become one.
  *
  * Throws `config_invalid` for two environments of one id.
  * @example
  * export const plugin = envPlugin({ environments: [guess] });
  */
-/** Checks of one principal that may wait for the one that runs. */
+/** Checks of one principal that may wait for the running one. */
 const MAX_WAITING_CHECKS = 64;
 
 export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
@@ -121,7 +124,7 @@ export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
   const episodes = new Episodes({ kinds, limits, durability, maxStoredEpisodes, newId, now });
   const sessions = new Set<SessionView>();
   const spaces = new SpaceCache();
-  // Those of one principal run one after the other: together they would hold up the host.
+  // Checks of one principal run one after the other: concurrently they would hold up the host.
   const checks = new SharedSlots('checks', {
     total: Number.POSITIVE_INFINITY,
     perOwner: 1,
@@ -134,7 +137,7 @@ export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
   const describe = async ({ env_name, options: of }: Body<EnvSpaceReq>, context: CallContext) =>
     describeSpaces(await spaces.of(kindOf(env_name, context), of));
 
-  /** The space that a request means: a description, or one of an environment. */
+  /** Returns the space that a request names: by a description, or by an environment. */
   const spaceFor = async (
     { space, env_name, options: of }: Body<EnvContainsReq> | Body<EnvSampleReq>,
     context: CallContext,
@@ -153,7 +156,7 @@ export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
       ? { suggested_actions: [] }
       : { suggested_actions: suggestions(await episodes.find(episode_id, context)) };
 
-  /** Other sessions of the agent learn of the step by a push. */
+  /** Steps a durable episode. Other sessions of the agent get a push about the step. */
   const durableStep = async (found: Soon<Episode>, action: JsonObject, context: CallContext) => {
     const episode = await found;
     const { session } = context;
@@ -282,7 +285,7 @@ export function envPlugin(options: EnvPluginOptions = {}): EnvPlugin {
   return { ...plugin, options };
 }
 
-/** @throws `config_invalid` for two of one id */
+/** @throws `config_invalid` for two environments of one id */
 function byId(environments: readonly EnvironmentKind[]): Map<string, EnvironmentKind> {
   const kinds = new Map<string, EnvironmentKind>();
   for (const kind of environments) {
@@ -294,7 +297,9 @@ function byId(environments: readonly EnvironmentKind[]): Map<string, Environment
   return kinds;
 }
 
-/** One plugin with the environments of several: episodes of one session count together, and their ids name no plugin. */
+/**
+ * Returns one plugin with the environments of several: episodes of one session count together, and their ids name no plugin.
+ */
 function joined(plugins: readonly Plugin[]): Plugin {
   const all = (plugins as readonly EnvPlugin[]).map(({ options }) => withoutUndefined(options));
   const options: Record<string, unknown> = {};
@@ -310,7 +315,7 @@ function joined(plugins: readonly Plugin[]): Plugin {
   return { ...envPlugin({ ...options, environments }), priority: plugins[0]?.priority ?? 0 };
 }
 
-/** The options that were given: the others have defaults. */
+/** Returns the defined options; the others have defaults. */
 const withoutUndefined = (options: EnvPluginOptions): Partial<EnvPluginOptions> =>
   Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 
@@ -321,7 +326,7 @@ const tooManySamples = (count: number) =>
 
 const inReply = (obs: Soon<EnvObservation>): Soon<{ obs: EnvObservation }> => then(obs, (value) => ({ obs: value }));
 
-/** The result of `work`; where it fails, the result of `otherwise`. */
+/** Returns the result of `work`; if it fails, the result of `otherwise`. */
 function orElse<Result>(work: () => Soon<Result>, otherwise: (thrown: unknown) => Soon<Result>): Soon<Result> {
   try {
     const result = work();
@@ -357,7 +362,7 @@ async function render(episode: Episode, wanted: string | null | undefined): Prom
   return { render: { mime: 'image/png', base64: encodePng(picture).toString('base64') } };
 }
 
-/** What an environment suggests; every action of a small discrete space where it says nothing. */
+/** Returns the suggestions of an environment; without them, every action of a small discrete space. */
 function suggestions({ environment, ended }: Episode): JsonObject[] {
   if (ended) return [];
   const { actionSpace } = environment;
@@ -398,7 +403,7 @@ function experience(of: readonly Episode[], limit: number, after: number | undef
   return newestFirst.reverse();
 }
 
-/** A durable episode that is not in memory: its transitions are read with its id. */
+/** Describes a durable episode that is not in memory: a request with its id reads its transitions. */
 const storedEpisode = ({ id, env_name, status, durability }: EpisodeRecord): JsonObject => ({
   episode_id: id,
   env_name,
@@ -430,7 +435,7 @@ function batchStep(
   const { id = '' } = request as { readonly id?: string };
   const one = (at: number): Soon<JsonObject> => {
     const episode = episode_ids[at] as string;
-    // Clients of A2E 1.0 read an observation for every step: the refused one changed nothing and has no reward.
+    // Clients of A2E 1.0 read an observation for every step: a refused one changed nothing and has no reward.
     const refused = (thrown: unknown): Soon<JsonObject> => {
       const { code, message, detail } = asError(thrown);
       return then(
@@ -449,7 +454,7 @@ function batchStep(
     : { results: results as JsonObject[] };
 }
 
-/** A whole `env/step/resp`, as an element of the reply to a batch. */
+/** Returns a whole `env/step/resp`, as an element of the reply to a batch. */
 const stepReply = (obs: EnvObservation, request: string, at: number): JsonObject => ({
   type: envStep.reply,
   id: `${request}.${at}`,
@@ -460,5 +465,5 @@ const stepReply = (obs: EnvObservation, request: string, at: number): JsonObject
   obs,
 });
 
-/** The observation in place of that of an episode which the session does not have. */
+/** Returns the observation that stands for an episode which the session does not have. */
 const noEpisode = (id: string): EnvObservation => ({ episode_id: id, step_num: 0, state: {}, done: true });

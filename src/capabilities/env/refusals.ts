@@ -1,6 +1,6 @@
 /**
- * What the plugin and the bridge refuse, in words. A2E fixes three codes; `detail.reason` says which case of `runtime_error`
- * it is.
+ * The refusals of the plugin and the bridge, in words. A2E fixes three codes; `detail.reason` distinguishes the cases of
+ * `runtime_error`.
  */
 import { HandfastError } from '../../wire/errors.ts';
 import type { Soon } from './environment.ts';
@@ -8,18 +8,18 @@ import { failure } from './errors.ts';
 
 type Detail = Readonly<Record<string, unknown>>;
 
-/** The payload is not an action of the space. The step did not count. */
+/** Returns the error for a payload that is not an action of the space. The step did not count. */
 export const unknownAction = (message: string, detail?: Detail): HandfastError =>
   failure('unknown_action', message, detail);
 
-/** The episode was not started, and trying again changes nothing. */
+/** Returns the error for an episode that was not started; a retry would not help. */
 export const resetDenied = (message: string, detail?: Detail): HandfastError =>
   failure('reset_denied', message, detail);
 
-/** The episode was not started because a limit is reached; closing others helps. */
+/** Returns the error for an episode that was not started because a limit is reached; closing others helps. */
 export const limitReached = (message: string, detail?: Detail): HandfastError => failure('limit', message, detail);
 
-/** There is no such episode or environment, or it belongs to another agent. */
+/** Returns the error for an unknown episode or environment, or one of another agent. */
 export const unknownEpisode = (id: string): HandfastError =>
   failure('missing', `no episode ${JSON.stringify(id.slice(0, 64))}; env/reset/req starts one`, {
     reason: 'unknown_episode',
@@ -32,23 +32,26 @@ export const unknownEnvironment = (name: string, near: string | undefined): Hand
     { reason: 'unknown_environment' },
   );
 
-/** The episode has ended: only a reset starts the next one. */
+/** Returns the error for an ended episode: only a reset starts the next one. */
 export const finishedEpisode = (id: string): HandfastError =>
   failure('runtime_error', `the episode ${id} has ended; start the next one with env/reset/req`, {
     reason: 'finished_episode',
   });
 
-/** The environment itself failed, or what it returned cannot be sent. */
+/** Returns the error for an environment that failed, or whose result cannot be sent. */
 export const environmentFailed = (reason: string, message: string, detail?: Detail, cause?: unknown): HandfastError =>
   failure('runtime_error', message, { reason, ...detail }, cause);
 
-/** The environment threw what says nothing to its caller. */
+/** Returns the error for an exception of the environment that tells its caller nothing. */
 export const brokenEnvironment = (name: string, thrown: unknown): HandfastError => {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   return environmentFailed('environment_failed', `${name} failed: ${message.slice(0, 500)}`, undefined, thrown);
 };
 
-/** Calls an environment that has no episode yet. Its own refusals pass, as of options, and reasons of aborts; all else it throws is its failure. */
+/**
+ * Calls an environment that has no episode yet. Its own refusals pass, as of options, and reasons of aborts; every other
+ * exception is a failure of the environment.
+ */
 export function guarded<Result>(name: string, call: () => Soon<Result>): Soon<Result> {
   const failed = (thrown: unknown): never => {
     throw thrown instanceof HandfastError ? thrown : brokenEnvironment(name, thrown);
@@ -61,5 +64,5 @@ export function guarded<Result>(name: string, call: () => Soon<Result>): Soon<Re
   }
 }
 
-/** More work than its limit allows is waiting. */
+/** Returns the error for waiting work above its limit. */
 export const tooMuch = (message: string, detail?: Detail): HandfastError => failure('busy', message, detail);

@@ -1,6 +1,6 @@
 /**
- * The environments that come with Handfast, and how one is made: options checked, wrappers and time limit put around it. The
- * plugin reads this list and adds what the configuration names.
+ * The built-in environments, and the function that makes one: checks options, and adds wrappers and the time limit. The plugin
+ * reads this list and adds the environments of the configuration.
  */
 import { type JsonSchema, lazyCheck } from '../../base/json-schema.ts';
 import { suggest } from '../../base/suggest.ts';
@@ -14,7 +14,7 @@ import { wrappersSchema } from './wrappers/schemas.ts';
 import { timeLimit } from './wrappers/time-limit.ts';
 
 const noOptions = { type: 'object', properties: {}, additionalProperties: false };
-/** Gymnasium's ids take any reset options and ignore those they do not know. */
+/** Gymnasium's ids take any reset options and ignore unknown ones. */
 const anyOptions = { type: 'object' };
 
 const options = (properties: JsonObject): JsonSchema => ({ type: 'object', properties, additionalProperties: false });
@@ -51,7 +51,7 @@ const textWorld: EnvironmentKind = {
   make: async (make) => new (await import('./environments/text-world.ts')).TextWorld(make),
 };
 
-/** The environments that run no code of others. Their modules are loaded when one is made. */
+/** The environments that run no external code. The module of each is loaded when it is made. */
 export const environmentKinds: readonly EnvironmentKind[] = [
   { id: 'CartPole-v0', maxEpisodeSteps: 200, rewardThreshold: 195, ...cartPole },
   { id: 'CartPole-v1', maxEpisodeSteps: 500, rewardThreshold: 475, ...cartPole },
@@ -114,7 +114,7 @@ export const environmentKinds: readonly EnvironmentKind[] = [
   textWorld,
 ];
 
-/** The schema of `options.make`: what the kind takes, Gymnasium's own `max_episode_steps`, and wrappers. */
+/** Returns the schema of `options.make`: the options of the kind, Gymnasium's own `max_episode_steps`, and wrappers. */
 export function makeSchema({ makeOptions }: EnvironmentKind): JsonSchema {
   const own = makeOptions.properties as JsonObject | undefined;
   const limit = { type: 'integer', minimum: 1, description: 'replaces the time limit of this id' };
@@ -122,8 +122,8 @@ export function makeSchema({ makeOptions }: EnvironmentKind): JsonSchema {
 }
 
 /**
- * Makes an environment with its time limit and the wrappers chosen.
- * @throws `env.invalid_options` when the options do not fit; `detail.path` says where
+ * Makes an environment with its time limit and the chosen wrappers.
+ * @throws `env.invalid_options` when the options do not fit; `detail.path` has the place
  */
 export async function makeEnvironment(
   kind: EnvironmentKind,
@@ -140,7 +140,7 @@ export async function makeEnvironment(
   return (await import('./wrappers/named.ts')).withWrappers(environment, wrappers as (string | JsonObject)[]);
 }
 
-/** @throws `env.invalid_options` when what its reset takes does not fit; `detail.path` says where */
+/** @throws `env.invalid_options` when options of its reset do not fit; `detail.path` has the place */
 export function checkResetOptions(kind: EnvironmentKind, options: JsonObject): void {
   if (Object.keys(options).length > 0) check(`options of ${kind.id}`, checksOf(kind).reset, options, kind.resetOptions);
 }
@@ -150,7 +150,7 @@ interface Checks {
   readonly reset: Check;
 }
 
-/** What follows from the schemas of a kind: making it takes ten milliseconds, and resets with options ask for it each time. */
+/** Checks derived from the schemas of a kind: making them takes ten milliseconds, and every reset with options needs them. */
 const checks = new WeakMap<EnvironmentKind, Checks>();
 
 function checksOf(kind: EnvironmentKind): Checks {

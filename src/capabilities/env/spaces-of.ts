@@ -1,4 +1,4 @@
-/** The spaces of environments as the wire describes them: of an id and its arguments, made once. Asked by the plugin. */
+/** The spaces of environments as the wire describes them: of an id and its arguments, made once. */
 import { setNewest } from '../../base/evict-oldest.ts';
 import type { JsonObject } from '../../wire/json.ts';
 import { isObject } from '../../wire/json.ts';
@@ -13,13 +13,13 @@ export interface EnvironmentSpaces {
   readonly renderModes: readonly RenderMode[];
 }
 
-/** Descriptions stored; the one used least recently is dropped. */
+/** Maximum number of stored descriptions; the least recently used one is dropped. */
 const MAX_STORED = 64;
 
 export class SpaceCache {
   readonly #stored = new Map<string, EnvironmentSpaces>();
 
-  /** The spaces of an environment. Rejects with `env.invalid_options`, `runtime_error`. */
+  /** Returns the spaces of an environment. Rejects with `env.invalid_options`, `runtime_error`. */
   async of(kind: EnvironmentKind, options: JsonObject = {}): Promise<EnvironmentSpaces> {
     const make = options.make ?? {};
     if (!isObject(make)) throw failure('invalid_options', 'options.make must be an object');
@@ -36,7 +36,7 @@ export class SpaceCache {
   }
 }
 
-/** The reply to `env/space/req`. */
+/** Returns the reply to `env/space/req`. */
 export function describeSpaces({ action, observation, renderModes }: EnvironmentSpaces): {
   action_space: JsonObject;
   state_schema: JsonObject;

@@ -1,7 +1,7 @@
 /**
- * The newest transitions of one episode in memory, bounded by number and bytes: what `env/exp/list` reads.
+ * The newest transitions of one episode in memory, bounded by number and bytes, for `env/exp/list`.
  *
- * Values are stored by reference: an environment does not change what it has returned.
+ * Values are stored by reference: an environment does not change values that it has returned.
  */
 /** One step of an episode. */
 export interface Transition {
@@ -19,7 +19,7 @@ export interface Transition {
   readonly info: Readonly<Record<string, unknown>>;
 }
 
-/** One step as it is stored and sent: a reward that JSON has no form for is `"Infinity"`, `"-Infinity"` or `"NaN"`. */
+/** One step in its stored and sent form: a reward that JSON has no form for is `"Infinity"`, `"-Infinity"` or `"NaN"`. */
 export interface StoredTransition extends Omit<Transition, 'reward'> {
   readonly reward: number | string;
 }
@@ -46,7 +46,7 @@ export class Trajectory {
     this.#limits = limits;
   }
 
-  /** Transitions that are stored. */
+  /** The number of stored transitions. */
   get size(): number {
     return this.#stored.length - this.#head;
   }
@@ -65,13 +65,13 @@ export class Trajectory {
     }
   }
 
-  /** The newest ones, at most `limit`, in order. */
+  /** Returns the newest transitions, at most `limit`, in order. */
   newest(limit: number): StoredTransition[] {
     const from = Math.max(this.#head, this.#stored.length - limit);
     return this.#stored.slice(from).map(({ transition }) => transition);
   }
 
-  /** Those after an index, at most `limit`, the oldest first. */
+  /** Returns the transitions after an index, at most `limit`, the oldest first. */
   after(index: number, limit: number): StoredTransition[] {
     const first = this.#stored[this.#head]?.transition.index ?? 0;
     const from = this.#head + Math.max(0, index + 1 - first);
@@ -83,7 +83,7 @@ export class Trajectory {
 const TRANSITION_BYTES = 160;
 const NUMBER_BYTES = 16;
 
-/** About the bytes of a value as JSON, without writing it. */
+/** Returns the approximate bytes of a value as JSON, without writing it. */
 export function sizeOf(value: unknown): number {
   if (typeof value === 'string') return value.length + 2;
   if (typeof value !== 'object' || value === null) return NUMBER_BYTES;

@@ -1,8 +1,8 @@
 /**
- * Environments of the user's Python as environments of the host. Each is a process of its own (`process.ts`), started when it is
- * made. They run code, so that only the configuration offers them and only a grant by name allows them.
+ * Environments of the user's Python as environments of the host. Each is a separate process (`process.ts`), started when the
+ * environment is made. They run code, so that only the configuration offers them and only a grant by name allows them.
  *
- * Values pass as JSON in both directions: the spaces check actions, and what Python returns is not taken apart.
+ * Values pass as JSON in both directions: the spaces check actions, and values from Python are not decoded further.
  */
 import { isDeepStrictEqual } from 'node:util';
 import type { HandfastError } from '../../../wire/errors.ts';
@@ -19,9 +19,9 @@ import { GymProcess } from './process.ts';
 
 /** One environment of Python that the host offers. */
 export interface GymEnvironmentOptions {
-  /** What `gymnasium.make` gets: `CartPole-v1`, or `module:Env-v0`. */
+  /** Argument of `gymnasium.make`: `CartPole-v1`, or `module:Env-v0`. */
   readonly name: string;
-  /** What `env_name` is. Default: `gym/` and the name. */
+  /** Value of `env_name`. Default: `gym/` and the name. */
   readonly id?: string;
   /** Python's keyword arguments of `make`, below those of a request. */
   readonly make?: JsonObject;
@@ -34,13 +34,13 @@ export interface GymEnvironmentOptions {
 }
 
 export interface GymLimits {
-  /** Processes at once. */
+  /** Maximum number of concurrent processes. */
   readonly maxProcesses: number;
   /** Longest wait for a reply of Python, milliseconds. */
   readonly replyMs: number;
 }
 
-/** The kinds of several environments; they share one limit of processes. */
+/** Returns the kinds of several environments; they share one limit of processes. */
 export function gymKinds(environments: readonly GymEnvironmentOptions[], limits: GymLimits): EnvironmentKind[] {
   const { maxProcesses, replyMs } = limits;
   let running = 0;
@@ -81,7 +81,7 @@ export function gymKinds(environments: readonly GymEnvironmentOptions[], limits:
       async check(given, { seed, steps, signal }) {
         const body = { ...bodyOf(given), seed, steps };
         await using first = await start();
-        // Where there is no second process, what it would find is not found.
+        // Without a second process, the faults that it would find are not found.
         await using second = running < maxProcesses ? await start() : undefined;
         signal?.addEventListener('abort', () => void Promise.all([first.close(), second?.close()]), { once: true });
         // In two processes the hashes of texts differ, and with them the order of sets.
@@ -95,7 +95,7 @@ export function gymKinds(environments: readonly GymEnvironmentOptions[], limits:
 /** The mode of Gymnasium that draws into a window of the machine on which the environment runs. */
 const WINDOW = 'human';
 
-/** Callers are elsewhere: whether windows open on the host is for its configuration to say. */
+/** Callers are on other machines: the configuration of the host decides whether windows open on it. */
 const opensWindow = (id: string): HandfastError =>
   failure(
     'invalid_options',
@@ -103,14 +103,14 @@ const opensWindow = (id: string): HandfastError =>
     { path: '/render_mode' },
   );
 
-/** What two processes found: the checks of one, and the trace of the other beside its own. */
+/** Combines the reports of two processes: the checks of one, and the comparison of both traces. */
 function reportOf(checked: JsonObject, again: JsonObject = { trace: [] }): CheckReport {
   const findings = (checked.findings as readonly { rule: CheckRule; step: number | null; found: string }[]).map(
     ({ rule, step, found }) => finding(rule, step, found),
   );
   const [one, other] = [checked.trace, again.trace] as (readonly unknown[])[];
   const at = (other ?? []).findIndex((move, index) => !isDeepStrictEqual(move, one?.[index]));
-  // An environment that differs in one process differs in two.
+  // An environment that differs in one process also differs in two.
   if (at >= 0 && !findings.some(({ rule }) => DETERMINISM.includes(rule))) {
     findings.push(finding('other-process', at, 'another process had another result'));
   }
@@ -155,7 +155,7 @@ function gymEnvironment(process: GymProcess, made: JsonObject): Environment {
   };
 }
 
-/** A space whose values in memory are what its JSON is: what Python returned passes as it came. */
+/** Returns a space whose values in memory equal their JSON: values from Python pass unchanged. */
 function asSent(space: Space): Space {
   return {
     kind: space.kind,

@@ -2,7 +2,7 @@
  * A Python process that runs one environment of Gymnasium: requests out, replies in, every wait bounded. It ends with its
  * environment and with the host, however the host ends.
  *
- * `gym-environment.ts` makes an environment of it; `python/gym_bridge.py` is the other side.
+ * `python/gym_bridge.py` is the other side.
  */
 import { fileURLToPath } from 'node:url';
 import { type Child, startChild } from '../../../base/child.ts';
@@ -16,7 +16,7 @@ import { environmentFailed } from '../refusals.ts';
 export interface GymProcessOptions {
   /** The Python that has gymnasium. */
   readonly python: string;
-  /** Names of variables that it inherits beside PATH, HOME, LANG, TZ, TERM and those of a virtual environment. */
+  /** Names of environment variables that it inherits beside PATH, HOME, LANG, TZ, TERM and those of a virtual environment. */
   readonly inherits: readonly string[];
   /** Longest wait for a reply, milliseconds; then the process is killed. */
   readonly replyMs: number;
@@ -27,7 +27,7 @@ export interface GymProcessOptions {
 /** Not part of the JavaScript: it lies beside `src` and `dist`. */
 const PROGRAM = fileURLToPath(new URL('../../../../python/gym_bridge.py', import.meta.url));
 
-/** What every process inherits. Tokens and keys of the host are not among them. */
+/** Environment variables that every process inherits. Tokens and keys of the host are not among them. */
 const INHERITED = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TERM', 'TMPDIR', 'VIRTUAL_ENV', 'PYTHONPATH', 'SYSTEMROOT'];
 
 /** Longest reply: observations may be pictures. */
@@ -35,7 +35,7 @@ const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
 /** Time between the end of its input and SIGKILL. */
 const END_MS = 2000;
-/** Length of its last words that an error repeats. */
+/** Length of the end of its stderr that an error repeats. */
 const MAX_WORDS = 1000;
 
 interface Waiting {
@@ -50,7 +50,7 @@ export class GymProcess implements AsyncDisposable {
   readonly #options: GymProcessOptions;
   readonly #waiting = new Map<number, Waiting>();
   #count = 0;
-  /** Why it ended. */
+  /** The reason of its end. */
   #ended: HandfastError | undefined;
   /** The end of its stderr. */
   #words = '';
@@ -99,7 +99,7 @@ export class GymProcess implements AsyncDisposable {
     }
   }
 
-  /** Sends one request. Rejects with `runtime_error`: what Python raised, a timeout, or the end of the process. */
+  /** Sends one request. Rejects with `runtime_error`: for an exception of Python, a timeout, or the end of the process. */
   call(operation: string, body: JsonObject = {}): Promise<JsonObject> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended);
     const id = this.#count++;
@@ -111,7 +111,7 @@ export class GymProcess implements AsyncDisposable {
     return promise;
   }
 
-  /** Ends it. What is running fails. */
+  /** Ends the process. A running request fails. */
   async close(): Promise<void> {
     this.#end('its environment was closed');
     this.#child.stdin?.end();
@@ -160,7 +160,7 @@ export class GymProcess implements AsyncDisposable {
   }
 }
 
-/** What Python raised, as the error of a request. */
+/** Returns an exception of Python as the error of a request. */
 function raised({ kind, message }: JsonObject): HandfastError {
   const said = `${String(kind)}: ${String(message)}`.slice(0, 2000);
   const missing = kind === 'ModuleNotFoundError' ? '; install it for the Python in the option "python"' : '';

@@ -1,9 +1,10 @@
 /**
- * Checks an environment of this process: plays it several times with one seed and compares, and looks at everything it returns.
- * It finds what Gymnasium's checker finds, over whole episodes, and faults that one look does not show: data that is changed
- * after several steps, state that is the caller's too, pictures that move the generator, snapshots that forget.
+ * Checks an environment of this process: plays it several times with one seed and compares, and inspects everything it returns.
+ * It finds the faults that Gymnasium's checker finds, over whole episodes, and faults that a single inspection does not show:
+ * data that is changed after several steps, state that is shared with the caller, pictures that advance the generator,
+ * snapshots that lose state.
  *
- * `plugin.ts` calls it for `env/check/req`, authors in their tests. Each rule is in `findings.ts`.
+ * Hosts run it for `env/check/req`, authors in their tests. Each rule is in `findings.ts`.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { isObject, type JsonObject } from '../../../wire/json.ts';
@@ -16,21 +17,21 @@ import { type CheckReport, type CheckRequest, type CheckRule, DETERMINISM, Findi
 import { firstDifference, type Move, MoveFailed, type RolloutParts, rollout, shown, type Trace } from './rollout.ts';
 
 export const DEFAULT_STEPS = 200;
-/** Of environments that run programs: a step may take seconds. */
+/** Default for environments that run programs: a step may take seconds. */
 export const DEFAULT_PROGRAM_STEPS = 20;
 export const MAX_STEPS = 1000;
 
-/** Elements that are drawn from each space. */
+/** Number of elements drawn from each space. */
 const SAMPLES = 20;
-/** Results that are looked at again later. */
+/** Number of results that are compared again later. */
 const MAX_REMEMBERED = 64;
 /** Every n-th move is drawn, and continued from a snapshot. */
 const RENDER_EVERY = 5;
 const SNAPSHOT_EVERY = 7;
 
 /**
- * Checks an environment as it is made, without its time limit. Rejects with `env.invalid_options` when it cannot be made with
- * `make`, and with the reason of `signal`.
+ * Checks a new environment, without its time limit. Rejects with `env.invalid_options` when it cannot be made with `make`, and
+ * with the reason of `signal`.
  *
  * @param make arguments of its construction
  */
@@ -56,7 +57,7 @@ class Check implements AsyncDisposable {
   readonly #make: JsonObject;
   readonly #request: CheckRequest;
   readonly #made: Environment[] = [];
-  /** What the first rollout did, for the others to do again. */
+  /** The actions of the first rollout, for the others to repeat. */
   readonly #actions = new Map<number, unknown>();
 
   constructor(kind: EnvironmentKind, make: JsonObject, request: CheckRequest) {
@@ -70,7 +71,7 @@ class Check implements AsyncDisposable {
     const first = await this.#environment();
     if (!this.#spaces(first)) return;
     const trace = await this.#first(first);
-    // What has no form cannot be compared.
+    // Results of another form cannot be compared.
     if (trace !== undefined && !findings.has('result', 'raises')) {
       if (this.#kind.nondeterministic !== true) await this.#compare(first, trace);
       if (!findings.has(...DETERMINISM, 'reuse')) await this.#snapshots();
@@ -79,21 +80,21 @@ class Check implements AsyncDisposable {
     await this.#close();
   }
 
-  /** A fresh environment; `run` closes all of them. */
+  /** Makes a fresh environment; `run` closes all of them. */
   async #environment(): Promise<Environment> {
     const environment = await makeEnvironment(this.#kind, this.#make, { timeLimit: false });
     this.#made.push(environment);
     return environment;
   }
 
-  /** True when there are spaces to play with. */
+  /** Returns true when the environment has usable spaces. */
   #spaces({ actionSpace, observationSpace }: Environment): boolean {
     const problem = spaceProblem('action', actionSpace) ?? spaceProblem('observation', observationSpace);
     if (problem !== undefined) this.findings.add('spaces', null, problem);
     return problem === undefined;
   }
 
-  /** Plays, and looks at each result; undefined when that broke. */
+  /** Plays, and inspects each result; undefined when a failure ended the rollout. */
   async #first(environment: Environment): Promise<Trace | undefined> {
     const sample = environment.actionSpace.sampler(this.#request.seed);
     const remembered: { readonly at: number; readonly result: unknown; readonly text: string }[] = [];
@@ -122,7 +123,7 @@ class Check implements AsyncDisposable {
     return trace;
   }
 
-  /** Samples and suggestions in turn: samples alone hardly get anywhere in a task of many steps. */
+  /** Returns samples and suggestions in turn: samples alone hardly make progress in a task of many steps. */
   #action(environment: Environment, at: number, sample: () => unknown): unknown {
     const drawn = sample();
     const suggested = environment.affordances?.() ?? [];
@@ -158,7 +159,7 @@ class Check implements AsyncDisposable {
       findings.add('flags', at, `terminated ${shown(terminated)}, truncated ${shown(truncated)}`);
   }
 
-  /** Plays again with the same seed and actions: in a fresh environment, in the one that played, and with a caller that writes. */
+  /** Plays again with the same seed and actions: in a fresh environment, in the used one, and with a caller that writes. */
   async #compare(first: Environment, trace: Trace): Promise<void> {
     const { findings } = this;
     const fresh = firstDifference(trace, await this.#again(await this.#environment()));
@@ -246,7 +247,7 @@ class Check implements AsyncDisposable {
     }
   }
 
-  /** The first rollout again. What it throws is a finding, and ends it. */
+  /** Repeats the first rollout. An exception is a finding, and ends it. */
   async #again(environment: Environment, parts: Pick<RolloutParts, 'onMove'> = {}): Promise<Trace> {
     const actions = this.#actions;
     return (await this.#rollout(environment, { action: (at) => copyOf(actions.get(at)), ...parts })) ?? [];
@@ -263,12 +264,12 @@ class Check implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // What closing throws is a finding of its own.
+    // Exceptions of closing are a separate finding.
     await Promise.allSettled(this.#made.map(async (environment) => environment.close?.()));
   }
 }
 
-/** Which rule a first difference breaks. */
+/** Returns the rule that a first difference breaks. */
 const determinismRule = ({ at, kind }: { readonly at: number; readonly kind: Move['kind'] }): CheckRule => {
   if (kind === 'step') return 'same-steps';
   return at === 0 ? 'same-seed' : 'next-reset';
@@ -299,7 +300,7 @@ function pictureProblem(mode: string, picture: unknown): string | undefined {
   return `${mode} returned ${pixels.length} bytes for ${width} × ${height} pixels`;
 }
 
-/** True for what JSON carries unchanged. */
+/** Returns true for values that JSON carries unchanged. */
 const isPlain = (info: unknown): boolean => {
   try {
     return isObject(info) && isDeepStrictEqual(JSON.parse(JSON.stringify(info)), info);
@@ -308,7 +309,7 @@ const isPlain = (info: unknown): boolean => {
   }
 };
 
-/** Observation and info of a result as text: what a caller stores. */
+/** Returns observation and info of a result as text: the data that a caller stores. */
 const textOf = (result: unknown): string => {
   const { observation, info } = Object(result) as { observation?: unknown; info?: unknown };
   return shown({ observation, info });
@@ -317,7 +318,7 @@ const textOf = (result: unknown): string => {
 /** A number that no environment returns by chance. */
 const WRITTEN = 7777;
 
-/** Writes into everything that can be written to. */
+/** Writes into every writable member. */
 function overwrite(value: unknown): void {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return;
   const record = value as Record<string, unknown>;

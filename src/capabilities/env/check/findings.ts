@@ -1,12 +1,12 @@
 /**
- * The rules of `handfast env check`: what each expects and how an environment that breaks it is mended. The checks of this process
- * (`check.ts`) and of Python (`python/gym_check.py`) report by these names.
+ * The rules of `handfast env check`: the expectation of each and the way to mend an environment that breaks it. The checks of
+ * this process (`check.ts`) and of Python (`python/gym_check.py`) report by these names.
  *
- * What Gymnasium's own checker finds of each is in docs/environments.md#checking-an-environment.
+ * docs/environments.md#checking-an-environment compares each with Gymnasium's own checker.
  */
 
 interface Rule {
-  /** What holds for a correct environment. */
+  /** The property of a correct environment. */
   readonly expected: string;
   readonly mend: string;
 }
@@ -104,7 +104,7 @@ export const checkRules = {
 
 export type CheckRule = keyof typeof checkRules;
 
-/** The rules that the same seed always leads to the same; what they break breaks all other comparisons. */
+/** The rules that one seed always leads to one result; a fault in these breaks all other comparisons. */
 export const DETERMINISM: readonly CheckRule[] = ['same-seed', 'next-reset', 'same-steps'];
 
 /** One rule that an environment breaks, at the first place where it does. */
@@ -117,9 +117,9 @@ export interface Finding {
   readonly mend: string;
 }
 
-/** What Gymnasium's own checker says of an environment of Python. */
+/** The verdict of Gymnasium's own checker about an environment of Python. */
 export type GymnasiumVerdict = {
-  /** What it raised; null: it passed. */
+  /** The exception of the checker; null: the environment passed. */
   readonly problem: string | null;
   readonly warnings: readonly string[];
 };
@@ -129,26 +129,26 @@ export interface CheckReport {
   readonly gymnasium?: GymnasiumVerdict;
 }
 
-/** What a check does. */
+/** The extent of a check. */
 export interface CheckRequest {
   /** 0 to 2^53 - 1. */
   readonly seed: number;
-  /** Steps of each rollout. */
+  /** Number of steps of each rollout. */
   readonly steps: number;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Longest description of what was found. */
+/** Longest description of a finding. */
 const MAX_FOUND = 300;
 
-/** A finding of a rule, in the words of its row. */
+/** Returns a finding of a rule, in the words of its row. */
 export function finding(rule: CheckRule, step: number | null, found: string): Finding {
   const { expected, mend } = checkRules[rule];
   const short = found.length > MAX_FOUND ? `${found.slice(0, MAX_FOUND)}…` : found;
   return { rule, step, expected, found: short, mend };
 }
 
-/** The first finding of each rule, in the order in which they were found. */
+/** The first finding of each rule, in the order of their discovery. */
 export class Findings {
   readonly #byRule = new Map<CheckRule, Finding>();
 

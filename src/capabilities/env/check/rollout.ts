@@ -1,6 +1,6 @@
 /**
- * Plays an environment for `check.ts`: a number of steps through resets, with what came of each as text, so that two rollouts can
- * be compared. Nothing that an environment returns is trusted to have the form its type promises.
+ * Plays an environment for `check.ts`: a number of steps through resets, with each result as text, so that two rollouts can be
+ * compared. No returned value is trusted to have the form of its type.
  */
 import { createHash } from 'node:crypto';
 import { inspect, isDeepStrictEqual } from 'node:util';
@@ -8,18 +8,18 @@ import { nextTurn } from '../../../base/next-turn.ts';
 import type { Environment } from '../environment.ts';
 import type { CheckRequest } from './findings.ts';
 
-/** A reset (with its seed) or a step (with its action), and what it returned. */
+/** A reset (with its seed) or a step (with its action), and its result. */
 export interface Move {
   /** Number of the move; 0 is the first reset. */
   readonly at: number;
   readonly kind: 'reset' | 'step';
   readonly seed?: number | null;
   readonly action?: unknown;
-  /** What was returned, as it came. */
+  /** The unchanged result. */
   readonly result: unknown;
 }
 
-/** One move as it can be compared. */
+/** One move in comparable form. */
 interface Entry {
   readonly kind: Move['kind'];
   readonly members: Readonly<Record<string, string>>;
@@ -28,7 +28,7 @@ interface Entry {
 export type Trace = readonly Entry[];
 
 export interface RolloutParts {
-  /** The action of a move; undefined ends the rollout. */
+  /** Returns the action of a move; undefined ends the rollout. */
   action(at: number): unknown;
   /** Called with each result, before the next move. False ends the rollout. */
   onMove?(move: Move): boolean | undefined | Promise<boolean | undefined>;
@@ -38,8 +38,8 @@ export interface RolloutParts {
 const STRETCH_MS = 5;
 
 /**
- * Resets with the seed, then steps; an episode that has ended is followed by a reset without a seed. Rejects with what the
- * environment throws: `moveOf` says at which move.
+ * Resets with the seed, then steps; a reset without a seed follows each ended episode. Rejects with the exception of the
+ * environment: `moveOf` adds the move.
  */
 export async function rollout(
   environment: Environment,
@@ -96,7 +96,7 @@ async function moveOf(
   }
 }
 
-/** Where two rollouts first differ; undefined where they do not. */
+/** Returns the first difference of two rollouts; undefined if they are equal. */
 export function firstDifference(
   before: Trace,
   after: Trace,
@@ -120,7 +120,7 @@ const shownMembers = (result: unknown): Readonly<Record<string, string>> =>
 const MAX_TEXT = 2000;
 const MAX_START = 200;
 
-/** A value as text; equal texts are equal values. */
+/** Returns a value as text; equal texts are equal values. */
 export function shown(value: unknown): string {
   const text = inspect(value, {
     depth: null,

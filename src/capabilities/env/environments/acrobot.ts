@@ -1,9 +1,9 @@
 /**
- * Acrobot: two links on a pivot swing up by a torque at the joint between them. Gymnasium's `Acrobot-v1`, formula by formula, the
- * book's equations by Runge-Kutta.
+ * Acrobot: two links on a pivot swing up by a torque at the joint between them. Gymnasium's `Acrobot-v1`, formula by formula,
+ * the book's equations by Runge-Kutta.
  *
- * The system is chaotic: the last place of a cosine, which differs between platforms, grows within an episode. From the same state
- * a step is equal to Gymnasium's within 1e-12.
+ * The system is chaotic: the last digit of a cosine, which differs between platforms, grows within an episode. From one state,
+ * a step equals Gymnasium's within 1e-12.
  */
 import type { JsonObject } from '../../../wire/json.ts';
 import type { ResetRequest, Start, Step } from '../environment.ts';
@@ -106,7 +106,7 @@ export class Acrobot extends SeededEnvironment<number[], number> {
   }
 }
 
-/** An angle within -PI and PI. */
+/** Returns an angle within -PI and PI. */
 function wrap(angle: number): number {
   let wrapped = angle;
   while (wrapped > PI) wrapped -= 2 * PI;
@@ -114,7 +114,7 @@ function wrap(angle: number): number {
   return wrapped;
 }
 
-/** One step of the classical Runge-Kutta method. The order of the operations is Gymnasium's. */
+/** Does one step of the classical Runge-Kutta method. The order of the operations is Gymnasium's. */
 function rungeKutta(state: State, torque: number): State {
   const ahead = (slope: State, time: number): State => state.map((value, at) => value + time * slope[at]!) as State;
   const half = DT / 2;

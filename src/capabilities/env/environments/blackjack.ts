@@ -100,7 +100,7 @@ export class Blackjack extends SeededEnvironment<Observation, number> {
     card(0, 40, this.#dealer[0]!);
     canvas.rectangle(80, 40, 48, 72, [80, 90, 160]);
     for (const [at, pips] of this.#player.slice(0, 6).entries()) card(at, 160, pips);
-    // The sum as a bar: full at 21, red past it.
+    // The sum as a bar: full at 21, red above it.
     const total = value(this.#player);
     canvas.rectangle(24, 290, 336, 24, [160, 185, 120]);
     canvas.rectangle(24, 290, Math.min(336, total * 16), 24, total > 21 ? [190, 50, 40] : [60, 110, 60]);

@@ -85,7 +85,7 @@ export class CartPole extends SeededEnvironment<Observation, number> {
     };
   }
 
-  /** The step in which the pole falls still earns its 1; steps after it earn nothing. */
+  /** Returns the reward. The step in which the pole falls still earns its 1; steps after it earn nothing. */
   #reward(terminated: boolean): number {
     if (!terminated) return this.#suttonBarto ? 0 : 1;
     const first = !this.#fell;

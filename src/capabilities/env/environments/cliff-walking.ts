@@ -29,7 +29,7 @@ export class CliffWalking extends SeededEnvironment<number, number> {
   readonly #transitions: (state: number, action: number) => readonly Transition[];
   #state = START;
 
-  /** @param options `is_slippery`: a step goes to either side as likely as ahead */
+  /** @param options `is_slippery`: a step goes to either side with the probability of going ahead */
   constructor({ is_slippery = false }: JsonObject = {}) {
     super();
     this.#transitions = table((state, action) => {

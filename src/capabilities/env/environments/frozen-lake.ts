@@ -22,7 +22,7 @@ const moves = [
   [-1, 0],
 ] as const;
 
-/** Cells of random maps without a path that are drawn before giving up: a tenth of a second. */
+/** Number of drawn cells of random maps without a path after which drawing fails: a tenth of a second. */
 const MAX_DRAWN_CELLS = 250_000;
 
 export class FrozenLake extends SeededEnvironment<number, number> {
@@ -135,7 +135,7 @@ export class FrozenLake extends SeededEnvironment<number, number> {
   }
 
   protected load({ map, state, lastAction }: JsonObject): void {
-    // A random map without a seed is another one in each environment.
+    // A random map without a seed differs in each environment.
     this.#map = map as string[];
     this.#transitions = table((from, action) => this.#outcomes(from, action), 4);
     this.#state = state as number;
@@ -155,7 +155,7 @@ function mapOf({ desc, map_name = '4x4', random_map: random }: JsonObject): read
   return map_name === null ? randomMap({}) : maps[map_name as string]!;
 }
 
-/** A map that has a path from S to G: Gymnasium's `generate_random_map`. */
+/** Returns a map that has a path from S to G: Gymnasium's `generate_random_map`. */
 export function randomMap({ size = 8, p = 0.8, seed }: JsonObject): string[] {
   const side = size as number;
   const generator = new Generator((seed as number | null | undefined) ?? randomSeed());

@@ -1,6 +1,6 @@
 /**
- * What the environments written here share: a generator that `reset` seeds or continues, checks before a step, render modes,
- * snapshots. Each subclass has the rules of one task.
+ * The common base of the environments in this folder: a generator that `reset` seeds or continues, checks before a step, render
+ * modes, snapshots. Each subclass has the rules of one task.
  */
 import { inspect } from 'node:util';
 import { Generator, randomSeed } from '../../../base/random/generator.ts';
@@ -11,7 +11,7 @@ import { failure } from '../errors.ts';
 import type { Image } from '../rendering/image.ts';
 import type { Space } from '../spaces/space.ts';
 
-/** The info of a step that has nothing to say. It is shared, hence frozen. */
+/** The empty info of a step. It is shared, hence frozen. */
 export const NO_INFO: JsonObject = Object.freeze({});
 
 export abstract class SeededEnvironment<Observation, Action> implements Environment<Observation, Action> {
@@ -22,10 +22,10 @@ export abstract class SeededEnvironment<Observation, Action> implements Environm
 
   abstract reset(request?: ResetRequest): Start<Observation>;
   abstract step(action: Action): Step<Observation>;
-  /** The state as text: Gymnasium's, where it has one. */
+  /** Returns the state as text: Gymnasium's, if it has one. */
   protected abstract text(): string;
   protected abstract picture(): Image;
-  /** The state beside the generator, as JSON, and back. */
+  /** Returns the state beside the generator as JSON; `load` restores it. */
   protected abstract save(): JsonObject;
   protected abstract load(state: JsonObject): void;
 
@@ -65,13 +65,13 @@ export abstract class SeededEnvironment<Observation, Action> implements Environm
   }
 }
 
-/** The `unknown_action` for a value that is no element of the space. */
+/** Returns the `unknown_action` error for a value that is no element of the space. */
 export function unknownAction(space: Space, action: unknown) {
   const shown = inspect(action, { depth: 2, breakLength: Number.POSITIVE_INFINITY, maxStringLength: 80 }).slice(0, 120);
   return failure('unknown_action', `not an action of ${JSON.stringify(space.describe())}: ${shown}`);
 }
 
-/** Gymnasium's reset options `low` and `high`: bounds of the uniform distribution that the first state is drawn from. */
+/** Reads Gymnasium's reset options `low` and `high`: bounds of the uniform distribution of the first state. */
 export function resetBounds(options: JsonObject = {}, low: number, high: number): readonly [number, number] {
   const given = [options.low ?? low, options.high ?? high].map((value) => Number(value));
   const [from, to] = given as [number, number];

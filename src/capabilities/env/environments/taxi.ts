@@ -1,4 +1,7 @@
-/** Taxi: drive to the passenger, pick up, drive to the destination, drop off. Gymnasium's `Taxi-v4`, weather and whims included. */
+/**
+ * Taxi: drive to the passenger, pick up, drive to the destination, drop off. Gymnasium's `Taxi-v4`, with rain and fickle
+ * passengers.
+ */
 import type { JsonObject } from '../../../wire/json.ts';
 import type { Affordance, ResetRequest, Start, Step } from '../environment.ts';
 import { Canvas, type Colour } from '../rendering/canvas.ts';
@@ -75,7 +78,7 @@ const standAt = (row: number, column: number): number =>
 const openEast = (row: number, column: number): boolean => map[row + 1]![2 * column + 2] === ':';
 const clamp = (at: number): number => Math.min(Math.max(at, 0), SIDE - 1);
 
-/** The chance of each state to be the first: passenger at a stand that is not the destination. */
+/** The probability of each state to be the first: passenger at a stand that is not the destination. */
 const firstStates = Array.from({ length: STATES }, (_, state) => {
   const { passenger, destination } = decode(state);
   return passenger < IN_TAXI && passenger !== destination ? 1 / 300 : 0;
@@ -90,7 +93,7 @@ export class Taxi extends SeededEnvironment<number, number> {
   readonly #fickleness: number;
   #state = 0;
   #lastAction: number | null = null;
-  /** The passenger will change the destination at the first move after the pickup. */
+  /** True when the passenger will change the destination at the first move after the pickup. */
   #willChange = false;
 
   constructor(options: JsonObject = {}) {
@@ -188,7 +191,7 @@ export class Taxi extends SeededEnvironment<number, number> {
   }
 }
 
-/** 1 for each action that changes the state. */
+/** Returns 1 for each action that changes the state. */
 function actionMask(state: number): number[] {
   const { row, column, passenger } = decode(state);
   const stand = standAt(row, column);
@@ -215,20 +218,20 @@ function outcomes(place: Place, action: number, rainy: boolean, ahead: number): 
   const forward = isOpen ? to(clamp(row + down), clamp(column + right)) : to(row, column);
   if (!rainy) return [{ probability: 1, ...forward }];
   const sideways = (1 - ahead) / 2;
-  // Before a wall the taxi stays in any weather.
+  // Before a wall, the taxi stays in any weather.
   const drift = sides.map(([sideDown, sideRight]) =>
     isOpen ? to(...drifted(row, column, sideDown, sideRight)) : to(row, column),
   );
   return [{ probability: ahead, ...forward }, ...drift.map((outcome) => ({ probability: sideways, ...outcome }))];
 }
 
-/** Where rain takes a taxi sideways: walls and borders hold it. */
+/** Returns the position after rain moves a taxi sideways: walls and borders hold it. */
 function drifted(row: number, column: number, down: number, right: number): [row: number, column: number] {
   if (right !== 0 && !openEast(row, Math.min(column, column + right))) return [row, column];
   return [clamp(row + down), column + right];
 }
 
-/** Pickup and drop-off. */
+/** Returns the outcome of a pickup or drop-off. */
 function served(place: Place, action: number): Omit<Transition, 'probability'> {
   const { row, column, passenger, destination } = place;
   const stand = standAt(row, column);

@@ -1,6 +1,6 @@
 /**
- * The worlds of `handfast/TextWorld-v0`: rooms on a grid, things in them, and one quest, drawn from a generator. Every world can be
- * solved: all rooms are connected, and the key is never in the chest that it opens.
+ * The worlds of `handfast/TextWorld-v0`: rooms on a grid, things in them, and one quest, drawn from a generator. Every world
+ * can be solved: all rooms are connected, and the key is never in the chest that it opens.
  */
 import type { Generator } from '../../../base/random/generator.ts';
 
@@ -15,18 +15,18 @@ export const directions: Readonly<Record<Direction, readonly [x: number, y: numb
 
 export interface Room {
   readonly name: string;
-  /** Place on the grid. */
+  /** Position on the grid. */
   readonly x: number;
   readonly y: number;
   readonly exits: Partial<Record<Direction, number>>;
 }
 
-/** Where a thing is: the number of a room, with the player, or in the chest. */
+/** The place of a thing: the number of a room, with the player, or in the chest. */
 export type Place = number | 'player' | 'chest';
 
 export interface World {
   readonly rooms: readonly Room[];
-  /** Where each thing is at the start, by name. */
+  /** The place of each thing at the start, by name. */
   readonly things: Readonly<Record<string, Place>>;
   /** The thing to bring to the first room. It lies in the chest. */
   readonly treasure: string;
@@ -78,7 +78,7 @@ export function drawWorld(generator: Generator, size: number, things: number): W
     rooms.push({ name: names[rooms.length]!, x, y, exits: {} });
     connect(rooms, from, rooms.length - 1);
   }
-  // Some neighbours get a door, so that there is more than one way.
+  // Some neighbours get a door, so that several paths exist.
   for (const [from, room] of rooms.entries()) {
     const to = rooms.findIndex(({ x, y }) => x === room.x + 1 && y === room.y);
     if (to >= 0 && generator.integer(0, 3) === 0) connect(rooms, from, to);

@@ -1,8 +1,8 @@
 /**
- * `handfast/TextWorld-v0`: a small world of rooms for agents that act in words. Find the key, open the chest, bring the treasure back
- * to the first room. Each quarter of the quest is worth a quarter of a point.
+ * `handfast/TextWorld-v0`: a small world of rooms for agents that act in words. Find the key, open the chest, bring the
+ * treasure back to the first room. Each quarter of the quest is worth a quarter of a point.
  *
- * A seed draws the world, so that a null seed continues with another one; `world_seed` keeps one world for all episodes.
+ * A seed draws the world, so that a null seed continues with another one; `world_seed` fixes one world for all episodes.
  */
 import { Generator } from '../../../base/random/generator.ts';
 import type { JsonObject } from '../../../wire/json.ts';
@@ -180,7 +180,7 @@ export class TextWorld extends SeededEnvironment<string, string> {
     return `You open the chest. In it is a ${list(this.#things('chest'))}.`;
   }
 
-  /** Parts of the quest that are done now for the first time. */
+  /** Returns the number of parts of the quest that are done now for the first time. */
   #advance(): number {
     const { world, places, isOpen, done } = this.#state;
     const now: Readonly<Record<Quest, boolean>> = {
@@ -203,7 +203,7 @@ export class TextWorld extends SeededEnvironment<string, string> {
     return `${this.#state.text}\n`;
   }
 
-  /** A map of the rooms seen so far. */
+  /** Draws a map of the rooms seen so far. */
   protected picture(): Image {
     const { world, room, visited } = this.#state;
     const [xs, ys] = [world.rooms.map(({ x }) => x), world.rooms.map(({ y }) => y)];

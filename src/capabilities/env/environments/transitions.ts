@@ -1,4 +1,6 @@
-/** Worlds with a table of transitions (FrozenLake, CliffWalking, Taxi): how Gymnasium draws from it, and how it colours text. */
+/**
+ * Worlds with a table of transitions (FrozenLake, CliffWalking, Taxi): Gymnasium's way to draw from it, and its coloured text.
+ */
 import type { Generator } from '../../../base/random/generator.ts';
 
 /** One outcome of an action in a state. */
@@ -9,7 +11,10 @@ export interface Transition {
   readonly terminated: boolean;
 }
 
-/** The index of a probability, drawn by one number of the generator. The first one, where rounding leaves a rest of the sum. */
+/**
+ * Returns the index of a probability, drawn by one number of the generator. The first one, if rounding leaves a rest of the
+ * sum.
+ */
 export function categorical(probabilities: readonly number[], random: Generator): number {
   const drawn = random.double();
   let sum = 0;
@@ -20,7 +25,7 @@ export function categorical(probabilities: readonly number[], random: Generator)
   return 0;
 }
 
-/** One of the outcomes. */
+/** Draws one of the outcomes. */
 export function draw(transitions: readonly Transition[], random: Generator): Transition {
   return transitions[
     categorical(
@@ -30,7 +35,7 @@ export function draw(transitions: readonly Transition[], random: Generator): Tra
   ]!;
 }
 
-/** Computes each entry of a table once, when it is first asked for. */
+/** Computes each entry of a table once, at its first use. */
 export function table<Entry>(make: (state: number, action: number) => Entry, actions: number) {
   const entries: (Entry | undefined)[] = [];
   return (state: number, action: number): Entry => {
@@ -42,7 +47,7 @@ export function table<Entry>(make: (state: number, action: number) => Entry, act
 
 const colours = { red: 31, green: 32, yellow: 33, blue: 34, magenta: 35 };
 
-/** Text in a colour for terminals, as Gymnasium's `colorize`. */
+/** Colours a text for terminals, as Gymnasium's `colorize`. */
 export function colorize(
   text: string,
   colour: keyof typeof colours,

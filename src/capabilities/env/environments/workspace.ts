@@ -1,10 +1,10 @@
 /**
- * A task on files, graded by a command: "make this failing test pass". The agent lists, reads, writes and deletes files; `check` runs
- * the command, and the task is done when it exits with 0.
+ * A task on files, graded by a command: "make this failing test pass". The agent lists, reads, writes and deletes files;
+ * `check` runs the command, and the task is done when it exits with 0.
  *
- * What the agent changes is held in memory over the task's folder, which is never changed. Each check runs in a copy made for it, with
- * the protected files as they were, so that a test cannot be passed by editing the test. The command runs with the rights of the host:
- * kinds made here run code, and are offered only where they are configured and granted by name.
+ * The agent's changes are held in memory over the task's folder, which is never changed. Each check runs in a copy made for it,
+ * with the original protected files, so that a test cannot be passed by editing the test. The command runs with the rights of
+ * the host: kinds made here run code, and are offered only if they are configured and granted by name.
  */
 import { constants, cp, mkdtemp, open, readdir, realpath, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -34,7 +34,7 @@ import { unknownAction } from './seeded-environment.ts';
 export interface WorkspaceTask {
   /** The id of the environment, e.g. `workspace/fix-the-parser`. */
   readonly id: string;
-  /** What the agent is to do. */
+  /** The task of the agent. */
   readonly task: string;
   /** The folder with the files, absolute. */
   readonly folder: string;
@@ -44,16 +44,16 @@ export interface WorkspaceTask {
   readonly protected?: readonly string[];
   /** Longest run of the command, in milliseconds. Default 60,000. */
   readonly timeoutMs?: number;
-  /** Steps of an episode at most. Default 50. */
+  /** Maximum number of steps of an episode. Default 50. */
   readonly maxSteps?: number;
-  /** Variables of the host's environment that the command gets, beside PATH and the like. */
+  /** Environment variables of the host that the command gets, beside PATH and the like. */
   readonly inherits?: readonly string[];
 }
 
 const CHECK_MS = 60_000;
 const MAX_STEPS = 50;
 const MAX_PATH = 512;
-/** Longest file that is read or written, and most of all that is written, in characters. */
+/** Longest file that is read or written, and maximum of all written text, in characters. */
 const MAX_FILE = 262_144;
 const MAX_WRITTEN = 4_194_304;
 const MAX_OUTPUT = 65_536;
@@ -80,7 +80,7 @@ const observationSpace = new Dict({
   passed: new Discrete(2),
 });
 
-/** The environment of a task. */
+/** Returns the environment kind of a task. */
 export function workspaceKind(task: WorkspaceTask): EnvironmentKind {
   return {
     id: task.id,
@@ -90,7 +90,7 @@ export function workspaceKind(task: WorkspaceTask): EnvironmentKind {
     makeOptions: { type: 'object', properties: {}, additionalProperties: false },
     resetOptions: { type: 'object' },
     runsCode: true,
-    // What a command prints has times in it.
+    // The output of a command contains times.
     nondeterministic: true,
     make: () => new Workspace(task),
   };
@@ -108,7 +108,7 @@ class Workspace implements Environment<JsonObject, JsonObject> {
   readonly observationSpace = observationSpace;
   readonly renderModes: readonly RenderMode[] = ['ansi'];
   readonly #task: WorkspaceTask;
-  /** Written files by path; null is a deleted one. */
+  /** Written files by path; null: the file is deleted. */
   #changes = new Map<string, string | null>();
   #started = false;
   #output = '';
@@ -163,7 +163,7 @@ class Workspace implements Environment<JsonObject, JsonObject> {
     this.#output = String(output);
   }
 
-  /** Does what the agent asked for. What cannot be done is said in the output; it costs a step. */
+  /** Does the operation that the agent requested. The output reports an impossible one, which costs a step. */
   async #perform(operation: string, path: string, content: string, signal?: AbortSignal): Promise<Grade> {
     const said = (output: string): Grade => ({ output, passed: false, info: {} });
     if (operation === 'list') return said('');
@@ -194,7 +194,7 @@ class Workspace implements Environment<JsonObject, JsonObject> {
     });
   }
 
-  /** A file as the agent sees it; undefined where there is none, or none that is text of this length. */
+  /** Returns a file as the agent sees it; undefined if it does not exist, or is no text of this length. */
   async #read(path: string): Promise<string | undefined> {
     const changed = this.#changes.get(path);
     if (changed !== undefined) return changed ?? undefined;
@@ -204,7 +204,7 @@ class Workspace implements Environment<JsonObject, JsonObject> {
       await using file = handle;
       return stats.size > MAX_FILE ? undefined : await file.readFile('utf8');
     } catch (error) {
-      // A path that leaves the workspace by a link is one that is not there.
+      // A path that leaves the workspace by a link counts as absent.
       if (error instanceof HandfastError) return undefined;
       throw error;
     }
@@ -264,7 +264,7 @@ class Workspace implements Environment<JsonObject, JsonObject> {
     }
   }
 
-  /** Writes or deletes a file of the copy; says why where that is impossible. Links are followed within the copy only. */
+  /** Writes or deletes a file of the copy; returns the reason if that is impossible. Follows links within the copy only. */
   async #apply(copy: string, path: string, content: string | null): Promise<string | undefined> {
     try {
       await using place = await locate(copy, path, { createDirectories: content !== null, access: 'change' });

@@ -1,6 +1,6 @@
 /**
- * Trajectories as JSON lines in a file: the environment, then the start and the steps of each episode, each on its line as it
- * happens. Memory does not grow with the file; its size is bounded.
+ * Writes trajectories as JSON lines to a file: the environment, then the start and the steps of each episode, each on its line
+ * at once. Memory does not grow with the file; its size is bounded.
  */
 
 import { once } from 'node:events';
@@ -9,7 +9,7 @@ import { fail } from '../../../wire/errors.ts';
 import { numberToWire } from '../spaces/numbers.ts';
 import type { RolloutEvent } from './rollout.ts';
 
-/** What was written. */
+/** Amounts that were written. */
 export interface Recorded {
   readonly episodes: number;
   readonly steps: number;
@@ -17,8 +17,8 @@ export interface Recorded {
 }
 
 /**
- * Writes events to a new file. Rejects with `usage` when the file exists, `over_capacity` past `maxBytes`; what was written
- * before stays.
+ * Writes events to a new file. Rejects with `usage` when the file exists, `over_capacity` above `maxBytes`; lines written
+ * before stay.
  */
 export async function writeTrajectories(
   file: string,

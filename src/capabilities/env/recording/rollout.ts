@@ -1,4 +1,4 @@
-/** Plays episodes at a host by a policy, and gives each start and step as it comes. The commands `run` and `record` use it. */
+/** Plays episodes at a host by a policy, and yields each start and step at once. */
 import type { AgentSession } from '../../../agent/agent.ts';
 import { Generator, randomSeed } from '../../../base/random/generator.ts';
 import type { CallOptions } from '../../../connection/call.ts';
@@ -6,20 +6,20 @@ import { fail } from '../../../wire/errors.ts';
 import { EnvClient, type EnvRecord, type StepResult } from '../client.ts';
 import { spaceOf } from '../spaces/space-of.ts';
 
-/** How actions are chosen: at random from the action space, at random from what the environment suggests, or always the same. */
+/** The choice of actions: random elements of the action space, random suggestions of the environment, or always one action. */
 export type Policy = 'random' | 'suggested' | { readonly always: unknown };
 
 export interface RolloutOptions {
   readonly episodes: number;
-  /** Of the first episode and of the policy; each further episode has the next one. Null: random. */
+  /** Seed of the first episode and of the policy; each further episode has the next one. Null: random. */
   readonly seed: number | null;
   readonly policy: Policy;
-  /** Steps after which an episode is left. */
+  /** Number of steps after which an episode is left. */
   readonly maxSteps: number;
   readonly make?: EnvRecord;
 }
 
-/** What happened: first the environment, then for each episode its start and its steps. */
+/** An event of a rollout: first the environment, then for each episode its start and its steps. */
 export type RolloutEvent =
   | {
       readonly kind: 'environment';

@@ -1,4 +1,4 @@
-/** A small rasteriser: filled polygons with smooth edges, and circles, lines and rectangles made of them. Environments draw on it. */
+/** A small rasteriser: filled polygons with smooth edges, and circles, lines and rectangles made of them. */
 import type { Image } from './image.ts';
 
 export type Colour = readonly [red: number, green: number, blue: number];
@@ -46,7 +46,7 @@ export class Canvas {
     );
   }
 
-  /** A line of `thickness` pixels. */
+  /** Draws a line of `thickness` pixels. */
   line(fromX: number, fromY: number, toX: number, toY: number, colour: Colour, thickness = 1): void {
     const length = Math.hypot(toX - fromX, toY - fromY) || 1;
     const [sideX, sideY] = [((fromY - toY) / length) * (thickness / 2), ((toX - fromX) / length) * (thickness / 2)];
@@ -91,7 +91,7 @@ export class Canvas {
   }
 }
 
-/** Where a horizontal line crosses the sides of a polygon, from left to right. */
+/** Returns the positions where a horizontal line crosses the sides of a polygon, from left to right. */
 function crossingsOf(points: readonly Point[], y: number): number[] {
   const crossings: number[] = [];
   for (const [at, [x1, y1]] of points.entries()) {

@@ -1,4 +1,4 @@
-/** A picture in memory: what environments draw, what `rgb_array` sends as nested arrays and `screenshot` as PNG. */
+/** A picture in memory, as environments draw it; `rgb_array` sends it as nested arrays and `screenshot` as PNG. */
 
 /** RGB pixels, rows from the top, three bytes each. */
 export interface Image {
@@ -8,7 +8,7 @@ export interface Image {
   readonly pixels: Uint8Array;
 }
 
-/** The rows of an image as Gymnasium's `rgb_array` has them: `[height][width][3]`. */
+/** Returns the rows of an image as Gymnasium's `rgb_array` has them: `[height][width][3]`. */
 export function imageRows({ width, height, pixels }: Image): number[][][] {
   return Array.from({ length: height }, (_, y) =>
     Array.from({ length: width }, (_, x) => [...pixels.subarray((y * width + x) * 3, (y * width + x) * 3 + 3)]),

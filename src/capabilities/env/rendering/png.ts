@@ -1,12 +1,12 @@
-/** Writes an image as PNG: what `screenshot` sends. Needs nothing but zlib, which is part of Node. */
+/** Writes an image as PNG, for `screenshot`. Needs only zlib, which is part of Node. */
 import { crc32, deflateSync } from 'node:zlib';
 import type { Image } from './image.ts';
 
 const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]);
-/** Eight bits for each of red, green, blue; the only compression, filter and order of lines there is. */
+/** Eight bits for each of red, green, blue; the only defined compression and filter method; no interlacing. */
 const FORMAT = [8, 2, 0, 0, 0];
 
-/** The bytes of a PNG file: 8-bit RGB, not interlaced. */
+/** Returns the bytes of a PNG file: 8-bit RGB, not interlaced. */
 export function encodePng({ width, height, pixels }: Image): Buffer {
   const header = Buffer.alloc(13);
   header.writeUInt32BE(width, 0);

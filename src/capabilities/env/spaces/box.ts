@@ -1,8 +1,8 @@
 /**
  * `Box`: arrays of numbers of one shape, each element between two bounds that may be infinite.
  *
- * `contains` is stricter than Gymnasium's in one thing: an element of an integer dtype must be an integer, where Gymnasium
- * silently cuts its fraction off.
+ * `contains` is stricter than Gymnasium's in one point: an element of an integer dtype must be an integer, while Gymnasium
+ * silently truncates it.
  */
 import type { JsonSchema } from '../../../base/json-schema.ts';
 import { Generator, randomSeed } from '../../../base/random/generator.ts';
@@ -31,7 +31,7 @@ export class Box<Value extends Nested = Nested> implements Space<Value> {
   readonly kind = 'Box';
   readonly shape: readonly number[];
   readonly dtype: string;
-  /** Bounds of the elements in order, as the dtype has them. An infinite bound of an integer dtype is the dtype's own. */
+  /** Bounds of the elements in order, in the dtype. An infinite bound of an integer dtype is the dtype's own. */
   readonly low: readonly number[];
   readonly high: readonly number[];
   readonly #below: readonly boolean[];
@@ -87,8 +87,9 @@ export class Box<Value extends Nested = Nested> implements Space<Value> {
   }
 
   /**
-   * Bounded elements are uniform; those with one bound are exponential from it; unbounded ones are normal. The normal ones are
-   * drawn first, then the exponential ones, upwards before downwards, then the uniform ones, as Gymnasium draws them.
+   * Returns a sampler. Bounded elements are uniform; those with one bound are exponential from it; unbounded ones are normal.
+   * The normal ones are drawn first, then the exponential ones, upwards before downwards, then the uniform ones, as Gymnasium
+   * draws them.
    */
   samplerOf(generator: Generator): Sampler<Value> {
     const { low, high } = this;
@@ -114,7 +115,7 @@ export class Box<Value extends Nested = Nested> implements Space<Value> {
     };
   }
 
-  /** `count` values at once: Gymnasium draws them element by element, not value by value. */
+  /** Returns the space of `count` values together: Gymnasium draws them element by element, not value by value. */
   batched(count: number): Box {
     const rows = (flat: readonly number[]): Nested => Array.from({ length: count }, () => nest(flat, this.shape));
     return new Box(rows(this.low), rows(this.high), { shape: [count, ...this.shape], dtype: this.dtype });
@@ -144,7 +145,7 @@ export class Box<Value extends Nested = Nested> implements Space<Value> {
     return infinities.length === 0 ? number : { anyOf: [number, { enum: infinities }] };
   }
 
-  /** Bounds for the wire: one number where all are equal. */
+  /** Returns bounds for the wire: one number if all are equal. */
   #bound(flat: readonly number[]): unknown {
     const [first] = flat;
     if (first !== undefined && flat.every((value) => value === first)) return numberToWire(first);

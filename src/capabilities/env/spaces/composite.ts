@@ -1,4 +1,6 @@
-/** `Tuple`, `Dict`, `OneOf` and `Sequence`: spaces made of others, whose samples are drawn by generators of their own. */
+/**
+ * `Tuple`, `Dict`, `OneOf` and `Sequence`: spaces made of others, each of which draws its samples with a separate generator.
+ */
 import { Generator, randomSeed } from '../../../base/random/generator.ts';
 import { fail } from '../../../wire/errors.ts';
 import { isObject, type JsonObject } from '../../../wire/json.ts';
@@ -7,13 +9,13 @@ import type { Sampler, Space } from './space.ts';
 /** Seeds of the parts are below this, as in Gymnasium. */
 const MAX_PART_SEED = 2 ** 31 - 1;
 
-/** The samplers of the parts, seeded by the generator of the whole. */
+/** Returns the samplers of the parts, seeded by the generator of the whole. */
 function partSamplers(spaces: readonly Space[], seed: number | null | undefined): Sampler<unknown>[] {
   const generator = new Generator(seed ?? randomSeed());
   return spaces.map((space) => space.sampler(generator.integer(0, MAX_PART_SEED)));
 }
 
-/** Results of all parts, or undefined where one of them is. */
+/** Returns the results of all parts, or undefined if one of them is undefined. */
 function all<Value>(values: readonly (Value | undefined)[]): Value[] | undefined {
   return values.includes(undefined) ? undefined : (values as Value[]);
 }
@@ -41,7 +43,7 @@ export class Tuple implements Space<readonly unknown[]> {
     return this.#fits(value) && this.spaces.every((space, at) => space.contains(value[at]));
   }
 
-  /** `mask`: a mask or null for each part. */
+  /** Returns a sampler, whose `mask` has a mask or null for each part. */
   sampler(seed?: number | null): Sampler<readonly unknown[]> {
     const samplers = partSamplers(this.spaces, seed);
     return (mask) => samplers.map((sample, at) => sample(maskAt(mask, at, this.spaces.length)));
@@ -60,7 +62,7 @@ export class Tuple implements Space<readonly unknown[]> {
   }
 }
 
-/** Named values. Gymnasium sorts the names of a plain dictionary; here they have the order given. */
+/** Named values. Gymnasium sorts the names of a plain dictionary; here they have the given order. */
 export class Dict implements Space<JsonObject> {
   readonly kind = 'Dict';
   readonly spaces: Readonly<Record<string, Space>>;
@@ -89,7 +91,7 @@ export class Dict implements Space<JsonObject> {
     return this.#fits(value) && this.#entries.every(([name, space]) => space.contains(value[name]));
   }
 
-  /** `mask`: a mask or null by name. */
+  /** Returns a sampler, whose `mask` has a mask or null by name. */
   sampler(seed?: number | null): Sampler<JsonObject> {
     const samplers = partSamplers(
       this.#entries.map(([, space]) => space),
@@ -157,7 +159,7 @@ export class OneOf implements Space<readonly [number, unknown]> {
     return this.#spaceOf(value)?.contains((value as unknown[])[1]) === true;
   }
 
-  /** `mask`: a mask or null for each space. */
+  /** Returns a sampler, whose `mask` has a mask or null for each space. */
   sampler(seed?: number | null): Sampler<readonly [number, unknown]> {
     const own = seed ?? randomSeed();
     const samplers = partSamplers(this.spaces, own);
@@ -189,7 +191,7 @@ export class OneOf implements Space<readonly [number, unknown]> {
 export class Sequence implements Space<readonly unknown[]> {
   readonly kind = 'Sequence';
   readonly space: Space;
-  /** Gymnasium stacks the samples into one array; as JSON that is the same for Box and Discrete. */
+  /** Gymnasium stacks the samples into one array; as JSON that is equal for Box and Discrete. */
   readonly stack: boolean;
 
   constructor(space: Space, { stack = false }: { readonly stack?: boolean } = {}) {
@@ -209,7 +211,10 @@ export class Sequence implements Space<readonly unknown[]> {
     return Array.isArray(value) && value.every((item) => this.space.contains(item));
   }
 
-  /** `mask`: `[length, mask]`; the length is a number, an array to choose from, or null for a random one of 1 or more. */
+  /**
+   * Returns a sampler, whose `mask` is `[length, mask]`; the length is a number, an array to choose from, or null for a random
+   * one of 1 or more
+   */
   sampler(seed?: number | null): Sampler<readonly unknown[]> {
     const own = seed ?? randomSeed();
     const [sample] = partSamplers([this.space], own);
@@ -233,7 +238,7 @@ export class Sequence implements Space<readonly unknown[]> {
   }
 }
 
-/** Longest sequence a mask may ask for. */
+/** Longest sequence that a mask may request. */
 const MAX_SEQUENCE = 10_000;
 
 function maskAt(mask: unknown, at: number, count: number): unknown {

@@ -1,4 +1,4 @@
-/** `Discrete`: the integers from `start` to `start + n - 1`. What most actions and the states of grid worlds are. */
+/** `Discrete`: the integers from `start` to `start + n - 1`, as in most actions and the states of grid worlds. */
 import { Generator, randomSeed } from '../../../base/random/generator.ts';
 import { fail } from '../../../wire/errors.ts';
 import { maskedChoice } from './mask.ts';
@@ -40,7 +40,9 @@ export class Discrete implements Space<number> {
     return Number.isInteger(value) && (value as number) >= this.start && (value as number) < this.start + this.n;
   }
 
-  /** `mask`: `n` numbers, 1 for the values a sample may have; without any it is `start`. */
+  /**
+   * Returns a sampler, whose `mask` has `n` numbers, 1 for the values that a sample may have; a mask without a 1 gives `start`.
+   */
   sampler(seed?: number | null): Sampler<number> {
     return this.samplerOf(new Generator(seed ?? randomSeed()));
   }
@@ -54,7 +56,7 @@ export class Discrete implements Space<number> {
     };
   }
 
-  /** `count` values at once, which Gymnasium draws in another way than one by one. */
+  /** Returns the space of `count` values together, which Gymnasium draws in another way than one by one. */
   batched(count: number): MultiDiscrete {
     const all = (value: number): number[] => new Array<number>(count).fill(value);
     return new MultiDiscrete(all(this.n), { start: all(this.start), dtype: this.dtype });

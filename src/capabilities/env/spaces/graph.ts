@@ -16,7 +16,7 @@ export interface GraphValue {
   readonly edge_links: readonly (readonly [number, number])[] | null;
 }
 
-/** Nodes of a sample; its edges are fewer than pairs of different nodes. */
+/** Number of nodes of a sample; its edges are fewer than pairs of different nodes. */
 const SAMPLE_NODES = 10;
 const MAX_PART_SEED = 2 ** 31 - 1;
 
@@ -105,8 +105,8 @@ export class Graph implements Space<GraphValue> {
 }
 
 /**
- * Draws many values at once. Gymnasium draws those of a batch from a copy of the generator, element by element, and then moves the
- * generator by one number; for other kinds than these four, values are drawn one by one and differ from Gymnasium's.
+ * Draws many values together. Gymnasium draws those of a batch from a copy of the generator, element by element, and then moves
+ * the generator by one number; for other kinds than these four, values are drawn one by one and differ from Gymnasium's.
  */
 function batchSampler(space: Space, seed: number): (count: number) => readonly unknown[] {
   if (

@@ -1,6 +1,6 @@
 /**
- * Which part of a value is wrong: what a refusal of an action says beyond "no element". Asked only when a value was refused, so
- * that accepted ones pay nothing.
+ * Finds the wrong part of a value: the detail of a refused action beyond "no element". Computed only for a refused value, so
+ * that accepted ones cost nothing.
  */
 import { pointer } from '../../../wire/findings.ts';
 import { isObject } from '../../../wire/json.ts';
@@ -17,14 +17,14 @@ import type { Space } from './space.ts';
 export interface Mismatch {
   /** JSON Pointer within the value; empty: the value itself. */
   readonly path: string;
-  /** Where the part should be in; undefined: there should be no such part. */
+  /** The space that the part should be in; undefined: the part should be absent. */
   readonly space: Space | undefined;
 }
 
 /** A part of a value, by its name. */
 type Part = readonly [name: string | number, space: Space | undefined, value: unknown];
 
-/** The part of `value`, as JSON has it, that keeps it out of `space`; undefined for an element. */
+/** Returns the part of `value`, in JSON form, that keeps it out of `space`; undefined for an element. */
 export function mismatch(space: Space, value: unknown, path = ''): Mismatch | undefined {
   if (space.fromWire(value) !== undefined) return undefined;
   for (const [name, part, inner] of partsOf(space, value)) {
@@ -35,7 +35,7 @@ export function mismatch(space: Space, value: unknown, path = ''): Mismatch | un
   return { path, space };
 }
 
-/** The parts of a value of a space; none where the value has not the form for it. */
+/** Yields the parts of a value of a space; none if the value has another form. */
 function* partsOf(space: Space, value: unknown): Generator<Part, void> {
   if (space instanceof Dict && isObject(value)) {
     for (const [name, part] of Object.entries(space.spaces)) yield [name, part, value[name]];
@@ -65,7 +65,7 @@ function* partsOf(space: Space, value: unknown): Generator<Part, void> {
   }
 }
 
-/** A Box of bounds in order. Those of an integer dtype are finite here, so that they read as they are. */
+/** Returns a Box of bounds in order. Those of an integer dtype are finite here, so that a message shows them unchanged. */
 function boxOf(low: readonly number[], high: readonly number[], shape: readonly number[], dtype: string): Box {
   return new Box(nest(low, shape), nest(high, shape), { shape, dtype });
 }

@@ -30,7 +30,7 @@ export class MultiBinary implements Space<Nested> {
     return flatten(value, this.shape)?.every((item) => item === 0 || item === 1) === true;
   }
 
-  /** `mask`: of the same shape; 0 and 1 are taken over, 2 is drawn. */
+  /** Returns a sampler, whose `mask` has the shape of the space; 0 and 1 are taken over, 2 is drawn. */
   sampler(seed?: number | null): Sampler<Nested> {
     return this.samplerOf(new Generator(seed ?? randomSeed()));
   }

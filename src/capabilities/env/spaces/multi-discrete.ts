@@ -1,4 +1,4 @@
-/** `MultiDiscrete`: an array of integers, each with a count and a start of its own. */
+/** `MultiDiscrete`: an array of integers, each with a separate count and start. */
 import { Generator, randomSeed } from '../../../base/random/generator.ts';
 import { fail } from '../../../wire/errors.ts';
 import { Box } from './box.ts';
@@ -55,7 +55,7 @@ export class MultiDiscrete implements Space<Nested> {
     return flat?.every(within) === true;
   }
 
-  /** `mask`: nested by the shape, with a mask of as many numbers as the element has values. */
+  /** Returns a sampler, whose `mask` is nested by the shape, with a mask of as many numbers as the element has values. */
   sampler(seed?: number | null): Sampler<Nested> {
     return this.samplerOf(new Generator(seed ?? randomSeed()));
   }

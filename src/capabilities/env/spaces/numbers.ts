@@ -1,6 +1,6 @@
 /**
- * Arrays of numbers as spaces see them: nested by a shape in values, flat in calculations; how dtypes round; and how JSON carries
- * the numbers it has no form for.
+ * Arrays of numbers in spaces: nested by a shape in values, flat in calculations; the rounding of dtypes; and the JSON form of
+ * numbers that JSON has no form for.
  */
 import type { JsonSchema } from '../../../base/json-schema.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -49,7 +49,7 @@ const dtypes: Readonly<Record<string, Dtype>> = {
   bool: { ...integer(8, false), max: 1 },
 };
 
-/** What is known of a dtype by its NumPy name. Throws `schema_violation` for other names. */
+/** Returns the properties of a dtype by its NumPy name. Throws `schema_violation` for other names. */
 export function dtypeOf(name: string): Dtype {
   const dtype = Object.hasOwn(dtypes, name) ? dtypes[name] : undefined;
   if (dtype === undefined)
@@ -57,7 +57,7 @@ export function dtypeOf(name: string): Dtype {
   return dtype;
 }
 
-/** Elements of a shape. */
+/** Returns the number of elements of a shape. */
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((size, length) => size * length, 1);
 
 /** Nests flat numbers by a shape; the number itself where the shape is `[]`. */
@@ -71,7 +71,7 @@ export function nest(flat: ArrayLike<number>, shape: readonly number[]): Nested 
 }
 
 /**
- * The numbers of a nested value in order, or undefined when it does not have the shape.
+ * Returns the numbers of a nested value in order, or undefined when it has another shape.
  * @param read makes a number of a leaf; undefined refuses it
  */
 export function flatten(
@@ -94,24 +94,24 @@ export function flatten(
 
 const asNumber = (leaf: unknown): number | undefined => (typeof leaf === 'number' ? leaf : undefined);
 
-/** A number as JSON carries it: infinities and NaN as strings. */
+/** Converts a number to JSON: infinities and NaN become strings. */
 export const numberToWire = (value: number): number | string => (Number.isFinite(value) ? value : String(value));
 
-/** A number from JSON, `"Infinity"`, `"-Infinity"`, `"NaN"`, true and false among them; undefined for anything else. */
+/** Reads a number from JSON, also `"Infinity"`, `"-Infinity"`, `"NaN"`, true and false; undefined for anything else. */
 export function numberFromWire(value: unknown): number | undefined {
   if (typeof value === 'number') return value;
   if (typeof value === 'boolean') return Number(value);
   return value === 'Infinity' || value === '-Infinity' || value === 'NaN' ? Number(value) : undefined;
 }
 
-/** A nested value as JSON carries it; the value itself where all of it is finite. */
+/** Converts a nested value to JSON; returns the value itself if all of it is finite. */
 export function nestedToWire(value: unknown): unknown {
   if (typeof value === 'number') return numberToWire(value);
   if (!Array.isArray(value)) return value;
   return value.every((item) => typeof item === 'number' && Number.isFinite(item)) ? value : value.map(nestedToWire);
 }
 
-/** The shape of a nested value, by its first items. */
+/** Returns the shape of a nested value, by its first items. */
 export function shapeOf(value: unknown): number[] {
   return Array.isArray(value) ? [value.length, ...shapeOf(value[0])] : [];
 }
@@ -119,7 +119,7 @@ export function shapeOf(value: unknown): number[] {
 /** Longest array whose elements get a schema each. */
 const MAX_PREFIX = 64;
 
-/** JSON Schema of nested arrays: of each element where there is one axis and few of them, else of all alike. */
+/** Returns the JSON Schema of nested arrays: of each element if the array has one axis and few elements, else of all alike. */
 export function nestedSchema(shape: readonly number[], element: (at?: number) => JsonSchema): JsonSchema {
   const [length, ...inner] = shape;
   if (length === undefined) return element(0);

@@ -1,6 +1,6 @@
 /**
- * Reads a space from its description on the wire: what `env/sample/req` and `env/contains/req` ask with, and what a client makes
- * of the spaces a host describes. Descriptions come from peers, so their size is bounded.
+ * Reads a space from its description on the wire, as in `env/sample/req` and `env/contains/req`, and as a client reads the
+ * spaces that a host describes. Descriptions come from peers, so their size is bounded.
  */
 import { asError, fail } from '../../../wire/errors.ts';
 import { pointer } from '../../../wire/findings.ts';
@@ -15,19 +15,19 @@ import { flatten, type Nested, numberFromWire, shapeOf, sizeOf } from './numbers
 import { type Space, spaceKinds } from './space.ts';
 import { Text } from './text.ts';
 
-/** Most numbers or characters in one value of a space that a peer describes. */
+/** Maximum numbers or characters in one value of a space that a peer describes. */
 export const MAX_SPACE_ELEMENTS = 1_000_000;
 /** Deepest nesting of spaces. */
 const MAX_DEPTH = 16;
-/** How many elements of a Sequence, or of a Graph, one value is counted as. */
+/** Number of elements that one value of a Sequence, or of a Graph, counts as. */
 const COUNTED_SEQUENCE = 16;
 const COUNTED_GRAPH = 100;
 
 /**
- * The space of a description.
- * @param path where the description is, as JSON Pointer
- * @throws `schema_violation` for what is no description, or one of more than {@link MAX_SPACE_ELEMENTS} elements; `detail.path`
- *   says which part it is
+ * Returns the space of a description.
+ * @param path place of the description, as JSON Pointer
+ * @throws `schema_violation` for an invalid description, or one of more than {@link MAX_SPACE_ELEMENTS} elements; `detail.path`
+ *   names the part
  */
 export function spaceOf(description: unknown, path = ''): Space {
   return new Reader().read(description, path, 1, 0);
@@ -41,7 +41,7 @@ class Reader {
       return this.#read(description, path, times, depth);
     } catch (thrown) {
       const { code, message, detail } = asError(thrown);
-      // The innermost part has said where it is.
+      // The innermost part has reported its place.
       if (code !== 'schema_violation' || detail.path !== undefined) throw thrown;
       throw fail('schema_violation', depth === 0 ? message : `${message} (at ${path})`, { ...detail, path });
     }
@@ -115,7 +115,7 @@ class Reader {
   }
 }
 
-/** These members of a description, where they are present. */
+/** Returns these members of a description, as far as they are present. */
 const optional = (description: JsonObject, ...names: string[]): JsonObject =>
   Object.fromEntries(names.flatMap((name) => (description[name] === undefined ? [] : [[name, description[name]]])));
 

@@ -35,20 +35,20 @@ export const spaceKinds = [
 
 export type SpaceKind = (typeof spaceKinds)[number];
 
-/** Draws one value after the other. `mask` is Gymnasium's: which values a sample may have. */
+/** Draws one value after the other. `mask` is Gymnasium's: the values that a sample may have. */
 export type Sampler<Value> = (mask?: unknown) => Value;
 
 export interface Space<Value = unknown> {
   readonly kind: SpaceKind;
-  /** The space as on the wire: `{"type": "Discrete", "n": 2, "start": 0}`. `spaceOf` reads it. */
+  /** Returns the description on the wire: `{"type": "Discrete", "n": 2, "start": 0}`. `spaceOf` reads it. */
   describe(): JsonObject;
-  /** JSON Schema of the values on the wire. It may accept more than `contains`. */
+  /** Returns the JSON Schema of the values on the wire. It may accept more than `contains`. */
   jsonSchema(): JsonSchema;
   contains(value: unknown): value is Value;
-  /** A generator of samples; the same seed (0 to 2^53 - 1) gives the same ones. Absent or null: a random seed. */
+  /** Returns a generator of samples; equal seeds (0 to 2^53 - 1) give equal samples. Absent or null: a random seed. */
   sampler(seed?: number | null): Sampler<Value>;
-  /** A value as JSON can carry it: infinities and NaN as the strings `"Infinity"`, `"-Infinity"`, `"NaN"`. */
+  /** Converts a value to JSON: infinities and NaN become the strings `"Infinity"`, `"-Infinity"`, `"NaN"`. */
   toWire(value: Value): unknown;
-  /** The value of a JSON value, float32 rounded to float32; undefined when it is no element of this space. */
+  /** Returns the value of a JSON value, float32 rounded to float32; undefined when it is no element of this space. */
   fromWire(value: unknown): Value | undefined;
 }

@@ -8,7 +8,7 @@ export const ALPHANUMERIC = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmno
 
 interface TextOptions {
   readonly minLength?: number;
-  /** Absent: letters and digits. Null: every character; samples are letters and digits then. */
+  /** Absent: letters and digits. Null: every character; samples are then letters and digits. */
   readonly charset?: string | null;
 }
 
@@ -16,7 +16,7 @@ export class Text implements Space<string> {
   readonly kind = 'Text';
   readonly minLength: number;
   readonly maxLength: number;
-  /** Distinct characters in the order given; null accepts every character. */
+  /** Distinct characters in the given order; null accepts every character. */
   readonly charset: string | null;
   readonly #characters: readonly string[];
   readonly #set: ReadonlySet<string> | undefined;
@@ -47,7 +47,7 @@ export class Text implements Space<string> {
   }
 
   contains(value: unknown): value is string {
-    // A string has at most as many code points as units, so that a long one is refused before it is taken apart.
+    // A string has at most as many code points as units, so a long one is refused before it is split.
     if (typeof value !== 'string' || value.length > this.maxLength * 2) return false;
     const characters = [...value];
     const fits = characters.length >= this.minLength && characters.length <= this.maxLength;

@@ -15,7 +15,7 @@ export function clipAction(inner: Environment): Environment {
     actionSpace: new Box(-Infinity, Infinity, { shape, dtype }),
     action(action) {
       const flat = flatten(action, shape);
-      // What is no array of this shape is refused by the environment.
+      // The environment refuses a value that is no array of this shape.
       if (flat === undefined) return action;
       return nest(
         flat.map((value, at) => Math.min(Math.max(value, low[at]!), high[at]!)),

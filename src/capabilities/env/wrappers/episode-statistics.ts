@@ -5,11 +5,11 @@ import { wrap } from './wrap.ts';
 export interface StatisticsOptions {
   /** The member of `info`. */
   readonly key?: string;
-  /** Milliseconds of a clock that only runs forward. */
+  /** Milliseconds of a monotonic clock. */
   readonly now?: () => number;
 }
 
-/** `info.episode` of the last step: `r` the sum of rewards, `l` the number of steps, `t` the seconds since the reset. */
+/** Adds `info.episode` to the last step: `r` the sum of rewards, `l` the number of steps, `t` the seconds since the reset. */
 export function episodeStatistics(
   inner: Environment,
   { key = 'episode', now = () => performance.now() }: StatisticsOptions = {},

@@ -11,11 +11,11 @@ import { wrap } from './wrap.ts';
 
 export interface FrameStackOptions {
   readonly size: number;
-  /** What stands before the first observation of an episode: that observation again, or zeros. */
+  /** Padding before the first observation of an episode: that observation again, or zeros. */
   readonly padding?: 'reset' | 'zero';
 }
 
-/** Observations are arrays of the newest `size`, the oldest first. For Box, Discrete, MultiBinary and MultiDiscrete. */
+/** Makes observations arrays of the newest `size`, the oldest first. For Box, Discrete, MultiBinary and MultiDiscrete. */
 export function frameStack(inner: Environment, { size, padding = 'reset' }: FrameStackOptions): Environment {
   const space = inner.observationSpace;
   if (!isStackable(space))

@@ -1,6 +1,6 @@
 /**
- * Wrappers by name, for `options.make.wrappers`: a list of names, or of objects with `name` and the wrapper's options. The first
- * one is put on first, so that it is the innermost.
+ * Wrappers by name, for `options.make.wrappers`: a list of names, or of objects with `name` and the wrapper's options. The
+ * first one is applied first, so that it is the innermost.
  */
 import type { JsonObject } from '../../../wire/json.ts';
 import type { Environment } from '../environment.ts';
@@ -23,7 +23,7 @@ const wrappers: Readonly<Record<WrapperName, (inner: Environment, options: JsonO
 
 /**
  * Puts the chosen wrappers around an environment. The choice fits `wrappersSchema`.
- * @throws `env.invalid_options` where a wrapper does not fit the environment
+ * @throws `env.invalid_options` if a wrapper does not fit the environment
  */
 export function withWrappers(inner: Environment, chosen: readonly (string | JsonObject)[]): Environment {
   const frames = chosen.reduce<number>(

@@ -1,14 +1,14 @@
-/** Passes every start and step to a recorder, unchanged: what datasets of episodes are made from. */
+/** Passes every start and step to a recorder, unchanged, for datasets of episodes. */
 import type { Environment, ResetRequest, Start, Step } from '../environment.ts';
 import { wrap } from './wrap.ts';
 
-/** Receives what happens, in order. */
+/** Receives starts and steps, in order. */
 export interface EpisodeRecorder {
   started(start: Start, request: ResetRequest): void;
   stepped(action: unknown, step: Step): void;
 }
 
-/** The same environment, watched. */
+/** Returns the environment with a recorder. */
 export function record(inner: Environment, recorder: EpisodeRecorder): Environment {
   return wrap(inner, {
     onReset(start, request) {

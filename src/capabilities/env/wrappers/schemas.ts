@@ -1,10 +1,10 @@
-/** The options of wrappers that can be named on the wire, apart from their code, which is loaded when one is used. */
+/** The options of wrappers that the wire can name, apart from their code, which is loaded when one is used. */
 import type { JsonSchema } from '../../../base/json-schema.ts';
 import type { JsonObject } from '../../../wire/json.ts';
 
-/** Most observations in a stack. */
+/** Maximum number of observations in a stack. */
 export const MAX_FRAMES = 64;
-/** Most wrappers of one environment. */
+/** Maximum number of wrappers of one environment. */
 const MAX_WRAPPERS = 8;
 
 interface WrapperOptions {
@@ -12,7 +12,7 @@ interface WrapperOptions {
   readonly required?: readonly string[];
 }
 
-/** By name, with the option names of Gymnasium. */
+/** Options by the name of the wrapper, with the option names of Gymnasium. */
 export const wrapperOptions = {
   time_limit: { properties: { max_episode_steps: { type: 'integer', minimum: 1 } }, required: ['max_episode_steps'] },
   record_episode_statistics: { properties: { stats_key: { type: 'string', minLength: 1, maxLength: 64 } } },
@@ -34,7 +34,7 @@ export const wrappersSchema: JsonSchema = {
   type: 'array',
   description: 'wrappers to put around it, the innermost first',
   maxItems: MAX_WRAPPERS,
-  // By the name, so that an error is about the wrapper that is meant.
+  // By the name, so that an error is about the intended wrapper.
   items: {
     if: { type: 'object' },
     // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema

@@ -1,8 +1,8 @@
-/** Truncates an episode after a number of steps, as Gymnasium's `TimeLimit` does. Put around every kind that has a limit. */
+/** Truncates an episode after a number of steps, as Gymnasium's `TimeLimit` does. Applied to every kind that has a limit. */
 import type { Environment } from '../environment.ts';
 import { wrap } from './wrap.ts';
 
-/** The same environment with at most `maxSteps` steps in an episode. */
+/** Returns the environment with at most `maxSteps` steps in an episode. */
 export function timeLimit(inner: Environment, maxSteps: number): Environment {
   let steps = 0;
   return wrap(inner, {

@@ -1,6 +1,6 @@
 /**
- * What all wrappers share: an environment around another one, which changes actions, starts and steps on their way. Results of
- * an environment that returns at once are changed at once; promises are waited for.
+ * The common part of all wrappers: an environment around another one, which changes passing actions, starts and steps. Results
+ * of an environment that returns at once are changed at once; promises are awaited.
  */
 import type { JsonObject } from '../../../wire/json.ts';
 import { membersOf } from '../../../wire/json.ts';
@@ -15,21 +15,21 @@ import {
 } from '../environment.ts';
 import type { Space } from '../spaces/space.ts';
 
-/** What one wrapper changes; everything else passes through. */
+/** The changes of one wrapper; everything else passes through. */
 export interface WrapperParts {
   readonly actionSpace?: Space;
   readonly observationSpace?: Space;
-  /** The action that the inner environment gets. */
+  /** Returns the action for the inner environment. */
   action?(action: unknown): unknown;
   onReset?(start: Start, request: ResetRequest): Start;
   onStep?(step: Step, action: unknown): Step;
-  /** The wrapper's own state, as JSON, and back. */
+  /** Returns the wrapper's own state as JSON; `load` restores it. */
   save?(): JsonObject;
   load?(state: JsonObject): void;
   close?(): Soon<void>;
 }
 
-/** An environment with these changes around `inner`. It has snapshots if `inner` has them. */
+/** Returns an environment with these changes around `inner`. It has snapshots if `inner` has them. */
 export function wrap(inner: Environment, parts: WrapperParts): Environment {
   const { renderModes, render, snapshot, restore, affordances, generator, continueFrom } = inner;
   return {
