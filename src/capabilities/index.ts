@@ -1,5 +1,5 @@
 /**
- * The capabilities that come with Handfast. The one list of them: agents, hosts, the command line and the generators read it.
+ * The list of the built-in capabilities, the only one for agents, hosts, the command line and the generators.
  *
  * Loading it loads declarations and clients; plugins are loaded by hosts that use them.
  */
@@ -30,6 +30,6 @@ export const builtinCapabilities: readonly Capability[] = [
   toolkits,
 ];
 
-/** The built-in capability of a name. */
+/** Returns the built-in capability of a name. */
 export const builtinCapability = (name: string): Capability | undefined =>
   builtinCapabilities.find((capability) => capability.name === name);

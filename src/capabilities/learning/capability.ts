@@ -1,4 +1,4 @@
-/** The learning capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+/** The learning capability as a value: its parts for hosts, agents and the command line. */
 import { defineCapability } from '../../packages/capability.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
 import { learningOffer } from './offer.ts';

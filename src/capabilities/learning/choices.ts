@@ -1,6 +1,6 @@
 /**
- * The choices of one agent in its store: the policy of each with its generator, the options it learned of, and the log of
- * its decisions with their propensities and rewards.
+ * The choices of one agent in its store: the policy of each with its generator, its known options, and the log of its decisions
+ * with their propensities and rewards.
  *
  * Every change is part of the caller's `atomically`: a decision and the generator that it moved are durable together.
  */
@@ -17,7 +17,7 @@ import type { LearningLimits } from './limits.ts';
 import type { LearnDecideReq, LearnDecideResp } from './messages.ts';
 import { StoredLog } from './stored-log.ts';
 
-/** A choice beside its policy: what a rollback does not touch. */
+/** The data of a choice beside its policy, which a rollback does not change. */
 export interface StoredChoice {
   readonly rewardTimeoutS: number;
   readonly missingReward: number | null;
@@ -26,11 +26,11 @@ export interface StoredChoice {
   readonly pending: number;
   readonly missing: number;
   readonly late: number;
-  /** No decision before this one waits for its reward. */
+  /** No decision before this number waits for its reward. */
   readonly oldest: number;
   /** Every option that a decision named, in that order. */
   readonly options: readonly string[];
-  /** Options taken out by a refinement. */
+  /** Options that a refinement disabled. */
   readonly disabled: readonly string[];
 }
 
@@ -46,14 +46,14 @@ export interface DecisionRow {
   /** Epoch seconds. */
   readonly at: number;
   readonly reward?: number;
-  /** The reward did not arrive in time. */
+  /** True: the reward did not arrive in time. */
   readonly missing?: true;
 }
 
-/** The policy of a choice and what it learned: what a refinement replaces and a rollback puts back. */
+/** The policy of a choice and its learned state, which a refinement replaces and a rollback restores. */
 export type ChoiceSnapshot = SavedBandit & Pick<StoredChoice, 'disabled'>;
 
-/** Where time and seeds come from. */
+/** The source of time, seeds and ids. */
 export interface LearningSource {
   /** Epoch milliseconds. */
   readonly now: () => number;
@@ -78,7 +78,7 @@ export class Choices {
     this.#source = source;
   }
 
-  /** The names of all choices. Not inside `atomically`. */
+  /** Returns the names of all choices. Not inside `atomically`. */
   names(): string[] {
     return this.#store.list({ prefix: 'choice/', limit: this.#limits.maxChoices }).map(({ key }) => key.slice(7));
   }
@@ -87,7 +87,7 @@ export class Choices {
     return this.#store.get<StoredChoice>(`choice/${name}`);
   }
 
-  /** Throws `learning.unknown_choice`. */
+  /** Returns a choice. Throws `learning.unknown_choice`. */
   known(name: string): StoredChoice {
     const choice = this.get(name);
     if (choice === undefined) throw failure('unknown_choice', `there is no choice "${name}"`, { choice: name });
@@ -98,13 +98,13 @@ export class Choices {
     return new StoredLog(this.#store, logNameOf(name), this.#limits.logRows);
   }
 
-  /** The choice and the row of a decision. */
+  /** Returns the choice and the row of a decision. */
   static decisionOf(store: Store, experienceId: string): { readonly choice: string; readonly seq: number } | undefined {
     const found = StoredLog.find(store, experienceId);
     return found?.log.startsWith('["') ? { choice: (JSON.parse(found.log) as [string])[0], seq: found.seq } : undefined;
   }
 
-  /** Throws `learning.full` where a new choice would be one too many. Not inside `atomically`. */
+  /** Throws `learning.full` if a new choice would exceed the limit. Not inside `atomically`. */
   checkRoom(name: string): void {
     const { maxChoices } = this.#limits;
     if (this.get(name) !== undefined || this.names().length < maxChoices) return;
@@ -141,7 +141,7 @@ export class Choices {
     return repliedDecision(row);
   }
 
-  /** The reward of a decision. False when it has one already. Throws `learning.reward_range`. */
+  /** Stores the reward of a decision. Returns false when it has one already. Throws `learning.reward_range`. */
   reward(name: string, seq: number, reward: number): boolean {
     const at = this.#source.now() / 1000;
     const known = this.get(name);
@@ -175,7 +175,7 @@ export class Choices {
     return head;
   }
 
-  /** The policy of a choice with what it learned of these options. */
+  /** Returns the policy of a choice with its learned state for these options. */
   banditOf(name: string, options: readonly string[]): Bandit {
     return this.#bandits.restore(name, this.headOf(name), options);
   }
@@ -185,13 +185,13 @@ export class Choices {
     return new Map(weights.filter((entry): entry is readonly [string, number] => entry[1] !== undefined));
   }
 
-  /** Everything a rollback puts back. */
+  /** Returns everything that a rollback restores. */
   snapshot(name: string): ChoiceSnapshot {
     const { disabled, options } = this.known(name);
     return { ...this.banditOf(name, options).save(), disabled };
   }
 
-  /** Puts a snapshot in the place of what is there. */
+  /** Replaces the present state by a snapshot. */
   restore(name: string, { disabled, ...saved }: ChoiceSnapshot): void {
     const choice = this.known(name);
     this.#bandits.replace(name, saved, choice.options);
@@ -217,7 +217,7 @@ export class Choices {
     this.#bandits.setArm(name, row.option, bandit.savedArm(row.option));
   }
 
-  /** The choice after every reward that is overdue was counted as missing. */
+  /** Returns the choice after every overdue reward was counted as missing. */
   #settled(name: string, choice: StoredChoice, at: number): StoredChoice {
     const log = this.logOf(name);
     const { first, next } = log.span;
@@ -259,7 +259,7 @@ export class Choices {
     throw failure('id_in_use', `the experience_id "${id}" is in use elsewhere`, { path: '/experience_id' });
   }
 
-  /** The options a choice knows and those of a decision. Throws `learning.full`. */
+  /** Returns the known options of a choice and those of a decision. Throws `learning.full`. */
   #withOptions(known: readonly string[], now: readonly string[]): readonly string[] {
     const more = now.filter((option) => !known.includes(option));
     if (more.length === 0) return known;

@@ -52,31 +52,31 @@ const calls = {
   stats: answered(learnStats, replies.LearnStatsResp),
 };
 
-/** What the learning client needs of its agent. */
+/** The parts of an agent that the learning client needs. */
 export interface LearningAgent {
   readonly calls: MethodCaller;
   /** Throws `capability_missing` when learning was asked for but not granted. */
   require(capability: 'learning'): void;
 }
 
-/** How to read and change what another agent of the same principal learned. */
+/** Selects another agent of the same principal, whose learned state is read and changed. */
 export interface OfAgent {
   /** Its name. */
   readonly ofAgent?: string;
 }
 
 export interface DecideOptions extends CallOptions {
-  /** Numbers that describe the situation, for `linucb`; always as many. */
+  /** Numbers that describe the situation, for `linucb`; always the same number of them. */
   readonly features?: readonly number[];
-  /** Repeating a call with the same id gives the same decision. */
+  /** A repeated call with this id returns the same decision. */
   readonly experienceId?: string;
-  /** Of a new choice. Default `thompson_beta`. */
+  /** Policy of a new choice. Default `thompson_beta`. */
   readonly policy?: PolicySettings;
-  /** Of a new choice. Default random. */
+  /** Seed of a new choice. Default random. */
   readonly seed?: number | string;
   /** Of a new choice: seconds after which a reward counts as missing. */
   readonly rewardTimeoutS?: number;
-  /** Of a new choice: what is learned for a missing reward, 0 to 1. Default: nothing. */
+  /** Of a new choice: the value learned for a missing reward, 0 to 1. Default: nothing. */
   readonly missingReward?: number;
 }
 
@@ -92,7 +92,7 @@ export interface Decided {
 }
 
 export interface RewardOptions extends CallOptions {
-  /** How long it took, for the record of the component. */
+  /** Duration, for the record of the component. */
   readonly durationMs?: number;
   /** Default: true for a reward above 0. */
   readonly success?: boolean;
@@ -110,7 +110,7 @@ export interface EvaluateOptions extends CallOptions, OfAgent {
   readonly option?: string;
   /** … or this policy. */
   readonly policy?: PolicySettings;
-  /** Of the intervals. Default 0.95. */
+  /** Confidence of the intervals. Default 0.95. */
   readonly confidence?: number;
 }
 
@@ -128,7 +128,7 @@ export class LearningClient {
   }
 
   /**
-   * Chooses one of the options. Send what came of it with {@link reward}.
+   * Chooses one of the options. Send its outcome with {@link reward}.
    *
    * @example
    * const { option, experienceId } = await agent.learning.decide('search', ['lexical', 'vector', 'hybrid']);
@@ -149,7 +149,7 @@ export class LearningClient {
     return this.#calls.call(calls.decide, body, more, decided);
   }
 
-  /** Sends the reward of a decision. Resolves with false where the decision has one already, or is no longer known. */
+  /** Sends the reward of a decision. Resolves with false if the decision has one already, or is no longer known. */
   reward(experienceId: string, reward: number, more: RewardOptions = {}): Call<boolean> {
     const { durationMs, success } = more;
     const action = {
@@ -170,7 +170,7 @@ export class LearningClient {
     return this.#calls.call(calls.feedback, { feedbacks: [...feedbacks] }, options, bodyOf);
   }
 
-  /** Plans, reviews and applies what the rewards of one component, or of all, suggest, and reports. */
+  /** Plans, reviews and applies the changes that the rewards of one component, or of all, suggest, and reports. */
   adapt(component = '', options: AdaptOptions = {}): Call<Body<LearnAdaptResp>> {
     const { strategy, policy } = options;
     const body = {
@@ -182,7 +182,7 @@ export class LearningClient {
     return this.#calls.call(calls.adapt, body, options, bodyOf);
   }
 
-  /** The records of one component and the choices it is an option of, or of all. */
+  /** Returns the records of one component and the choices it is an option of, or of all. */
   stats(
     component = '',
     options: CallOptions & OfAgent = {},
@@ -191,17 +191,17 @@ export class LearningClient {
     return this.#calls.call(calls.stats, { component_name: component, ...of(options) }, options, read);
   }
 
-  /** The experiences that were stored, newest first; those that were the reward of a decision are in its choice instead. */
+  /** Yields the stored experiences, newest first; those that were the reward of a decision are in its choice instead. */
   experiences(options: CallOptions & OfAgent = {}): AsyncGenerator<Experience> {
     return this.#records('experience', ({ experiences }) => experiences, options);
   }
 
-  /** The feedback that was recorded, newest first. */
+  /** Yields the recorded feedback, newest first. */
   feedbacks(options: CallOptions & OfAgent = {}): AsyncGenerator<Feedback> {
     return this.#records('feedback', ({ feedbacks }) => feedbacks, options);
   }
 
-  /** Proposals; `scope` `global` for policies and options too. */
+  /** Returns proposals; with `scope` `global` also for policies and options. */
   plan(component = '', scope = 'local', options: CallOptions & OfAgent = {}): Call<Body<LearnRefinementPlanResp>> {
     return this.#calls.call(calls.plan, { component_name: component, scope, ...of(options) }, options, bodyOf);
   }
@@ -214,17 +214,17 @@ export class LearningClient {
     return this.#calls.call(calls.apply, { proposal, ...of(options) }, options, bodyOf);
   }
 
-  /** Puts back exactly what a refinement replaced. */
+  /** Restores exactly the state that a refinement replaced. */
   rollback(refinementId: string, options: CallOptions & OfAgent = {}): Call<Body<LearnRefinementRollbackResp>> {
     return this.#calls.call(calls.rollback, { refinement_id: refinementId, ...of(options) }, options, bodyOf);
   }
 
-  /** The refinements, oldest first. */
+  /** Returns the refinements, oldest first. */
   history(options: CallOptions & OfAgent = {}): Call<readonly Proposal[]> {
     return this.#calls.call(calls.history, of(options), options, ({ entries = [] }) => entries);
   }
 
-  /** Estimates from the log what an option or another policy would have earned. */
+  /** Estimates from the log the reward that an option or another policy would have earned. */
   evaluate(choice: string, options: EvaluateOptions = {}): Call<Body<LearnEvaluateResp>> {
     const { option, policy, confidence } = options;
     const body = {
@@ -237,7 +237,7 @@ export class LearningClient {
     return this.#calls.call(calls.evaluate, body, options, bodyOf);
   }
 
-  /** Deletes a choice; '' deletes everything this agent learned. Resolves with false where there is none. */
+  /** Deletes a choice; '' deletes everything this agent learned. Resolves with false if it does not exist. */
   forget(choice: string, options: CallOptions & OfAgent = {}): Call<boolean> {
     return this.#calls.call(calls.forget, { choice, ...of(options) }, options, ({ forgotten }) => forgotten);
   }
@@ -261,7 +261,7 @@ export class LearningClient {
   }
 }
 
-/** A reply without its envelope. */
+/** Returns a reply without its envelope. */
 function bodyOf<Reply extends object>(reply: Reply): Body<Reply> {
   const { type, id, a2e, version, ts, req_id, cursor, ...body } = reply as Reply & Record<Envelope, unknown>;
   return body as unknown as Body<Reply>;

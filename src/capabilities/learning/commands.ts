@@ -1,4 +1,4 @@
-/** `handfast learning …`: what was learned, decisions and rewards by hand, refinements and estimates. */
+/** `handfast learning …`: the learned state, decisions and rewards by hand, refinements and estimates. */
 import { PARAMETERS, POLICY_NAMES, type PolicyName, type PolicySettings } from '../../base/bandits/settings.ts';
 import { suggest } from '../../base/suggest.ts';
 import type { CapabilityCommand, CommandContext, CommandTerminal } from '../../packages/capability.ts';
@@ -23,7 +23,7 @@ const client = ({ agent }: CommandContext): LearningClient => new LearningClient
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 
-/** `linucb,alpha=0.5,intercept=false` as a policy; the host checks the values. Fails with `usage`. */
+/** Parses `linucb,alpha=0.5,intercept=false` as a policy; the host checks the values. Fails with `usage`. */
 function policyOf(text: unknown): PolicySettings | undefined {
   if (typeof text !== 'string') return undefined;
   const [name = '', ...given] = text.split(',');
@@ -55,7 +55,7 @@ const counted = (count: number, one: string): string => `${count} ${one}${count 
 
 const fixed = (value: number, digits = 3): string => value.toFixed(digits);
 
-/** For an empty list: of what there is nothing, and how there would be. */
+/** Returns the note for an empty list: its subject, and the command that would fill it. */
 function nothingLearned({ args, options }: CommandContext): string {
   const name = textOf(args[0]);
   const whose = typeof options.agent === 'string' ? `by the agent "${options.agent}"` : 'by this agent';
@@ -111,13 +111,13 @@ const strategyOf = (given: unknown) =>
 
 const whenOf = (ts = 0): string => new Date(ts * 1000).toISOString();
 
-/** A text in a cell of a table. */
+/** Returns a text for a cell of a table. */
 const cut = (text: string): string => {
   const line = text.replaceAll(/\s+/g, ' ');
   return line.length > 60 ? `${line.slice(0, 59)}…` : line;
 };
 
-/** The first of a list, as many as `--limit` says. A note says that there are more, but for `--json`. */
+/** Returns the first items of a list, at most `--limit`. Without `--json`, a note says that the list has more. */
 async function newest<Item>(list: AsyncGenerator<Item>, { options, terminal }: CommandContext): Promise<Item[]> {
   const most = wholeNumber(options.limit, '--limit', { least: 1 }) ?? DEFAULT_LISTED;
   const found: Item[] = [];

@@ -1,6 +1,6 @@
 /**
- * What is known of each component: a tool, skill, model or prompt, by its name. Calls, durations, scores, and the weight that
- * a refinement gave it.
+ * The records of components (tools, skills, models or prompts), by name: calls, durations, scores, and the weight that a
+ * refinement gave them.
  *
  * Writes are collected by the caller's `atomically`.
  */
@@ -8,7 +8,7 @@ import type { Store } from '../../host/store/store.ts';
 import { failure } from './errors.ts';
 import type { ComponentPerformanceRecord } from './messages.ts';
 
-/** A record as it is stored. */
+/** A stored record. */
 interface StoredComponent {
   readonly calls: number;
   readonly successes: number;
@@ -92,7 +92,7 @@ export class Components {
     return stored && recordOf(name, stored);
   }
 
-  /** All of them by name. Not inside `atomically`. */
+  /** Returns all records by name. Not inside `atomically`. */
   list(): ComponentPerformanceRecord[] {
     const found = this.#store.list<StoredComponent>({ prefix: 'component/', limit: this.#most });
     return found.map(({ key, value }) => recordOf(key.slice('component/'.length), value));

@@ -1,8 +1,8 @@
 /**
- * Estimates from the log of a choice what always choosing one option, or another policy, would have earned.
+ * Estimates from the log of a choice the reward of always choosing one option, or of another policy.
  *
- * A policy that learns is judged on decisions it did not learn from: it learns from the first half of the log, stays as it
- * is then, and is estimated on the second half.
+ * A policy that learns is judged on decisions it did not learn from: it learns from the first half of the log, then stays
+ * unchanged, and is estimated on the second half.
  */
 import { Bandit } from '../../base/bandits/bandit.ts';
 import { type Estimated, type EvaluatedRow, estimate } from '../../base/bandits/estimates.ts';
@@ -13,10 +13,10 @@ import { fail } from '../../wire/errors.ts';
 import type { DecisionRow } from './choices.ts';
 import type { Estimate, LearnEvaluateReq, LearnEvaluateResp } from './messages.ts';
 
-/** Fewer rows make no normal distribution. */
+/** Fewer rows give no normal distribution. */
 const FEW_ROWS = 100;
 
-/** @param log the decisions, oldest first; those without a reward cannot be used */
+/** @param log the decisions, oldest first; those without a reward are not used */
 export function evaluated(log: readonly DecisionRow[], request: Body<LearnEvaluateReq>): Body<LearnEvaluateResp> {
   const { option, policy, confidence = 0.95 } = request;
   if (option !== undefined) mustBeOffered(option, log);
@@ -64,7 +64,7 @@ export function evaluated(log: readonly DecisionRow[], request: Body<LearnEvalua
   };
 }
 
-/** An option that no decision offered has no estimate; mostly it is a mistyped one. */
+/** Throws for an option that no decision offered: it has no estimate, and is mostly a mistyped one. */
 function mustBeOffered(option: string, log: readonly DecisionRow[]): void {
   const offered = new Set(log.flatMap(({ options }) => options));
   if (offered.size === 0 || offered.has(option)) return;
@@ -76,7 +76,7 @@ function mustBeOffered(option: string, log: readonly DecisionRow[]): void {
   });
 }
 
-/** The probabilities that the evaluated one gives to the options of a row. */
+/** Returns the probabilities that the evaluated policy or option gives to the options of a row. */
 function targetOf(
   learned: readonly DecisionRow[],
   option: string | undefined,

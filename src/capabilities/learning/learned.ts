@@ -1,8 +1,8 @@
 /**
- * What one agent learned, and every request about it: the part of the plugin that knows no session.
+ * The learned state of one agent, and every request about it: the part of the plugin that knows no session.
  *
- * `plugin.ts` makes one for each request from the agent's store; nothing is held in memory between requests, so ending the
- * process at any point loses nothing that was acknowledged. Writes of a request are durable together or not at all.
+ * Each request makes one from the agent's store; nothing is held in memory between requests, so ending the process at any point
+ * loses nothing that was acknowledged. Writes of a request are durable together or not at all.
  */
 import { describePolicy, type PolicyName, type PolicySettings } from '../../base/bandits/settings.ts';
 import { pageOf } from '../../base/page.ts';
@@ -41,12 +41,12 @@ const STRATEGIES: Readonly<Record<string, PolicyName>> = {
   epsilon_greedy: 'epsilon_greedy',
   softmax: 'softmax',
 };
-/** What unscored feedback counts for. */
+/** Scores of unscored feedback. */
 const POLARITY_SCORES = { positive: 1, negative: -1, neutral: 0, corrective: -0.5 } as const;
 
-/** What the id of a record is called in its message. */
+/** The field of a record's id in its message. */
 const ID_FIELDS = { experience: 'experience_id', feedback: 'feedback_id' } as const;
-/** Before the id of a record in the store, where all ids are of one kind; experiences share theirs with decisions. */
+/** Prefix of a record's id in the store, where all ids are of one kind; experiences share theirs with decisions. */
 const ID_PREFIXES = { experience: '', feedback: 'feedback ' } as const;
 
 export class Learned {
@@ -112,7 +112,7 @@ export class Learned {
     return { components: this.#records(component), choices: choices.map((name) => this.#choiceStats(name)) };
   }
 
-  /** Experiences or feedback as they were sent, newest first. */
+  /** Returns experiences or feedback as they were sent, newest first. */
   records({ kind, before = 0, limit = 100 }: Body<LearnRecordsReq>): Body<LearnRecordsResp> {
     const log: StoredLog<(Experience | Feedback) & { readonly id: string }> =
       kind === 'feedback' ? this.#feedback() : this.#experiences();
@@ -130,7 +130,7 @@ export class Learned {
     };
   }
 
-  /** Plan, review, apply and report in one. */
+  /** Plans, reviews, applies and reports in one step. */
   async adapt({
     component_name: component = '',
     strategy = 'ppo',
@@ -283,10 +283,10 @@ export class Learned {
   }
 }
 
-/** Names that arrive in free fields are cut to what names may have. */
+/** Names in free fields are cut to the maximum length of names. */
 const MAX_NAME = 100;
 
-/** One text for people: what was asked for, what really ran, what was changed. */
+/** Returns one text for people: the requested strategy, the policy that ran, the changes. */
 function adaptMessage(
   strategy: string,
   recommendations: readonly { choice: string; option: string; confidence: number; why: string; policy: string }[],

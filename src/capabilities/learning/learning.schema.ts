@@ -10,7 +10,7 @@ import { anyObject, flag, may, number, oneOf, orNull, shape, text } from '../../
 import { Type, type Wire } from '../../wire/schema.ts';
 
 const integer = (description: string) => Type.Integer({ minimum: 0, description });
-/** A name: Ajv counts characters for maxLength with a run-time part of its own, so it is a pattern. */
+/** Returns the schema of a name: Ajv counts characters for maxLength with a separate run-time part, so it is a pattern. */
 const name = (description: string) => Type.String({ pattern: '^[^\\u0000-\\u001f]{1,100}$', description });
 const nameOrEmpty = (description: string) => Type.String({ pattern: '^[^\\u0000-\\u001f]{0,100}$', description });
 const component = may(nameOrEmpty('One component; empty for all.'));

@@ -1,4 +1,4 @@
-/** What one agent may store: the options of the capability, with their defaults. Read by `plugin.ts` and what it serves with. */
+/** The limits of one agent's stored data: the options of the capability, with their defaults. */
 
 export interface LearningLimits {
   /** Choices of one agent. */
@@ -13,7 +13,7 @@ export interface LearningLimits {
   readonly logRows: number;
   /** Newest refinements that can be rolled back. */
   readonly rollbacks: number;
-  /** Seconds after which a reward counts as missing, where a choice does not say. */
+  /** Seconds after which a reward counts as missing, if the choice has no value. */
   readonly rewardTimeoutS: number;
   /** Bytes of one agent. */
   readonly quotaBytes: number;

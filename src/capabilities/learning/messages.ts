@@ -1,5 +1,5 @@
 /**
- * The methods of the learning capability: what `client.ts` calls and `plugin.ts` serves.
+ * The methods of the learning capability, with their checks and options.
  *
  * @see docs/protocol/a2e.md#learning-messages
  */

@@ -1,4 +1,4 @@
-/** What handshakes need of the learning plugin, apart from its code, which hosts load later. Read by `capability.ts` and `plugin.ts`. */
+/** The part of the learning plugin that handshakes need, apart from its code, which hosts load later. */
 import { POLICY_NAMES } from '../../base/bandits/settings.ts';
 import type { PluginOffer } from '../../host/plugin.ts';
 import type { LearningLimits } from './limits.ts';

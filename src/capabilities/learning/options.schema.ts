@@ -1,4 +1,4 @@
-/** What `options` of the `learning` plugin may hold in `handfast.yaml`; never imported at run time. */
+/** The members of `options` of the `learning` plugin in `handfast.yaml`; never imported at run time. */
 import { group, integer } from '../../config/shared.schema.ts';
 import { DEFAULT_LIMITS } from './limits.ts';
 

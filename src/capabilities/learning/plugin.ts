@@ -1,7 +1,7 @@
 /**
  * The host's side of the learning capability. Each request works on the store of its agent; see `learned.ts`.
  *
- * Another agent of the same principal is reached by `of_agent`; agents of other principals never.
+ * `of_agent` reaches another agent of the same principal, never agents of other principals.
  */
 import type { CallContext } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../host/plugin.ts';
@@ -28,7 +28,7 @@ import { learningOffer } from './offer.ts';
 
 export interface LearningOptions extends Partial<LearningLimits>, Partial<LearningSource> {}
 
-/** What a principal may do; all of it where no grant says otherwise. */
+/** The rights of a principal; without a grant it has all of them. */
 interface LearningGrant {
   readonly record: boolean;
   readonly refine: boolean;
@@ -106,5 +106,5 @@ export function learningPlugin(options: LearningOptions = {}): Plugin {
   });
 }
 
-/** 32 hex digits, as ids of the protocol are. */
+/** Makes an id of 32 hex digits, as the protocol has them. */
 const newId = (): string => crypto.randomUUID().replaceAll('-', '');

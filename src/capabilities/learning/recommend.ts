@@ -1,13 +1,13 @@
 /**
- * What the rewards of a choice say under any policy: the probability of each option to be best, and a sentence with the
- * numbers. Used by `learned.ts` and `refinements.ts`; pure.
+ * Recommends an option by the rewards of a choice, under any policy: the probability of each option to be best, and a sentence
+ * with the numbers. Pure.
  */
 import type { Bandit } from '../../base/bandits/bandit.ts';
 import { probabilitiesOfBest } from '../../base/bandits/best.ts';
 import { describePolicy } from '../../base/bandits/settings.ts';
 import type { OptionStats, Recommendation } from './messages.ts';
 
-/** The statistics of each option, in the order given. */
+/** Returns the statistics of each option, in the given order. */
 export function optionStats(
   bandit: Bandit,
   options: readonly string[],

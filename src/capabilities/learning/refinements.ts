@@ -1,6 +1,6 @@
 /**
- * Refinements: edits of weights, policies and options that are proposed from the rewards, reviewed, applied with what was
- * there before, and rolled back exactly, generators included.
+ * Refinements: edits of weights, policies and options that are proposed from the rewards, reviewed, applied together with a
+ * copy of the former state, and rolled back exactly, generators included.
  *
  * Paths: `router.weights.<component>` (0 to 1, or null for none), `choices.<choice>.policy` (a policy),
  * `choices.<choice>.disabled` (names of options).
@@ -29,7 +29,7 @@ import { StoredLog } from './stored-log.ts';
 
 type Proposal = Readonly<Record<string, unknown>>;
 
-/** One edit, as `plan` proposes it. A type and no interface, so that it is a proposal of the wire too. */
+/** One edit, as `plan` proposes it. A type and no interface, so that it is also a proposal of the wire. */
 export type Edit = {
   readonly target: 'router_weight' | 'choice_policy' | 'choice_options';
   readonly op: 'update';
@@ -40,12 +40,12 @@ export type Edit = {
   readonly why: string;
 };
 
-/** What an edit changes, read from its path. */
+/** The target of an edit, read from its path. */
 type Place =
   | { readonly kind: 'weight'; readonly component: string }
   | { readonly kind: 'policy' | 'disabled'; readonly choice: string };
 
-/** What was there before a refinement. */
+/** The state before a refinement. */
 interface Before {
   /** Component → its weight, null for none. */
   readonly weights: Readonly<Record<string, number | null>>;
@@ -70,11 +70,11 @@ interface StoredRefinement {
 
 /** The weight of a component that has none. */
 const NEUTRAL_WEIGHT = 0.5;
-/** Fewer rewards are no reason to propose anything. */
+/** Fewer rewards are no reason to propose a change. */
 const LEAST_REWARDS = 10;
 /** A weight is changed when it moves by more than this. */
 const LEAST_CHANGE = 0.05;
-/** An option is taken out when it is less probable than this to be best. */
+/** An option is disabled when its probability to be best is below this. */
 const HOPELESS = 0.001;
 
 export class Refinements {
@@ -92,7 +92,7 @@ export class Refinements {
     this.#source = source;
   }
 
-  /** Proposals for one component, or for all. Not inside `atomically`. */
+  /** Returns proposals for one component, or for all. Not inside `atomically`. */
   plan(component: string, scope: string): Edit[] {
     const records = component === '' ? this.#components.list() : [this.#components.get(component)];
     const weights = records.flatMap((record) => {
@@ -112,7 +112,7 @@ export class Refinements {
     return [...weights, ...this.#choicesWith(component).flatMap((choice) => this.#optionEdits(choice))];
   }
 
-  /** The names of choices that have a component as an option; of all for ''. */
+  /** Returns the names of choices that have a component as an option; of all for ''. */
   #choicesWith(component: string): string[] {
     const names = this.#choices.names();
     if (component === '') return names;
@@ -133,14 +133,14 @@ export class Refinements {
     };
   }
 
-  /** Applies what can be applied; part of the caller's `atomically`. */
+  /** Applies the applicable edits; part of the caller's `atomically`. */
   apply(proposal: Proposal): Body<LearnRefinementApplyResp> {
     const edits = editsOf(proposal);
     // Without prototypes: components and choices may have any name.
     const before: Changing = { weights: Object.create(null), choices: Object.create(null) };
     const errors: string[] = [];
     for (const one of edits) {
-      // Only what is wrong with the edit counts as its failure: a store that cannot write fails the whole request.
+      // Only a fault of the edit counts as its failure: a store that cannot write fails the whole request.
       const change = this.#prepared(one, before, errors);
       change?.();
     }
@@ -160,7 +160,7 @@ export class Refinements {
     return { refinement_id: id, ...outcome, rollback_available: true };
   }
 
-  /** Part of the caller's `atomically`. */
+  /** Rolls a refinement back; part of the caller's `atomically`. */
   rollback(id: string): Body<LearnRefinementRollbackResp> {
     const no = (error: string) => ({ refinement_id: id, rolled_back: false, error });
     const found = StoredLog.find(this.#store, id);
@@ -185,7 +185,7 @@ export class Refinements {
     return { refinement_id: id, rolled_back: true, error: '', rewards_since: rewards };
   }
 
-  /** Every refinement, oldest first. Not inside `atomically`. */
+  /** Returns every refinement, oldest first. Not inside `atomically`. */
   history(): Record<string, unknown>[] {
     return [...this.#log().rows()].map(({ seq, row }) => ({
       refinement_id: row.id,
@@ -203,7 +203,7 @@ export class Refinements {
     return new StoredLog(this.#store, LOG, this.#limits.logRows);
   }
 
-  /** A later refinement, not rolled back, of one of the same choices or weights. */
+  /** Returns a later refinement, not rolled back, of one of the same choices or weights. */
   #laterOn(seq: number, { weights, choices }: Before): string | undefined {
     const { next } = this.#log().span;
     for (let later = next - 1; later > seq; later--) {
@@ -274,7 +274,7 @@ export class Refinements {
     }
   }
 
-  /** The writes of an edit; undefined, and a line in `errors`, where it cannot be applied. */
+  /** Returns the writes of an edit; undefined, and a line in `errors`, if it cannot be applied. */
   #prepared(one: Proposal, before: Changing, errors: string[]): (() => void) | undefined {
     try {
       const place = placeOf(one.path);
@@ -303,7 +303,7 @@ export class Refinements {
     }
   }
 
-  /** Throws where an edit is not for here, or the state is not the one it was made for. */
+  /** Throws if an edit is not supported or not valid here, or if the state is not the one it was made for. */
   #checkEdit(place: Place, { op = 'update', old_value, new_value, path }: Proposal): void {
     if (op !== 'update') throw fail('schema_violation', `unsupported op ${JSON.stringify(op)}; use "update"`);
     const present = this.#present(place);
@@ -325,7 +325,7 @@ export class Refinements {
     }
   }
 
-  /** Another policy with what the log says, and with the generator as it is. */
+  /** Returns another policy with the data of the log, and with the present generator. */
   #refitted(choice: string, policy: PolicySettings, { random }: ChoiceSnapshot): ReturnType<Bandit['save']> {
     const { missingReward } = this.#choices.known(choice);
     const bandit = new Bandit({ policy, random, steps: 0 });
@@ -361,7 +361,7 @@ function edit(
   return { target, op: 'update', path, old_value, new_value, confidence, why };
 }
 
-/** The edits of a proposal: it is one itself, or has several. */
+/** Returns the edits of a proposal: it is one itself, or has several. */
 function editsOf(proposal: Proposal): readonly Proposal[] {
   const { edits } = proposal;
   if (Array.isArray(edits)) return edits.filter(isObject).slice(0, MAX_EDITS);
@@ -382,7 +382,7 @@ function placeOf(path: unknown): Place {
   );
 }
 
-/** What is wrong with a new value; undefined for nothing. */
+/** Returns the problem of a new value; undefined: none. */
 function problemWith(kind: Place['kind'], value: unknown): string | undefined {
   switch (kind) {
     case 'weight': {

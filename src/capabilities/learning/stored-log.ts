@@ -7,7 +7,7 @@
 import { pairsBelow } from '../../base/bandits/stored.ts';
 import type { Store } from '../../host/store/store.ts';
 
-/** Which rows a log has: from `first` to below `next`. */
+/** The range of rows of a log: from `first` to below `next`. */
 interface Span {
   readonly first: number;
   readonly next: number;
@@ -32,7 +32,7 @@ export class StoredLog<Row extends { readonly id: string }> {
     this.#most = most;
   }
 
-  /** The log and the sequence number of an id. */
+  /** Returns the log and the sequence number of an id. */
   static find(store: Store, id: string): { readonly log: string; readonly seq: number } | undefined {
     return store.get(`id/${id}`);
   }
@@ -64,14 +64,14 @@ export class StoredLog<Row extends { readonly id: string }> {
     void this.#store.set(this.#keyOf(seq), row);
   }
 
-  /** The rows after a number, oldest first. Not inside `atomically`. */
+  /** Yields the rows after a number, oldest first. Not inside `atomically`. */
   *rows(after = 0): Generator<LoggedRow<Row>> {
     for (const { key, value } of pairsBelow<Row>(this.#store, this.#prefix, this.#keyOf(after))) {
       yield { seq: Number(key.slice(-SEQ_DIGITS)), row: value };
     }
   }
 
-  /** The rows before a number, newest first; 0: from the newest. */
+  /** Yields the rows before a number, newest first; 0: from the newest. */
   *newest(before = 0): Generator<LoggedRow<Row>> {
     const { first, next } = this.span;
     for (let seq = before === 0 ? next - 1 : Math.min(before, next) - 1; seq >= first; seq--) {
@@ -80,7 +80,7 @@ export class StoredLog<Row extends { readonly id: string }> {
     }
   }
 
-  /** The keys of everything this log stores. Not inside `atomically`. */
+  /** Yields the keys of everything this log stores. Not inside `atomically`. */
   *keys(): Generator<string> {
     for (const { seq, row } of this.rows()) {
       yield this.#keyOf(seq);

@@ -1,6 +1,6 @@
 /**
- * Questions of MCP servers to agents: passed on to the session whose call runs, within what the configuration of the server
- * allows, a budget for each session and a deadline. The agent must have a handler.
+ * Questions of MCP servers to agents: passed on to the session whose call runs, within the limits of the server's
+ * configuration, a budget for each session and a deadline. The agent must have a handler.
  *
  * A part of `plugin.ts`. @see docs/mcp.md#questions-of-servers
  */
@@ -12,9 +12,9 @@ import type { ElicitResp, SampleReq, SampleResp } from './mcp.schema.ts';
 import * as messages from './messages.ts';
 
 export interface AskingLimits {
-  /** Questions that one session is asked. */
+  /** Maximum number of questions to one session. */
   readonly maxAsks: number;
-  /** Tokens that servers ask of one session, all samplings together. */
+  /** Maximum tokens that servers request of one session, all samplings together. */
   readonly maxAskTokens: number;
   /** Longest wait for an answer. */
   readonly askTimeoutMs: number;
@@ -29,7 +29,7 @@ export class Asking {
     this.#limits = limits;
   }
 
-  /** The answerer for calls of a session at a server: the same one each time. */
+  /** Returns the answerer for calls of a session at a server, which is one object for all of them. */
   answererOf(session: SessionView, server: string): McpAnswerer {
     const own = this.#answerers.get(session) ?? new Map<string, McpAnswerer>();
     this.#answerers.set(session, own);
@@ -58,7 +58,7 @@ export class Asking {
     }
   }
 
-  /** Fails with `mcp_sampling_refused` where the budget of the session does not cover it. */
+  /** Counts a question. Fails with `mcp_sampling_refused` if the budget of the session does not cover it. */
   #spend(session: SessionView, tokens: number): void {
     const { maxAsks, maxAskTokens } = this.#limits;
     const spent = this.#spent.get(session) ?? { asks: 0, tokens: 0 };
@@ -115,7 +115,7 @@ const elicited = ({ action, content }: Unstamped<ElicitResp>): Record<string, un
   ...(action === 'accept' && content !== undefined && { content }),
 });
 
-/** What the server gets to read: nothing of the inside of the host. */
+/** Returns the error for the server, without internals of the host. */
 function refusalOf(error: HandfastError, { method }: McpAsk): HandfastError {
   const { code } = error;
   if (code === 'mcp_sampling_refused') return error;

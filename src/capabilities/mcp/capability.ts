@@ -1,4 +1,4 @@
-/** The mcp capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+/** The mcp capability as a value: its parts for hosts, agents and the command line. */
 import { defineCapability } from '../../packages/capability.ts';
 import { mcpOffer } from './offer.ts';
 import type { McpOptions } from './plugin.ts';
@@ -7,7 +7,7 @@ export const mcp = defineCapability({
   name: 'mcp',
   about: 'Servers of the Model Context Protocol, and their tools',
   byDefault: true,
-  // Servers of the configuration may be required at the start.
+  // The start may require servers of the configuration.
   offer: (options) => (((options as McpOptions).servers ?? []).length === 0 ? mcpOffer : undefined),
   plugin: async (options) => (await import('./plugin.ts')).mcpPlugins(options as McpOptions),
   client: async (agent) => new (await import('./client.ts')).McpClient(agent),

@@ -1,6 +1,6 @@
 /**
- * The mcp capability of an agent: `agent.mcp`. Present only when the agent asked for `mcp`. Tools of servers are called by
- * `agent.tools`, under the name SERVER__TOOL, or by `agent.mcp.call`; both need the capability `tools` too.
+ * The mcp capability of an agent: `agent.mcp`. Present only when the agent asked for `mcp`. `agent.tools` calls tools of
+ * servers, under the name SERVER__TOOL, as does `agent.mcp.call`; both need the capability `tools`, too.
  *
  * Hosts of plain A2E 1.0 serve all but `accept`, and send fewer members.
  * @see docs/mcp.md
@@ -51,11 +51,11 @@ const serverPush = { ...messages.serverPush, check: replies.ServerPush };
 
 export type { Prompt, PromptMessage, Resource, ResourceContent, ResourceTemplate, ServerConfig, ServerInfo };
 
-/** What is completed: an argument of a prompt, or a variable of a template of resources. */
+/** The target of a completion: an argument of a prompt, or a variable of a template of resources. */
 export interface CompletionRequest {
   readonly of: { readonly prompt: string } | { readonly uriTemplate: string };
   readonly argument: string;
-  /** What is typed so far. Default empty. */
+  /** The typed beginning. Default empty. */
   readonly value?: string;
   /** The other arguments, as far as they are known. */
   readonly others?: Readonly<Record<string, string>>;
@@ -63,11 +63,11 @@ export interface CompletionRequest {
   readonly server?: string;
 }
 
-/** A server asks for the answer of a model. What is left out the server did not say. */
+/** A question of a server to a model. Absent members were absent in the server's question. */
 export interface SamplingRequest {
-  /** Left out where a tool of the host asks. */
+  /** Absent if a tool of the host asks. */
   readonly server_id?: string;
-  /** The name or number of the question at the one who asks. */
+  /** The name or number of the question at the asking party. */
   readonly mcp_request_id?: string;
   /** `{role, content}`, as the protocol has them. */
   readonly messages?: readonly Readonly<Record<string, unknown>>[];
@@ -75,25 +75,25 @@ export interface SamplingRequest {
   readonly system_prompt?: string;
   readonly include_context?: string;
   readonly temperature?: number;
-  /** Most tokens of the answer. */
+  /** Maximum number of tokens of the answer. */
   readonly max_tokens?: number;
   readonly stop_sequences?: readonly string[];
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-/** A server asks a person something. */
+/** A question of a server to a person. */
 export interface ElicitationRequest {
-  /** Empty where a tool of the host asks. */
+  /** Empty if a tool of the host asks. */
   readonly server_id: string;
-  /** The name or number of the question at the one who asks. */
+  /** The name or number of the question at the asking party. */
   readonly mcp_request_id?: string;
-  /** `url`: to open an address. */
+  /** `url`: asks the person to open an address. */
   readonly mode: 'form' | 'url';
   readonly message: string;
-  /** JSON Schema of what is asked for, of mode `form`. */
+  /** JSON Schema of the requested data, of mode `form`. */
   readonly requested_schema?: Readonly<Record<string, unknown>>;
   readonly url?: string;
-  /** `notifications/elicitation/complete` names it. */
+  /** The name in `notifications/elicitation/complete`. */
   readonly elicitation_id?: string;
 }
 
@@ -102,30 +102,30 @@ export type SamplingAnswer =
   | { readonly content: Readonly<Record<string, unknown>>; readonly model?: string; readonly stop_reason?: string }
   | { readonly error: string };
 
-/** What the person said. `content` is what was asked for, of `accept`. */
+/** The answer of the person. `content` is the requested data, of `accept`. */
 export interface ElicitationAnswer {
   readonly action: 'accept' | 'decline' | 'cancel';
   readonly content?: Readonly<Record<string, unknown>>;
 }
 
-/** A folder that the user of an agent works in. */
+/** A folder in which the user of an agent works. */
 export interface McpRoot {
   /** A `file://` address. */
   readonly uri: string;
-  /** For people. */
+  /** A name for people. */
   readonly name?: string;
 }
 
-/** A tool of the host asks for the folders of its caller. */
+/** A request of a host's tool for the folders of its caller. */
 export interface RootsRequest {
-  /** The name of the question at the one who asks. */
+  /** The name of the question at the asking party. */
   readonly mcp_request_id?: string;
 }
 
 export interface Completion {
-  /** At most 100, the best first; none where the server completes nothing. */
+  /** At most 100 values, the best first; none if the server completes nothing. */
   readonly values: readonly string[];
-  /** How many there are, where the server says so. */
+  /** The total number of values, if the server reports it. */
   readonly total?: number;
   readonly has_more?: boolean;
 }
@@ -145,13 +145,13 @@ export class McpClient {
     this.#agent = agent;
   }
 
-  /** The servers this principal may use, by name; lists them without starting any. */
+  /** Returns the servers that this principal may use, by name, without starting any. */
   servers(options: CallOptions = {}): Call<readonly ServerInfo[]> {
     return this.#agent.calls.call(calls.list, { status_filter: '' }, options, ({ servers }) => servers);
   }
 
   /**
-   * Adds a server to this session: it runs, and its tools can be called, when this resolves. It ends with the session.
+   * Adds a server to this session: when this resolves, it runs and its tools can be called. It ends with the session.
    *
    * Rejects with `mcp.not_allowed` without a grant, `mcp.invalid`, `mcp.full`, `mcp_server_unavailable`.
    */
@@ -170,7 +170,7 @@ export class McpClient {
   }
 
   /**
-   * Accepts the definitions of tools as they are now: those named, or all of the server. Resolves with what was accepted.
+   * Accepts the present definitions of tools: those named, or all of the server. Resolves with the names of the accepted tools.
    *
    * Rejects with `mcp.not_allowed`, `mcp_server_not_found`, `mcp_server_unavailable`.
    */
@@ -192,7 +192,10 @@ export class McpClient {
     return new ToolsClient(this.#agent).call<Data>(mcpToolName({ server, tool }), args, options);
   }
 
-  /** The resources of a server, or of all that can be used, read page by page. Rejects with `mcp_server_not_found`, `mcp_server_unavailable`. */
+  /**
+   * Returns the resources of a server, or of all usable ones, read page by page. Rejects with `mcp_server_not_found`,
+   * `mcp_server_unavailable`.
+   */
   async resources(server = '', options: CallOptions = {}): Promise<readonly Resource[]> {
     const found: Resource[] = [];
     for (let cursor = ''; ; ) {
@@ -213,7 +216,7 @@ export class McpClient {
 
   /**
    * Subscribes this session to changes of a resource: they arrive at {@link onNotification} as
-   * `notifications/resources/updated`, also after a restart of the server. Rejects as {@link read} does, and with `mcp.full`.
+   * `notifications/resources/updated`, even after a restart of the server. Rejects as {@link read} does, and with `mcp.full`.
    */
   subscribe(uri: string, server = '', options: CallOptions = {}): Call<void> {
     return this.#agent.calls.call(
@@ -224,12 +227,12 @@ export class McpClient {
     );
   }
 
-  /** Ends a subscription; resolves with false where there was none. */
+  /** Ends a subscription; resolves with false if none existed. */
   unsubscribe(uri: string, server = '', options: CallOptions = {}): Call<boolean> {
     return this.#agent.calls.call(calls.unsubscribe, { uri, server_id: server }, options, ({ ok }) => ok);
   }
 
-  /** The prompts of a server, or of all that can be used. Rejects as {@link resources} does. */
+  /** Returns the prompts of a server, or of all usable ones. Rejects as {@link resources} does. */
   async prompts(server = '', options: CallOptions = {}): Promise<readonly Prompt[]> {
     const found: Prompt[] = [];
     for (let cursor = ''; ; ) {
@@ -240,7 +243,9 @@ export class McpClient {
     }
   }
 
-  /** The messages of a prompt. Rejects with `mcp_prompt_not_found`, `schema_violation` for arguments that do not fit. */
+  /**
+   * Returns the messages of a prompt. Rejects with `mcp_prompt_not_found`, `schema_violation` for arguments that do not fit.
+   */
   prompt(
     name: string,
     args: Readonly<Record<string, string>> = {},
@@ -251,7 +256,10 @@ export class McpClient {
     return this.#agent.calls.call(calls.prompt, body, options, (reply) => accepted(reply).messages);
   }
 
-  /** The templates of resources of a server, or of all that can be used: {@link read} takes their addresses, filled in. Rejects as {@link resources} does. */
+  /**
+   * Returns the templates of resources of a server, or of all usable ones: {@link read} takes their addresses, filled in.
+   * Rejects as {@link resources} does.
+   */
   async templates(server = '', options: CallOptions = {}): Promise<readonly ResourceTemplate[]> {
     const found: ResourceTemplate[] = [];
     for (let cursor = ''; ; ) {
@@ -263,7 +271,7 @@ export class McpClient {
   }
 
   /**
-   * What an argument of a prompt, or a variable of a template, may become. Rejects with `mcp_prompt_not_found`,
+   * Returns possible values of an argument of a prompt, or of a variable of a template. Rejects with `mcp_prompt_not_found`,
    * `mcp_resource_not_found`, `mcp_server_not_found`, `mcp_server_unavailable`.
    */
   complete(request: CompletionRequest, options: CallOptions = {}): Call<Completion> {
@@ -278,8 +286,9 @@ export class McpClient {
   }
 
   /**
-   * Serves what servers ask of a model while this agent calls them: without it they are refused. What it throws is a refusal, with its
-   * message. Throws `usage` where there is one already. Returns the function that ends it.
+   * Serves questions of servers to a model while this agent calls them: without a handler they are refused. An exception of the
+   * handler is a refusal, with its message. Throws `usage` if a handler exists already. Returns the function that removes the
+   * handler.
    */
   onSampling(
     answer: (request: SamplingRequest, context: AskContext) => SamplingAnswer | Promise<SamplingAnswer>,
@@ -291,8 +300,8 @@ export class McpClient {
   }
 
   /**
-   * Serves what servers ask a person while this agent calls them, as {@link onSampling} does. An address (`mode: 'url'`) is for the
-   * person to open: nothing opens it.
+   * Serves questions of servers to a person while this agent calls them, as {@link onSampling} does. An address (`mode: 'url'`)
+   * is for the person to open: nothing opens it.
    */
   onElicitation(
     answer: (request: ElicitationRequest, context: AskContext) => ElicitationAnswer | Promise<ElicitationAnswer>,
@@ -300,7 +309,7 @@ export class McpClient {
     return this.#agent.serve(asks.elicit, async (request, context) => ({ ...(await answer(request, context)) }));
   }
 
-  /** Serves tools of the host that ask which folders this agent works in, as {@link onSampling} does. */
+  /** Serves tools of the host that ask for the folders of this agent, as {@link onSampling} does. */
   onRoots(
     answer: (request: RootsRequest, context: AskContext) => readonly McpRoot[] | Promise<readonly McpRoot[]>,
   ): () => void {
@@ -309,17 +318,20 @@ export class McpClient {
     }));
   }
 
-  /** Calls the listener for each notification of a server. Returns the function that ends it. */
+  /** Calls the listener for each notification of a server. Returns the function that removes the listener. */
   onNotification(listener: (notification: McpNotification) => void | Promise<void>): () => void {
     return this.#agent.on(serverPush, listener);
   }
 }
 
-/** A text where other messages have a number of the journal, which no request of an agent has. */
+/**
+ * Returns the body with a text as `cursor`, where other messages have a number of the journal, which no request of an agent
+ * has.
+ */
 const pageBody = (server: string, cursor: string): { server_id: string } =>
   ({ server_id: server, cursor }) as { server_id: string };
 
-/** The reply, unless it has an error. */
+/** Returns the reply, or throws the error in it. */
 function accepted<Reply extends { readonly error?: string; readonly refusal?: Refusal }>(reply: Reply): Reply {
   if ((reply.error ?? '') !== '' && reply.refusal !== undefined) throw refused(reply);
   return reply;

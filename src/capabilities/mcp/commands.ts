@@ -10,7 +10,7 @@ type Context = Parameters<CapabilityCommand['run']>[0];
 
 const wordsOf = ({ args }: Context): string[] => args.flatMap((arg) => arg ?? []);
 
-/** Why it is as it is, in one cell. */
+/** Explains the state of a server, in one cell. */
 function noteOf({ error = '', tools_changed = [], retry_after_ms = 0 }: ServerInfo): string {
   const parts = [
     error,

@@ -1,5 +1,5 @@
 /**
- * Resources and prompts of MCP servers: listed over all servers, read, and subscribed to by sessions.
+ * Resources and prompts of MCP servers: lists them over all servers, reads them, and subscribes sessions to them.
  *
  * A part of `plugin.ts`.
  */
@@ -15,14 +15,14 @@ import { refusable } from './refusable.ts';
 import type { Instance, Servers } from './servers.ts';
 
 const PAGE = 200;
-/** Bytes of entries on a page: a reply has room for them. */
+/** Maximum bytes of entries on a page, so that they fit into a reply. */
 const MAX_PAGE_BYTES = 256 * 1024;
-/** Subscriptions of one session. */
+/** Maximum number of subscriptions of one session. */
 const MAX_SUBSCRIPTIONS = 256;
 
 export class Contents {
   readonly #servers: () => Servers;
-  /** Who is notified of changes, by server and address. */
+  /** Sessions that are notified of changes, by server and address. */
   readonly #subscribed = new Map<Instance, Map<string, Set<SessionView>>>();
 
   constructor(servers: () => Servers) {
@@ -104,19 +104,19 @@ export class Contents {
     ];
   }
 
-  /** The sessions that subscribed to a resource. */
+  /** Returns the sessions that subscribed to a resource. */
   subscribers(instance: Instance, uri: string): Iterable<SessionView> {
     return this.#subscribed.get(instance)?.get(uri) ?? [];
   }
 
-  /** The session ended: so do its subscriptions. */
+  /** Ends the subscriptions of a session that has ended. */
   endSession(session: SessionView): void {
     for (const [instance, byUri] of this.#subscribed) {
       for (const uri of [...byUri.keys()]) this.#end(instance, uri, session);
     }
   }
 
-  /** What the named server lists, or every one that can be used. */
+  /** Returns the entries that the named server lists, or every usable one. */
   async #listed<Entry>(
     server: string,
     context: CallContext,
@@ -128,7 +128,7 @@ export class Contents {
     }
     const instances = await this.#servers().startAll(context);
     const ready = instances.filter(({ server }) => server.health.state === 'ready');
-    // One that fails now says so in the list of servers.
+    // The list of servers shows the failure of one.
     const lists = await Promise.all(ready.map((instance) => list(instance).catch(() => [])));
     context.signal.throwIfAborted();
     return ready.flatMap((instance, at) => (lists[at] as readonly Entry[]).map((entry) => ({ instance, entry })));
@@ -166,7 +166,10 @@ export class Contents {
     throw failure('resource_not_found', `no MCP server has the template ${JSON.stringify(uriTemplate.slice(0, 120))}`);
   }
 
-  /** The named server, which may have resources that it does not list, or the one that lists it or has a template for it. */
+  /**
+   * Returns the named server, which may have resources that it does not list, or the one that lists the resource or has a
+   * template for it.
+   */
   async #serverOfResource(uri: string, server: string, context: CallContext): Promise<Instance> {
     if (server !== '') {
       const instance = this.#servers().find(server, context);
@@ -177,7 +180,7 @@ export class Contents {
     if (instance !== undefined) return instance;
     const templates = await this.#listed(server, context, (instance) => this.#templates(instance, context));
     const fitting = templates.filter(({ entry }) => named([patternOf(entry)], uri));
-    // The most words of its own fits best.
+    // The template with the most literal characters fits best.
     fitting.sort((one, other) => patternOf(other.entry).length - patternOf(one.entry).length);
     if (fitting[0] !== undefined) return fitting[0].instance;
     const message = `no MCP server lists ${JSON.stringify(uri.slice(0, 120))}`;
@@ -193,7 +196,7 @@ export class Contents {
       throw failure('full', `a session has at most ${MAX_SUBSCRIPTIONS} subscriptions`, { limit: MAX_SUBSCRIPTIONS });
     }
     const byUri = this.#subscribed.get(instance) ?? new Map<string, Set<SessionView>>();
-    // First, because a change may arrive at once.
+    // Added first, because a change may arrive at once.
     byUri.set(uri, (byUri.get(uri) ?? new Set()).add(session));
     this.#subscribed.set(instance, byUri);
     try {
@@ -206,7 +209,7 @@ export class Contents {
     if (session.signal.aborted) this.#end(instance, uri, session);
   }
 
-  /** False: the session had no such subscription. */
+  /** Ends a subscription. Returns false if the session had no such subscription. */
   #end(instance: Instance, uri: string, session: SessionView): boolean {
     const byUri = this.#subscribed.get(instance);
     const sessions = byUri?.get(uri);
@@ -229,13 +232,13 @@ export class Contents {
   }
 }
 
-/** These two requests have a text where others have a number of the journal. */
+/** Returns the cursor: these two requests have a text where others have a number of the journal. */
 function cursorOf(request: object): string {
   const { cursor } = request as { readonly cursor?: unknown };
   return typeof cursor === 'string' ? cursor : '';
 }
 
-/** @param cursor how many entries were read before; empty = none */
+/** @param cursor number of entries read before; empty = none */
 function pageOf<Entry>(entries: readonly Entry[], cursor: string): { page: readonly Entry[]; next: string } {
   const from = cursor === '' ? 0 : Number(cursor);
   if (!Number.isSafeInteger(from) || from < 0) {
@@ -266,7 +269,7 @@ const templateOf = (
   annotations,
 });
 
-/** The pattern that all addresses of the template have; others may have it too, and its server says so. */
+/** Returns the pattern that all addresses of the template match; others may match it, too, and the server reports that. */
 const patternOf = ({ uriTemplate }: McpTemplate): string => uriTemplate.replaceAll(/\{[^{}]*\}/g, '*');
 
 const contentOf = ({ uri, mimeType, text, blob }: McpContents): ResourceContent => ({

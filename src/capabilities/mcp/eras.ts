@@ -1,6 +1,6 @@
 /**
- * The generation of the protocol that each server of the configuration spoke last, in one file of the plugin: a host that starts
- * again need not find it out again. What cannot be read or written is found out again.
+ * The last protocol generation of each server of the configuration, in one file of the plugin: a restarted host need not detect
+ * it again. An entry that cannot be read or written is detected again.
  */
 import type { EraStore, McpEra } from '../../mcp/era.ts';
 import { KeyedFile } from './keyed-file.ts';
@@ -8,12 +8,12 @@ import { KeyedFile } from './keyed-file.ts';
 export class EraFile {
   readonly #file: KeyedFile<McpEra>;
 
-  /** @param folder that of the plugin */
+  /** @param folder returns the folder of the plugin */
   constructor(folder: () => Promise<string>) {
     this.#file = new KeyedFile(folder, 'server-eras.json', () => ({}));
   }
 
-  /** The generation of one server, by the key that its definitions have. */
+  /** Returns the store of the generation of one server, by the key that its definitions have. */
   of(key: string): EraStore {
     return {
       read: async () => {

@@ -16,8 +16,8 @@ export class KeyedFile<Entry> {
   readonly #work = new SerialWork();
 
   /**
-   * @param folder that of the plugin
-   * @param damaged what a file counts as that cannot be read; may throw
+   * @param folder returns the folder of the plugin
+   * @param damaged returns the replacement of the contents of an unreadable file; may throw
    */
   constructor(folder: () => Promise<string>, name: string, damaged: (file: string) => Record<string, Entry>) {
     this.#folder = folder;
@@ -25,7 +25,7 @@ export class KeyedFile<Entry> {
     this.#damaged = damaged;
   }
 
-  /** The entry of a server; undefined where it has none. Rejects as `damaged` throws and as the file system does. */
+  /** Returns the entry of a server; undefined if it has none. Rejects with the errors of `damaged` and of the file system. */
   async read(key: string): Promise<Entry | undefined> {
     await this.#work.idle();
     return (await this.#all())[key];
@@ -34,7 +34,7 @@ export class KeyedFile<Entry> {
   /** Changes an entry; undefined removes it. Rejects as {@link read} does. */
   write(key: string, entry: Entry | undefined): Promise<void> {
     return this.#work.run(async () => {
-      // What is undefined is not in the text.
+      // The text leaves out an undefined entry.
       const text = JSON.stringify({ ...(await this.#all()), [key]: entry }, null, 1);
       await replaceFile(await this.#file(), text);
     });
@@ -54,7 +54,7 @@ export class KeyedFile<Entry> {
       const read: unknown = JSON.parse(text);
       if (isObject(read)) return read as Record<string, Entry>;
     } catch {
-      // Damaged, as what is not an object.
+      // Invalid JSON counts as damaged, as does JSON that is no object.
     }
     return this.#damaged(file);
   }

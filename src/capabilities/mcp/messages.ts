@@ -1,5 +1,5 @@
 /**
- * The methods of the mcp capability: what `client.ts` calls and `plugin.ts` serves. Tools of servers are called by `tool/call/req`.
+ * The methods of the mcp capability, with their checks and options. `tool/call/req` calls tools of servers.
  *
  * @see docs/mcp.md
  */
@@ -67,7 +67,7 @@ export const resourceTemplateList = mcp<schema.ResourceTemplateListReq, schema.R
 );
 export const complete = mcp<schema.CompleteReq, schema.CompleteResp>('mcp/complete/req', checks.CompleteReq, read);
 
-/** These the host asks; agents serve them, and check what they are asked. */
+/** Requests from the host, which agents serve and check themselves. */
 const anyShape = Object.assign(() => true, { errors: null });
 export const sample = mcp<schema.SampleReq, schema.SampleResp>('mcp/sample/req', anyShape, {
   checkReply: checks.SampleResp,
@@ -80,7 +80,7 @@ export const rootList = mcp<schema.RootListReq, schema.RootListResp>('mcp/root/l
   checkReply: checks.RootListResp,
 });
 
-/** A server sent a notification. */
+/** The push for a notification of a server. */
 export const serverPush: Push<Omit<schema.ServerPush, 'type' | 'id'>> = {
   push: 'mcp/server/push',
   capability: 'mcp',

@@ -1,4 +1,4 @@
-/** What handshakes say of the mcp plugin. Read by `plugin.ts`. */
+/** The part of the mcp plugin that handshakes need. */
 import type { PluginOffer } from '../../host/plugin.ts';
 
 const names = { type: 'array', items: { type: 'string', minLength: 1, maxLength: 512 }, maxItems: 1_000 } as const;
@@ -16,7 +16,7 @@ export const mcpOffer = {
     },
     additionalProperties: false,
   },
-  // That of the host's own tools leads.
+  // The host's own tools come first.
   tools: { priority: -1 },
   metadata: {
     messages: [

@@ -1,6 +1,7 @@
 /**
- * The accepted definitions of the tools of all servers of the configuration, in one file of the plugin, so that a server that
- * changed while the host was stopped is noticed. Read when a server is listed, written when a definition is accepted.
+ * The accepted definitions of the tools of all servers of the configuration, in one file of the plugin, so that the host
+ * notices a server that changed while the host was stopped. Read when a server is listed, written when a definition is
+ * accepted.
  */
 import type { PinStore, Pins } from '../../mcp/tool-pins.ts';
 import { fail } from '../../wire/errors.ts';
@@ -9,9 +10,9 @@ import { KeyedFile } from './keyed-file.ts';
 export class PinFile {
   readonly #file: KeyedFile<Pins>;
 
-  /** @param folder that of the plugin */
+  /** @param folder returns the folder of the plugin */
   constructor(folder: () => Promise<string>) {
-    // Nothing is accepted in silence.
+    // A damaged file must not silently accept definitions.
     this.#file = new KeyedFile(folder, 'accepted-tools.json', (file) => {
       throw fail(
         'runtime_error',
@@ -20,7 +21,7 @@ export class PinFile {
     });
   }
 
-  /** The definitions of one server. The key says which: a server of another command has nothing accepted. */
+  /** Returns the definitions of one server. The key selects it: a server with another command has no accepted definitions. */
   of(key: string): PinStore {
     return { read: () => this.#file.read(key), write: (pins) => this.#file.write(key, pins) };
   }

@@ -1,8 +1,8 @@
 /**
- * The mcp capability of a host: MCP servers, listed, added and watched; and the plugin of tools by which agents call theirs.
+ * The mcp capability of a host: lists, adds and watches MCP servers; and the plugin of tools through which agents call theirs.
  *
- * `mcpPlugins()` is what host builders write. Servers are programs with the rights of the host: what may run is in the
- * configuration and in the grants of principals.
+ * Host builders call `mcpPlugins()`. Servers are programs with the rights of the host: the configuration and the grants of
+ * principals decide which may run.
  * @see docs/mcp.md
  */
 import { type Log, silentLog } from '../../base/log.ts';
@@ -28,17 +28,17 @@ import { MAX_TOOL_NAME, toolOfName } from './tool-name.ts';
 
 export interface McpOptions {
   readonly servers?: readonly ServerSettings[];
-  /** What administrators may add from an agent. Default nothing. */
+  /** Command lines and addresses that administrators may add from an agent. Default none. */
   readonly register?: readonly string[];
-  /** Servers one session may add. Default 8. */
+  /** Maximum number of servers that one session may add. Default 8. */
   readonly maxServers?: number | undefined;
-  /** Questions of servers that one session is asked. Default 100. */
+  /** Maximum number of questions of servers to one session. Default 100. */
   readonly maxAsks?: number | undefined;
-  /** Tokens that servers may sample of one session, all together. Default 100,000. */
+  /** Maximum tokens that servers may sample of one session, all together. Default 100,000. */
   readonly maxAskTokens?: number | undefined;
   /** Longest wait for the answer of an agent. Default 120. */
   readonly askTimeoutS?: number | undefined;
-  /** Variables of the process. */
+  /** Environment variables of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Epoch seconds. */
   readonly now?: () => number;
@@ -49,13 +49,13 @@ const MAX_SERVERS = 8;
 const MAX_ASKS = 100;
 const MAX_ASK_TOKENS = 100_000;
 const ASK_TIMEOUT_S = 120;
-/** Goes to those who subscribed to the resource. */
+/** Sent to the sessions that subscribed to the resource. */
 const UPDATED = 'notifications/resources/updated';
-/** Goes to the log, too. */
+/** Also written to the log. */
 const MESSAGE = 'notifications/message';
 const MAX_LOGGED = 500;
 
-/** The plugin of `mcp`, and that of the tools of its servers. Throws `config_invalid`. */
+/** Returns the plugin of `mcp`, and that of the tools of its servers. Throws `config_invalid`. */
 export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, tools: Plugin] {
   const { servers: settings = [], register = [], maxServers = MAX_SERVERS, env = process.env } = options;
   const { maxAsks = MAX_ASKS, maxAskTokens = MAX_ASK_TOKENS, askTimeoutS = ASK_TIMEOUT_S } = options;
@@ -173,7 +173,7 @@ export function mcpPlugins(options: McpOptions = {}): readonly [mcp: Plugin, too
   return [mcp, { ...withTools, stop: undefined, closed: (session) => servers?.endSession(session) }];
 }
 
-/** The plugin of tools, which starts servers when a list or a call needs them. */
+/** Returns the plugin of tools, which starts servers when a list or a call needs them. */
 function withServers(tools: ToolsPlugin, servers: () => Servers): ToolsPlugin {
   const [list, call] = tools.methods as [Handler, Handler];
   const declines = call.declines as NonNullable<Handler['declines']>;
@@ -198,7 +198,7 @@ function withServers(tools: ToolsPlugin, servers: () => Servers): ToolsPlugin {
     },
   ];
 
-  /** The call of a tool that is not known, of a server that is. */
+  /** Starts the server of an unknown tool, if that is known, and then makes the call. */
   async function startedFirst(request: never, context: CallContext, declined: HandfastError): Promise<object> {
     const name = nameOf(request);
     const { id } = servers().byToolName(name, context.session) as ServerSpec;
@@ -220,7 +220,7 @@ function withServers(tools: ToolsPlugin, servers: () => Servers): ToolsPlugin {
   return { ...tools, methods: wrapped };
 }
 
-/** A message of a server in the log of the host, at the nearest level that it has. */
+/** Writes a message of a server to the log of the host, at the nearest level of the log. */
 function logMessage(log: Log, server: string, { level, logger, data }: Readonly<Record<string, unknown>>): void {
   const known: Readonly<Record<string, keyof Log>> = { debug: 'debug', info: 'info', notice: 'info', warning: 'warn' };
   const text = typeof data === 'string' ? data : (JSON.stringify(data) ?? '');
@@ -230,7 +230,7 @@ function logMessage(log: Log, server: string, { level, logger, data }: Readonly<
 
 const nameOf = ({ tool_name = '' }: Partial<ToolCallReq>): string => tool_name;
 
-/** Tools whose definition is not the accepted one. */
+/** Returns the tools whose definition is not the accepted one. */
 const changedOf = ({ server, spec }: Instance): string[] =>
   server.tools.filter(({ name, pin }) => pin !== 'accepted' && spec.tools?.(name) !== false).map(({ name }) => name);
 

@@ -1,9 +1,9 @@
-/** Replies that say themselves why a request was refused, as A2E 1.0 has it for some. Used by `plugin.ts` and `contents.ts`. */
+/** Replies that contain the reason of a refusal, as A2E 1.0 has it for some. */
 import type { CallContext } from '../../host/context.ts';
 import { HandfastError } from '../../wire/errors.ts';
 import type { Refusal } from './mcp.schema.ts';
 
-/** The reply, or the empty one with the error beside it, which the audit gets too. */
+/** Returns the reply, or the empty one with the error beside it, which the audit also gets. */
 export async function refusable<Empty extends object, Reply extends object>(
   context: Pick<CallContext, 'refusal'>,
   empty: Empty,

@@ -22,17 +22,17 @@ import { mayUseServer } from './rights.ts';
 import { toolOfName } from './tool-name.ts';
 import { type CallTool, callError, toolsOf } from './tools.ts';
 
-/** What a server may ask. */
+/** The kinds of questions that a server may ask. */
 export type Question = 'sampling' | 'elicitation' | 'roots';
 
-/** A server as the configuration or an agent describes it. */
+/** A server, as the configuration or an agent describes it. */
 export interface ServerSpec {
-  /** Its name here, a part of the names of its tools. */
+  /** Its id at this host, a part of the names of its tools. */
   readonly id: string;
-  /** For people. */
+  /** A name for people. */
   readonly name: string;
   readonly address: McpAddress;
-  /** The sign-in to it. */
+  /** The sign-in to the server. */
   readonly authorization?: McpAuthorization | undefined;
   readonly cwd: string;
   /** Its tools by their own names; undefined = all. */
@@ -41,37 +41,37 @@ export interface ServerSpec {
   readonly resources?: ((uri: string, name: string) => boolean) | undefined;
   readonly required: boolean;
   readonly isDisabled: boolean;
-  /** All sessions share one. */
+  /** True: all sessions share one instance. */
   readonly isShared: boolean;
-  /** An agent added it to its session. */
+  /** True: an agent added it to its session. */
   readonly isRegistered: boolean;
   readonly keepRunning: boolean;
   readonly startTimeoutMs?: number | undefined;
   readonly timeoutMs: number;
-  /** The least level of its messages. Default: it decides. */
+  /** The least level of its messages. Default: the server decides. */
   readonly logLevel?: McpLogLevel | undefined;
-  /** What it may ask the agent whose call runs. */
+  /** Questions that it may ask the agent whose call runs. */
   readonly mayAsk: readonly Question[];
-  /** The folder that it is shown as its root, where it may ask for it. */
+  /** The folder that it is shown as its root, if it may ask for it. */
   readonly root: string;
   readonly pins: PinStore;
   readonly era: EraStore;
 }
 
-/** A running server, or one that may run, and what is known of it. */
+/** A server that runs or may run, and its known state. */
 export interface Instance {
   readonly spec: ServerSpec;
   readonly server: McpServer;
-  /** Undefined: of all sessions. */
+  /** The session of the instance; undefined: it serves all sessions. */
   readonly session: SessionView | undefined;
   /** Epoch seconds; 0: not connected. */
   connectedAt: number;
-  /** How long the last reply took, milliseconds. */
+  /** Duration of the last reply, milliseconds. */
   lastReplyMs: number;
-  /** Its resources and prompts, as last listed. */
+  /** Numbers of its resources and prompts, as last listed. */
   resources: number;
   prompts: number;
-  /** It was started once, or failed to start. */
+  /** True: it was started once, or failed to start. */
   isSettled: boolean;
 }
 
@@ -85,16 +85,16 @@ export interface ServersDeps {
   readonly now: () => number;
 }
 
-/** How long a list of tools waits for servers that start for the first time. */
+/** Maximum time that a list of tools waits for servers that start for the first time. */
 const LIST_WAIT_MS = 10_000;
-/** Notifications of one server that are passed on in a second. */
+/** Maximum number of notifications of one server that are passed on per second. */
 const NOTIFICATIONS_PER_SECOND = 20;
 
 export class Servers {
   readonly #deps: ServersDeps;
-  /** Those of the configuration that are shared, by name. */
+  /** Shared servers of the configuration, by name. */
   readonly #shared = new Map<string, Instance>();
-  /** Those of one session, by its id and their names. */
+  /** Servers of one session, by its id and their names. */
   readonly #own = new Map<string, Map<string, Instance>>();
   readonly #serverOf = new WeakMap<AnyTool, string>();
   readonly #ending = new Set<Promise<void>>();
@@ -104,30 +104,33 @@ export class Servers {
     this.#deps = deps;
   }
 
-  /** The server of a tool that all sessions have. */
+  /** Returns the server of a tool that all sessions have. */
   serverOf(tool: AnyTool): string | undefined {
     return this.#serverOf.get(tool);
   }
 
-  /** Starts the required servers. Rejects with why the first of them cannot be used. */
+  /** Starts the required servers. Rejects with the error of the first of them that cannot be used. */
   async startRequired(): Promise<void> {
     const required = this.#deps.configured.filter(({ required, isDisabled }) => required && !isDisabled);
     await Promise.all(required.map((spec) => this.#start(this.#instanceOf(spec, undefined))));
   }
 
-  /** What a session may use, running or not, by name. */
+  /** Returns the servers that a session may use, running or not, by name. */
   visible(session: SessionView): readonly ServerSpec[] {
     const configured = this.#deps.configured.filter(({ id }) => mayUseServer(session.principal, id));
     const added = [...(this.#own.get(session.id)?.values() ?? [])].filter(({ spec }) => spec.isRegistered);
     return [...configured, ...added.map(({ spec }) => spec)].sort((one, other) => (one.id < other.id ? -1 : 1));
   }
 
-  /** The instance a session uses, if there is one yet. */
+  /** Returns the instance that a session uses, if it exists. */
   known(spec: ServerSpec, session: SessionView): Instance | undefined {
     return spec.isShared ? this.#shared.get(spec.id) : this.#own.get(session.id)?.get(spec.id);
   }
 
-  /** The instance of a server that a session may use, made if need be. Fails with `mcp_server_not_found`, `mcp_server_unavailable`. */
+  /**
+   * Returns the instance of a server that a session may use, and makes it if necessary. Fails with `mcp_server_not_found`,
+   * `mcp_server_unavailable`.
+   */
   find(id: string, context: CallContext): Instance {
     const spec = this.visible(context.session).find((each) => each.id === id);
     if (spec === undefined)
@@ -135,15 +138,15 @@ export class Servers {
     return this.#instanceOf(spec, context);
   }
 
-  /** The server in the name of a tool. */
+  /** Returns the server in the name of a tool. */
   byToolName(name: string, session: SessionView): ServerSpec | undefined {
     const server = toolOfName(name)?.server;
     return this.visible(session).find(({ id, isDisabled }) => !isDisabled && id === server);
   }
 
   /**
-   * What the session may use. Starts what was never started, and waits for it, but not for long. Never rejects but for the end of
-   * the host.
+   * Returns the servers that the session may use. Starts those that were never started, and waits for them, for a bounded time.
+   * Rejects only at the end of the host.
    */
   async startAll(context: CallContext): Promise<readonly Instance[]> {
     const usable = this.visible(context.session).filter(({ isDisabled }) => !isDisabled);
@@ -155,13 +158,13 @@ export class Servers {
     return all;
   }
 
-  /** Rejects with `mcp_server_unavailable`. */
+  /** Starts an instance. Rejects with `mcp_server_unavailable`. */
   async started(instance: Instance, signal?: AbortSignal): Promise<Instance> {
     await this.#start(instance, signal);
     return instance;
   }
 
-  /** Adds a server to a session and starts it. Rejects with `mcp.invalid`, `mcp_server_unavailable`; it is not there then. */
+  /** Adds a server to a session and starts it. Rejects with `mcp.invalid`, `mcp_server_unavailable`; then it is not added. */
   async register(spec: ServerSpec, context: CallContext): Promise<Instance> {
     const { session } = context;
     if (this.visible(session).some(({ id }) => id === spec.id)) {
@@ -176,7 +179,7 @@ export class Servers {
     }
   }
 
-  /** Removes a server that this session added; false when it added none of this name. */
+  /** Removes a server that this session added; resolves with false when it added none of this name. */
   async unregister(id: string, session: SessionView): Promise<boolean> {
     const instance = this.#own.get(session.id)?.get(id);
     if (instance?.spec.isRegistered !== true) return false;
@@ -190,14 +193,14 @@ export class Servers {
     return [...(this.#own.get(session.id)?.values() ?? [])].filter(({ spec }) => spec.isRegistered).length;
   }
 
-  /** The session ended: its own servers end. */
+  /** Ends the own servers of a session that has ended. */
   endSession(session: SessionView): void {
     const own = this.#own.get(session.id);
     this.#own.delete(session.id);
     for (const { server } of own?.values() ?? []) this.#end(server);
   }
 
-  /** Ends all. Bounded by them, never rejects. */
+  /** Ends all servers. Bounded by the servers, never rejects. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     for (const { server } of this.#shared.values()) this.#end(server);
@@ -269,7 +272,7 @@ export class Servers {
     return instance;
   }
 
-  /** Undefined for a server that may ask no agent. */
+  /** Returns the answerer of a server; undefined for a server that may ask no agent. */
   #answererOf({ id, mayAsk }: ServerSpec, session: SessionView): McpAnswerer | undefined {
     const asks = mayAsk.some((what) => what !== 'roots');
     return asks ? this.#deps.answererOf(session, id) : undefined;
@@ -287,7 +290,7 @@ export class Servers {
     }
   }
 
-  /** What of each instance is offered. */
+  /** The offered tools of each instance. */
   readonly #published = new WeakMap<
     Instance,
     { names: readonly string[]; digests: string; publishing: Promise<void> }
@@ -312,7 +315,7 @@ export class Servers {
       if (before.names.length > 0) this.#deps.tools.remove(before.names, session);
       await this.#deps.tools.add(tools, session);
     });
-    // The name of a tool of this plugin is its own, so adding fails only when the host stops.
+    // Names of this plugin's tools are unique, so adding fails only when the host stops.
     this.#published.set(instance, { names, digests, publishing: publishing.catch(() => {}) });
   }
 
@@ -326,7 +329,7 @@ export class Servers {
     return this.request(instance, context, (server, options) => server.call(tool, args, { ...options, onProgress }));
   }
 
-  /** Makes a request of a server, started if need be. Rejects with the codes of this capability. */
+  /** Makes a request to a server, and starts it if necessary. Rejects with the codes of this capability. */
   async request<Result>(
     instance: Instance,
     context: CallContext,

@@ -1,5 +1,5 @@
 /**
- * `handfast mcp login` and `logout`: signing in to a server of the configuration, on the machine where the host runs. They need no
+ * `handfast mcp login` and `logout`: sign in to a server of the configuration, on the machine where the host runs. They need no
  * host: a running one uses the sign-in with its next request.
  */
 import { createInterface } from 'node:readline';
@@ -14,10 +14,13 @@ type Configured = Parameters<CapabilityLocalCommand['run']>[1];
 
 /** Length of the timer that holds the process while a person signs in; `signIn` bounds the wait. */
 const HOLD_MS = 2 ** 30;
-/** How long opening a browser may take. */
+/** Maximum time for opening a browser. */
 const OPEN_MS = 10_000;
 
-/** The sign-in of the server that the command names. Fails with `not_found`, and with `usage` for a server that has none. */
+/**
+ * Returns the sign-in of the server that the command names. Fails with `not_found`, and with `usage` for a server that has
+ * none.
+ */
 async function named({ args: [name] }: Context, configured: Configured): Promise<McpAuthorization> {
   const { servers = [] } = ((await configured()) ?? {}) as { readonly servers?: readonly ServerSettings[] };
   const wanted = String(name);
@@ -41,7 +44,7 @@ async function login(context: Context, configured: Configured): Promise<undefine
   const reader = isWatched || options.browser === false ? createInterface({ input: process.stdin }) : undefined;
   const pasted =
     reader && new Promise<string>((resolve) => reader.on('line', (line) => line.trim() !== '' && resolve(line)));
-  // The page that waits for the browser holds no process, and without a terminal nothing else does.
+  // The page that waits for the browser does not hold the process, and without a terminal nothing else does.
   const waiting = setInterval(() => {}, HOLD_MS);
   try {
     await signIn(authorization, {
@@ -49,7 +52,7 @@ async function login(context: Context, configured: Configured): Promise<undefine
       pasted,
       show: (address) => {
         terminal.note('open this address to sign in:');
-        // Of the whole command the one thing to copy.
+        // The address is the only text of the whole command to copy.
         process.stderr.write(`\n${address}\n\n`);
         if (pasted) terminal.note('browser on another machine? paste the address it ends at here:');
         if (options.browser !== false && isWatched) openBrowser(address);
@@ -72,7 +75,7 @@ async function logout(context: Context, configured: Configured): Promise<undefin
   else terminal.line(removed ? `signed out of ${authorization.name}` : `not signed in to ${authorization.name}`);
 }
 
-/** Shows the address in the user's browser, where there is one; else the user has the address. */
+/** Opens the address in the user's browser, if one exists; the user can also copy the address. */
 function openBrowser(address: string): void {
   const hasScreen = process.platform !== 'linux' || process.env.DISPLAY || process.env.WAYLAND_DISPLAY;
   if (!hasScreen || process.env.SSH_CONNECTION || process.platform === 'win32') return;

@@ -1,6 +1,6 @@
 /**
- * Descriptions of MCP servers, from the configuration and from agents, as `servers.ts` works with them. What a program inherits,
- * which folder it works in and which secrets are sent is decided here.
+ * Converts descriptions of MCP servers, from the configuration and from agents, to the form of `servers.ts`. Decides which
+ * variables a program inherits, which folder it works in and which secrets are sent.
  */
 import { realpath } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -54,7 +54,7 @@ export interface ServerSettings {
   readonly mayAsk?: readonly Question[];
 }
 
-/** How to sign in to a server. */
+/** The settings of a sign-in to a server. */
 export interface OAuthOptions extends Omit<OAuthSettings, 'clientSecret'> {
   readonly clientSecretEnv?: string | undefined;
   readonly privateKeyEnv?: string | undefined;
@@ -67,7 +67,7 @@ const TIMEOUT_S = 300;
 const pairs = (texts: Texts = {}): [string, string][] =>
   texts instanceof Map ? [...texts] : Object.entries(texts as Readonly<Record<string, string>>);
 
-/** A server of the configuration. Fails with `config_invalid` where a variable that it needs is not set. */
+/** Returns a server of the configuration. Fails with `config_invalid` if a variable that it needs is not set. */
 export function configuredServer(
   settings: ServerSettings,
   workspace: string,
@@ -113,8 +113,9 @@ export function configuredServer(
 }
 
 /**
- * The sign-in to a server of the configuration. Undefined for a program, and where a header says who the host is. Servers that agents
- * add have none: they must not get what this user signed in for. Fails with `config_invalid` where its variable is not set.
+ * Returns the sign-in to a server of the configuration. Undefined for a program, and if a header identifies the host. Servers
+ * that agents add have none: they must not get the sign-ins of this user. Fails with `config_invalid` if its variable is not
+ * set.
  */
 export function authorizationOf(settings: ServerSettings, env: Variables): McpAuthorization | undefined {
   const { name, url, oauth: { clientSecretEnv, privateKeyEnv, ...oauth } = {}, disabled = false } = settings;
@@ -127,7 +128,7 @@ export function authorizationOf(settings: ServerSettings, env: Variables): McpAu
   };
   const [clientSecret, privateKey] = [secretOf(clientSecretEnv), secretOf(privateKeyEnv)];
   const { clientCredentials = false, clientId, issuer } = oauth;
-  // A person who signs in sees where; here the configuration says it.
+  // A person who signs in sees the issuer; here the configuration must name it.
   if (
     clientCredentials &&
     (clientId === undefined || issuer === undefined || (clientSecretEnv ?? privateKeyEnv) === undefined)
@@ -152,8 +153,8 @@ interface Registration {
 }
 
 /**
- * A server that an agent adds. Fails with `mcp.not_allowed` unless a pattern covers it, with `mcp.invalid` for what does not fit,
- * and with `tool_denied` for a folder outside of the workspace or a variable that the agent may not set.
+ * Returns a server that an agent adds. Fails with `mcp.not_allowed` unless a pattern covers it, with `mcp.invalid` for fields
+ * that do not fit, and with `tool_denied` for a folder outside of the workspace or a variable that the agent may not set.
  * @param newId 8 letters or digits
  */
 export async function registeredServer(
@@ -173,7 +174,7 @@ export async function registeredServer(
     );
   }
   const address = transport === 'stdio' ? programOf() : webOf();
-  // Longer than a timer can wait would end at once.
+  // A longer timer would fire at once.
   const timeoutMs = Math.min((config.timeout || TIMEOUT_S) * 1_000, MAX_DELAY_MS);
   return {
     id,
@@ -189,7 +190,7 @@ export async function registeredServer(
     keepRunning: config.auto_reconnect ?? true,
     timeoutMs,
     startTimeoutMs: Math.min(START_MS, timeoutMs),
-    // It can ask no agent but the one that added it.
+    // It can only ask the agent that added it.
     mayAsk: ['sampling', 'elicitation', 'roots'],
     root: workspace,
     pins: memoryPins(),
@@ -222,7 +223,7 @@ export async function registeredServer(
   }
 }
 
-/** Describes the first header that is wrong, by its name alone: values are secrets. */
+/** Describes the first wrong header, only by its name: values are secrets. */
 function wrongHeader(headers: Readonly<Record<string, string>>): string | undefined {
   for (const [header, value] of Object.entries(headers)) {
     const problem = headerProblem(value);
@@ -238,7 +239,7 @@ function notAllowed(what: string, patterns: readonly string[]) {
   return failure('not_allowed', message, { register: patterns });
 }
 
-/** The folder, by its real path within the workspace. */
+/** Returns the folder, by its real path within the workspace. */
 async function folderOf(workspace: string, cwd: string): Promise<string> {
   if (cwd === '') return workspace;
   const real = await realpath(resolve(workspace, cwd)).catch(() => undefined);

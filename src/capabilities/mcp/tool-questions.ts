@@ -1,8 +1,8 @@
 /**
- * Questions of tools of a host to the agent that calls them: a form for its person, an answer of its model, the folders it works
- * in. MCP clients of the host are asked as their protocol has it.
+ * Questions of tools of a host to the agent that calls them: a form for its person, an answer of its model, the folders it
+ * works in. MCP clients of the host get them in the form of their protocol.
  *
- * Used by authors of tools, from `handfast/tools`. @see docs/mcp.md#questions-of-tools
+ * For authors of tools, from `handfast/tools`. @see docs/mcp.md#questions-of-tools
  */
 import type { CallContext } from '../../host/context.ts';
 import type { Body, Method } from '../../protocol/method.ts';
@@ -20,7 +20,7 @@ export interface QuestionOptions {
 
 export interface PersonQuestion extends QuestionOptions {
   readonly message: string;
-  /** What is asked for: an object of plain values. Not with `url`. */
+  /** The requested data: an object of plain values. Not with `url`. */
   readonly schema?: JsonSchema;
   /** An address for the person to open, in place of a form. */
   readonly url?: string;
@@ -29,7 +29,7 @@ export interface PersonQuestion extends QuestionOptions {
 export interface ModelQuestion extends QuestionOptions {
   /** `{role, content}`, as MCP has them; a text is one message of the user. */
   readonly messages: string | readonly Readonly<Record<string, unknown>>[];
-  /** Most tokens of the answer. */
+  /** Maximum number of tokens of the answer. */
   readonly maxTokens: number;
   readonly systemPrompt?: string;
   readonly temperature?: number;
@@ -41,7 +41,8 @@ const DEFAULT_TIMEOUT_MS = 120_000;
 /**
  * Asks the person at the agent whose call runs.
  *
- * Rejects with `no_handler` where the agent asks no person (an MCP client without elicitation), `timeout`, `cancelled`, `over_capacity`.
+ * Rejects with `no_handler` if the agent asks no person (an MCP client without elicitation), `timeout`, `cancelled`,
+ * `over_capacity`.
  */
 export async function askPerson(
   context: CallContext,
@@ -80,7 +81,7 @@ export async function askModel(
   return { content, ...(model && { model }), ...(stop_reason && { stop_reason }) };
 }
 
-/** Asks which folders the agent whose call runs works in. Rejects as {@link askPerson} does. */
+/** Asks for the folders in which the agent whose call runs works. Rejects as {@link askPerson} does. */
 export async function askRoots(context: CallContext, { name, ...options }: QuestionOptions = {}): Promise<McpRoot[]> {
   const { roots } = await asked(messages.rootList, named(name) as Body<object>, context, options);
   return roots as unknown as McpRoot[];
@@ -88,7 +89,7 @@ export async function askRoots(context: CallContext, { name, ...options }: Quest
 
 const named = (name: string | undefined) => (name === undefined ? {} : { mcp_request_id: name });
 
-/** No capability is needed to answer: who asks is a tool that the agent called. */
+/** Sends a question. The agent needs no capability to answer: a tool that it called asks. */
 const asked = <Request extends object, Reply extends object>(
   question: Method<Request, Reply>,
   body: Body<object>,

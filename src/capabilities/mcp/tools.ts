@@ -1,8 +1,7 @@
 /**
- * The tools of an MCP server as tools of the host: their names, what they can do, how they are called and what their
- * results come to.
+ * The tools of an MCP server as tools of the host: their names, their effects, their calls and the form of their results.
  *
- * Arguments are checked by the server, results by the client. @see docs/mcp.md#tools
+ * The server checks arguments, the client checks results. @see docs/mcp.md#tools
  */
 import type { JsonSchema } from '../../base/json-schema.ts';
 import type { CallContext } from '../../host/context.ts';
@@ -26,12 +25,12 @@ export type CallTool = (
 const MAX_SUMMARY = 200;
 const MAX_ERROR = 2_000;
 
-/** Arguments pass as they are: the server is the authority on its own schema. */
+/** Arguments pass unchanged: the server is the authority on its own schema. */
 const anything = {
   '~standard': { version: 1, vendor: 'mcp', validate: (value: unknown) => ({ value: value ?? {} }) },
 } as const;
 
-/** The tools under the names they have here. Leaves out a tool whose name is too long. */
+/** Returns the tools under their names at this host. Leaves out a tool whose name is too long. */
 export function toolsOf(
   server: { readonly id: string; readonly name: string },
   tools: readonly PinnedTool[],
@@ -82,13 +81,19 @@ async function emitMedia(content: NonNullable<McpResult['content']>, context: Ca
   }
 }
 
-/** An id is unique within one server: readers of all tools of a host would confuse the schemas of two servers. */
+/**
+ * Removes the id of a schema, which is unique within one server: readers of all tools of a host would confuse the schemas of
+ * two servers.
+ */
 function withoutId({ $id, ...schema }: JsonSchema): JsonSchema {
   const isReferredTo = $id !== undefined && /"\$ref":"(?!#)/.test(JSON.stringify(schema));
   return isReferredTo ? { ...schema, $id } : schema;
 }
 
-/** What the server says that the tool can do; what it does not say counts as the protocol says, which is the worst. */
+/**
+ * Returns the effects of the tool as the server declares them; undeclared ones have the default of the protocol, which is the
+ * worst.
+ */
 function risksOf({ readOnlyHint, destructiveHint, openWorldHint }: Readonly<Record<string, unknown>>): Risk[] {
   const risks: Risk[] = readOnlyHint === true ? ['reads'] : ['reads', 'writes'];
   if (readOnlyHint !== true && destructiveHint !== false) risks.push('destructive');
@@ -104,7 +109,7 @@ const progressOf = ({ progress, total, message = '' }: McpProgress): Record<stri
 });
 
 /**
- * An error of a call, by the codes of this capability.
+ * Converts an error of a call to the codes of this capability.
  * @param isIdempotent the call may be repeated even if it has run
  */
 export function callError(thrown: unknown, server: string, isIdempotent: boolean): HandfastError {
@@ -122,12 +127,12 @@ export function callError(thrown: unknown, server: string, isIdempotent: boolean
     return failure('protocol_error', message, { server, ...detail }, thrown);
   }
   if (thrown instanceof HandfastError) return thrown;
-  // The number of the protocol for a resource that does not exist.
+  // The code of the protocol for a resource that does not exist.
   if ((thrown as { code?: unknown }).code === -32_002)
     return failure('resource_not_found', message, { server }, thrown);
-  // The number of the protocol for a refused question.
+  // The code of the protocol for a refused question.
   if ((thrown as { code?: unknown }).code === -1) return failure('refused', message, { server }, thrown);
-  // The number of JSON-RPC for arguments that do not fit.
+  // The code of JSON-RPC for arguments that do not fit.
   if ((thrown as { code?: unknown }).code === -32_602) return fail('schema_violation', message, { server }, thrown);
   const elicitations = requiredAddresses(thrown);
   return failure('protocol_error', message, { server, ...(elicitations.length > 0 && { elicitations }) }, thrown);

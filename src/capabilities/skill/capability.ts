@@ -1,4 +1,4 @@
-/** The skill capability as a value: what hosts, agents and the command line need of it. Listed in `capabilities/index.ts`. */
+/** The skill capability as a value: its parts for hosts, agents and the command line. */
 import { defineCapability } from '../../packages/capability.ts';
 import { skillOffer } from './offer.ts';
 import type { SkillPluginOptions } from './plugin.ts';
@@ -10,7 +10,7 @@ export const skill = defineCapability({
   byDefault: true,
   offer: (options) => skillOffer((options as SkillPluginOptions).tier),
   plugin: async (options) => (await import('./plugin.ts')).skillPlugin(options as SkillPluginOptions),
-  // What writes there decides what runs with the rights of the next caller.
+  // Writing there decides which code runs with the rights of the next caller.
   trustedPaths: (options, { workspace }) => skillRoots((options as SkillPluginOptions).roots, workspace),
   check: async (options) => (await import('./check.ts')).checkTier(options as SkillPluginOptions),
   client: async (agent) => new (await import('./client.ts')).SkillClient(agent),

@@ -1,4 +1,4 @@
-/** What `handfast doctor` says about the tier that the configuration names: it tries it. Called by `capability.ts`. */
+/** The check of `handfast doctor` for the tier that the configuration names: it tries the sandbox. */
 import type { CapabilityFinding } from '../../packages/capability.ts';
 import { type SandboxChoice, sandboxOf } from './sandbox/choose.ts';
 
@@ -14,7 +14,7 @@ export async function checkTier(
   } catch (error) {
     const { message } = error as Error;
     const said = `skills with code do not run: ${tier}: ${message}`;
-    // A configuration without a tier asks for none: skills that are prompts work.
+    // A configuration without a tier requires none: skills that are prompts work.
     if (options.tier === undefined) return [{ status: 'ok', message: `skills that are prompts; ${said}` }];
     return [{ status: 'fail', message: said, fix: 'choose another `tier`, or make it work' }];
   } finally {

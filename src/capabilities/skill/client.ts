@@ -18,16 +18,16 @@ const calls = {
 };
 
 export interface SkillFilter {
-  /** Skills with any of these tags. */
+  /** Selects skills with any of these tags. */
   readonly tags?: readonly string[];
-  /** Skills of one of these categories. */
+  /** Selects skills of one of these categories. */
   readonly categories?: readonly string[];
 }
 
 export interface SkillCallOptions extends CallOptions {
-  /** Another version than the one that the name means. */
+  /** A version other than the one that the name means. */
   readonly version?: string;
-  /** Run it only if its files have this digest. */
+  /** Runs the skill only if its files have this digest. */
   readonly digest?: string;
   /** Free text stored with the call. */
   readonly correlationId?: string;
@@ -36,7 +36,7 @@ export interface SkillCallOptions extends CallOptions {
 /** A skill with its instructions, files and versions. */
 export interface SkillDescription {
   readonly skill: SkillDefinition;
-  /** Its manifest. */
+  /** The manifest of its files. */
   readonly files: readonly SkillFile[];
   /** All its versions, the newest first. */
   readonly versions: readonly string[];
@@ -46,12 +46,12 @@ export interface SkillDescription {
   readonly root?: string;
 }
 
-/** What the code of skills runs in. */
+/** The sandbox in which the code of skills runs. */
 export interface SkillSandbox {
   readonly tier: 'quickjs' | 'process' | 'bubblewrap';
-  /** Whether it works on that machine; null: the host has not tried it yet. */
+  /** Whether it works on the host's machine; null: the host has not tried it yet. */
   readonly in_force: boolean | null;
-  /** Why it does not work. */
+  /** The reason why it does not work. */
   readonly reason?: string;
   /** Whether a skill in it reaches the network. */
   readonly network?: 'blocked' | 'open';
@@ -66,22 +66,22 @@ export class SkillClient {
     this.#agent = agent;
   }
 
-  /** What the host says about its sandbox now; undefined: a host that says nothing of it. */
+  /** The present state of the host's sandbox; undefined: the host does not report it. */
   get sandbox(): SkillSandbox | undefined {
     return this.#agent.capabilities.get('skill')?.metadata.sandbox as SkillSandbox | undefined;
   }
 
-  /** The skills that this principal may use, by name, each in the version that its name means. */
+  /** Returns the skills that this principal may use, by name, each in the version that its name means. */
   list(filter: SkillFilter = {}, options: CallOptions = {}): Call<readonly SkillDefinition[]> {
     return this.#agent.calls.call(calls.discover, bodyOf(filter), options, ({ skills = [] }) => skills);
   }
 
-  /** What was not loaded, and why; for administrators, else empty. */
+  /** Returns the skills that were not loaded, with the reasons; for administrators, else empty. */
   problems(options: CallOptions = {}): Call<readonly SkillProblem[]> {
     return this.#agent.calls.call(calls.discover, bodyOf({}), options, ({ problems = [] }) => problems);
   }
 
-  /** Everything about a skill. Rejects with `unknown_skill`. */
+  /** Returns a skill with all details. Rejects with `unknown_skill`. */
   describe(name: string, { version, ...options }: CallOptions & { version?: string } = {}): Call<SkillDescription> {
     const body = { name, ...(version !== undefined && { skill_version: version }) };
     return this.#agent.calls.call(calls.describe, body, options);
@@ -104,7 +104,7 @@ export class SkillClient {
       name,
       arguments: { ...args },
       streaming: false,
-      // Whole seconds, rounded up: our own deadline is the exact one.
+      // Whole seconds, rounded up: the client's deadline is the exact one.
       timeout: Math.ceil((options.timeoutMs ?? caller.limits.timeoutMs) / 1000),
       ...(version !== undefined && { skill_version: version }),
       ...(digest !== undefined && { digest }),
@@ -119,7 +119,7 @@ const bodyOf = ({ tags = [], categories = [] }: SkillFilter) => ({
   filter_categories: [...categories],
 });
 
-/** The result of a call; a failed one becomes the error that this host would have sent. */
+/** Returns the result of a call; a failed one becomes the error that this host would have sent. */
 function resultOf({ data, error }: SkillCallResp): SkillResult {
   if (data?.success) return data;
   const { code = data?.error_code, message = data?.error } = (error ?? {}) as { code?: string; message?: string };

@@ -35,7 +35,7 @@ async function ls({ agent, terminal, signal }: Context): Promise<undefined> {
   for (const { path, message } of problems) terminal.note(`not loaded: ${path}: ${message}`);
 }
 
-/** The tier of the host, and what is wrong with it. */
+/** Describes the tier of the host, and its fault. */
 function placeOf({ sandbox }: SkillClient): string {
   if (sandbox === undefined) return 'a sandbox of the host';
   return sandbox.in_force === false ? `${sandbox.tier}, which does not work here: ${sandbox.reason}` : sandbox.tier;
@@ -63,7 +63,7 @@ async function show(context: Context): Promise<undefined> {
   if (skill.instructions) terminal.line(`\n${skill.instructions}`);
 }
 
-/** One line for an event; undefined for those that say nothing more than that it runs. */
+/** Returns one line for an event; undefined for events that only show that the skill runs. */
 function lineOf({ kind, data }: CallEvent): string | undefined {
   const { message, pct, tool, code } = data as { message?: unknown; pct?: unknown; tool?: unknown; code?: unknown };
   if (kind === 'log') return String(message);
@@ -192,7 +192,7 @@ export const commands: readonly CapabilityCommand[] = [
   },
 ];
 
-/** What authors do with folders on their machine. */
+/** Commands for authors of skill folders, which run on their machine. */
 export const localCommands: readonly CapabilityLocalCommand[] = [
   {
     usage: 'check [folders...]',

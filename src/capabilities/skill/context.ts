@@ -1,12 +1,12 @@
 /**
- * What a skill without code gives to a model: its instructions and the texts of its files, as far as there is room, and the list
- * of what was left out. Pure; called by `runs.ts`.
+ * The model context of a skill without code: its instructions and the texts of its files, as far as they fit, and the list of
+ * the omitted files. Pure.
  */
 import { textOf } from './folder/files.ts';
 import type { LoadedSkill } from './folder/library.ts';
 import type { SkillContext, SkillLeftOut } from './skill.schema.ts';
 
-/** The files that the instructions name come first, then the others by their path. */
+/** Returns the context. The files that the instructions name come first, then the others by their path. */
 export function contextOf(
   { skill, files }: LoadedSkill,
   maxChars: number,

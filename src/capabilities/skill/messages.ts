@@ -1,5 +1,5 @@
 /**
- * The methods of the skill capability: what `client.ts` calls and `plugin.ts` serves.
+ * The methods of the skill capability, with their checks and options.
  *
  * @see docs/skill.md
  */
@@ -20,7 +20,7 @@ export const skillDescribe = skill<schema.SkillDescribeReq, schema.SkillDescribe
   { idempotent: true },
 );
 export const skillCall = skill<schema.SkillCallReq, schema.SkillCallResp>('skill/call/req', checks.SkillCallReq, {
-  // 0 asks for no limit of the caller's own; that of the host applies either way.
+  // 0 means that the caller sets no timeout; that of the host applies in any case.
   limitMs: ({ timeout }) => (timeout === undefined ? 60_000 : timeout === 0 ? undefined : timeout * 1000),
   streaming: ({ streaming }) => streaming !== false,
 });

@@ -1,16 +1,16 @@
-/** What handshakes need of the skill plugin, apart from its code, which hosts load later. Read by `capability.ts` and `plugin.ts`. */
+/** The part of the skill plugin that handshakes need, apart from its code, which hosts load later. */
 import type { PluginOffer } from '../../host/plugin.ts';
 import type { Tier } from './sandbox/sandbox.ts';
 
-/** What a principal may be granted within the capability. */
+/** The grants of a principal within the capability. */
 export interface SkillGrant {
   /** Skills it may use; `*` stands for any letters. Default all. */
   readonly skills?: readonly string[];
-  /** Runs at once. */
+  /** Maximum number of concurrent runs. */
   readonly max_runs?: number;
 }
 
-/** @param tier that the configuration requires */
+/** @param tier required by the configuration */
 export const skillOffer = (tier: Tier = 'quickjs'): PluginOffer => ({
   grant: {
     type: 'object',
@@ -25,6 +25,6 @@ export const skillOffer = (tier: Tier = 'quickjs'): PluginOffer => ({
     },
     additionalProperties: false,
   },
-  // Which sandbox is in force is known once the plugin has tried it.
+  // The sandbox in force is known once the plugin has tried it.
   metadata: { messages: ['skill/describe/req'], sandbox: { tier, in_force: null } },
 });

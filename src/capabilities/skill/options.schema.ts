@@ -1,6 +1,6 @@
 /**
- * What `options` of the `skill` plugin may hold in `handfast.yaml`; never imported at run time. What is left out here is left
- * to the plugin, which has its own defaults.
+ * The members of `options` of the `skill` plugin in `handfast.yaml`; never imported at run time. The plugin has the defaults of
+ * absent members.
  */
 import { choice, group, integer, list, MIB, mapOf, optional, path } from '../../config/shared.schema.ts';
 import { Type } from '../../wire/schema.ts';

@@ -1,8 +1,8 @@
 /**
  * The skill capability of a host: lists, describes and runs skills out of trusted folders.
  *
- * `skillPlugin()` is what host builders write. Code of skills runs in the sandbox that the configuration names, and not at all
- * where that does not work.
+ * Host builders call `skillPlugin()`. Code of skills runs in the sandbox that the configuration names, and not at all if that
+ * does not work.
  * @see docs/skill.md
  */
 import { homedir } from 'node:os';
@@ -23,13 +23,16 @@ import type { Sandbox, Tier } from './sandbox/sandbox.ts';
 import type { SkillDefinition } from './skill.schema.ts';
 
 export interface SkillPluginOptions {
-  /** Absolute. Default: `skills` of the user's Handfast folder, and `~/.agents/skills`. */
+  /** Absolute paths. Default: `skills` of the user's Handfast folder, and `~/.agents/skills`. */
   readonly roots?: readonly string[] | undefined;
   /** Skills that run only with these files: digests by name. */
   readonly pins?: Readonly<Record<string, string>> | undefined;
-  /** What the code of skills runs in; where it does not work, no code runs. Default `quickjs`. */
+  /** The sandbox for the code of skills; if it does not work, no code runs. Default `quickjs`. */
   readonly tier?: Tier | undefined;
-  /** Of the tier `bubblewrap`: `workspace` lets every skill read the workspace, also one that names no tool for it. Default `none`. */
+  /**
+   * Of the tier `bubblewrap`: `workspace` lets every skill read the workspace, even one that names no tool for it. Default
+   * `none`.
+   */
   readonly view?: 'none' | 'workspace' | undefined;
   /** Memory of a run. Default 64 MiB. */
   readonly memoryBytes?: number | undefined;
@@ -39,21 +42,21 @@ export interface SkillPluginOptions {
   readonly maxResultChars?: number | undefined;
   /** Characters that a run may print. Default 64 Ki. */
   readonly maxPrintedChars?: number | undefined;
-  /** Characters of what a skill without code returns. Default 64 Ki. */
+  /** Characters of the context that a skill without code returns. Default 64 Ki. */
   readonly maxContextChars?: number | undefined;
   /** Calls of tools of one run. Default 1,000. */
   readonly maxCalls?: number | undefined;
   /** Events of one run. Default 10,000. */
   readonly maxEvents?: number | undefined;
-  /** Runs of one principal at once. Default 8. */
+  /** Concurrent runs of one principal. Default 8. */
   readonly maxRuns?: number | undefined;
-  /** Sandboxes that wait for their skill. Default 1. */
+  /** Number of sandboxes that wait for a skill. Default 1. */
   readonly warm?: number | undefined;
-  /** How old a scan may be that answers a list, milliseconds. Default 1,000. */
+  /** Maximum age of a scan that answers a list, milliseconds. Default 1,000. */
   readonly freshMs?: number;
   /** Runs the code of skills, instead of QuickJS. */
   readonly sandbox?: Sandbox;
-  /** Variables of the process. */
+  /** Environment variables of the process. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
@@ -78,7 +81,7 @@ export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
   const runs = new Runs(sandbox, limits, view === 'workspace', () => changed());
   const books = (): Library => library as Library;
 
-  /** What `find` finds. Of skills that the principal may not use it is not said that they are there. Fails with `unknown_skill`. */
+  /** Returns the result of `find`. Hides the existence of skills that the principal may not use. Fails with `unknown_skill`. */
   const permitted = async <Found>(
     name: string,
     context: CallContext,
@@ -101,7 +104,7 @@ export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
       changed = () => context.changed();
       roots = skillRoots(options.roots, context.workspace, env).map((path) => rootOf(path, context.workspace));
       library = new Library(roots, options.freshMs ?? 1_000, () => context.changed());
-      // Behind the handshake: whether it works is known when the first skill comes.
+      // After the handshake: the state of the sandbox is known when the first skill arrives.
       void runs
         .ready()
         .catch((error: Error) => context.log.warn('skills with code do not run', { reason: error.message }));
@@ -162,10 +165,10 @@ export function skillPlugin(options: SkillPluginOptions = {}): Plugin {
 }
 
 /**
- * Says where the skill was looked for, and what it may have been meant to be.
+ * Returns the error for an unknown skill, with the searched folders and a similar name.
  *
  * @param known skills that the principal may use
- * @param isAdministrator who may know the folders of the host
+ * @param isAdministrator true: the caller may know the folders of the host
  */
 function unknownSkill(
   name: string,
@@ -184,7 +187,7 @@ function unknownSkill(
   });
 }
 
-/** What of the sandbox is in force; `in_force` null: it was not tried yet. */
+/** Returns the known state of the sandbox; `in_force` null: it was not tried yet. */
 function factsOf({ state: { tier, inForce, reason, probe } }: Runs): Record<string, unknown> {
   return { tier, in_force: inForce ?? null, ...(reason !== undefined && { reason }), ...probe };
 }

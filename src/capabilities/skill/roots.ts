@@ -1,9 +1,11 @@
-/** The folders that skills are looked for in. Used by `plugin.ts`, and by `capability.ts`, which protects them. */
+/** The folders in which skills are searched. The capability protects them as trusted paths. */
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { handfastHome } from '../../base/handfast-home.ts';
 
-/** Absolute paths, the first counts most. @param given those of the configuration, from the workspace on */
+/**
+ * Returns absolute paths, the first of which has precedence. @param given those of the configuration, relative to the workspace
+ */
 export const skillRoots = (
   given: readonly string[] | undefined,
   workspace: string,

@@ -1,6 +1,6 @@
 /**
- * Runs skills: verifies the files, checks arguments and result, and gives the code in the sandbox what it was granted: the tools
- * that it names, each called as the caller of the skill, with the caller's rights and within the caller's time.
+ * Runs skills: verifies the files, checks arguments and result, and gives the code in the sandbox its grants: the tools that it
+ * names, each called as the caller of the skill, with the caller's rights and within the caller's time.
  *
  * One sandbox serves all runs; it is tried before the first.
  */
@@ -32,18 +32,18 @@ export interface RunLimits {
   readonly maxRuns: number;
 }
 
-/** The sandbox that the configuration requires, as far as it is known. */
+/** The known state of the sandbox that the configuration requires. */
 export interface SandboxState {
   readonly tier: Tier;
-  /** Undefined: nothing was tried yet. */
+  /** Undefined: it was not tried yet. */
   readonly inForce: boolean | undefined;
   readonly reason?: string;
   readonly probe?: Probe;
 }
 
-/** How long a run waits for its share of the threads or processes of the host. */
+/** Maximum time that a run waits for its share of the threads or processes of the host. */
 const SLOT_WAIT_MS = 5_000;
-/** A sandbox that did not work is probed again after so long. */
+/** Time after which a sandbox that did not work is probed again. */
 const PROBE_AGAIN_MS = 30_000;
 
 export class Runs {
@@ -53,13 +53,13 @@ export class Runs {
   readonly #onProbed: () => void;
   readonly #showsWorkspace: boolean;
   #probing: Promise<void> | undefined;
-  /** When the last probe ended, monotonic milliseconds; infinite while one runs. */
+  /** End of the last probe, monotonic milliseconds; infinite while one runs. */
   #probedAt = Number.POSITIVE_INFINITY;
   #state: SandboxState;
 
   /**
    * @param showsWorkspace skills may read the workspace
-   * @param onProbed called when it is known whether the sandbox works
+   * @param onProbed called when the result of the probe is known
    */
   constructor(sandbox: Sandbox, limits: RunLimits, showsWorkspace: boolean, onProbed: () => void) {
     this.#sandbox = sandbox;
@@ -75,7 +75,7 @@ export class Runs {
 
   /** Tries the sandbox, once. Fails with `skill.no_sandbox`. */
   async ready(): Promise<void> {
-    // For want of descriptors or processes a probe fails that succeeds later.
+    // A probe that failed for lack of descriptors or processes may succeed later.
     if (this.#state.inForce === false && performance.now() - this.#probedAt > PROBE_AGAIN_MS) this.#probing = undefined;
     this.#probing ??= this.#probe();
     await this.#probing;
@@ -206,7 +206,7 @@ export class Runs {
       );
       stop.abort();
     });
-    // Its slot is free once nothing of it runs any more.
+    // Its slot is free once no part of the run executes any more.
     const over = this.#sandbox
       .run(job, conversation, stop.signal)
       .catch((thrown: unknown) => conversation.fail(asError(thrown)))
@@ -239,7 +239,7 @@ export class Runs {
   }
 }
 
-/** The tools that a skill may call, and the way of its events. */
+/** Returns the tools that a skill may call, and the receiver of its events. */
 function grantedTo(allowedTools: readonly string[], context: CallContext, signal: AbortSignal): Granted {
   return {
     async call(tool, args) {
@@ -262,13 +262,13 @@ function grantedTo(allowedTools: readonly string[], context: CallContext, signal
   };
 }
 
-/** The workspace, without what is protected from the caller. */
+/** Returns the view of the workspace, without the paths that are protected from the caller. */
 async function workspaceView({ workspace, pathGuard: guard, signal }: CallContext): Promise<View> {
   if (guard?.above(workspace) === 'all') throw protectedPath('.');
   return { folder: workspace, ...(await viewOf(workspace, guard, signal)) };
 }
 
-/** What of a skill's files is text. */
+/** Returns the texts of a skill's files, without files that are no text. */
 function textsOf(files: ReadonlyMap<string, Buffer>): Record<string, string> {
   const texts: Record<string, string> = Object.create(null);
   for (const [path, bytes] of files) {
@@ -278,6 +278,6 @@ function textsOf(files: ReadonlyMap<string, Buffer>): Record<string, string> {
   return texts;
 }
 
-/** True when a principal with this grant may use a skill. */
+/** Returns true when a principal with this grant may use a skill. */
 export const mayUse = (grant: unknown, name: string): boolean =>
   named((grant as SkillGrant | undefined)?.skills ?? ['*'], name);

@@ -1,8 +1,9 @@
 /**
- * The files of a skill's folder, read at once, with their hashes: what is checked is what runs. Called by `library.ts` when it
- * scans, and before every run.
+ * Reads the files of a skill's folder in one step, with their hashes, so that the checked bytes are the ones that run: for
+ * every scan, and before every run.
  *
- * A folder is refused whole when something in it is a link, no file, or too large: a skill runs as its author wrote it or not.
+ * A folder is refused whole when it contains a link, an entry that is no file, or too much data: a skill runs as its author
+ * wrote it or not at all.
  */
 import { hash } from 'node:crypto';
 import { type Dirent, readdirSync, type Stats, statSync } from 'node:fs';
@@ -24,7 +25,7 @@ const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_BYTES = 4 * 1024 * 1024;
 const MAX_LEVELS = 8;
 
-/** Throws an error whose message says what is wrong with the folder. */
+/** Reads the files of a skill. Throws an error whose message describes the fault of the folder. */
 export function readSkillFiles(folder: string): SkillFiles {
   const files = new Map<string, Buffer>();
   const twins = new Map<string, string>();
@@ -33,12 +34,12 @@ export function readSkillFiles(folder: string): SkillFiles {
     ownedWell(statSync(directory), below === '' ? 'the folder' : below);
     for (const entry of entriesOf(directory, below)) {
       const name = below === '' ? entry.name : `${below}/${entry.name}`;
-      // What editors and version control put there is no part of a skill.
+      // Files that editors and version control put there are no part of a skill.
       if (entry.name.startsWith('.')) continue;
       named(name);
       if (entry.isDirectory()) {
         if (level === MAX_LEVELS) throw new Error(`${name} is deeper than ${MAX_LEVELS} folders`);
-        // A folder with a SKILL.md of its own is another skill.
+        // A folder with its own SKILL.md is another skill.
         if (!hasSkill(join(directory, entry.name))) visit(join(directory, entry.name), name, level + 1);
         continue;
       }
@@ -62,8 +63,8 @@ export function readSkillFiles(folder: string): SkillFiles {
 }
 
 /**
- * Throws for a name that does not stand for itself in the manifest, which has one name a line: with control or invisible characters, which
- * also no person sees who reviews the folder, or whose bytes are no text.
+ * Throws for a name that is ambiguous in the manifest, which has one name a line: with control or invisible characters, which a
+ * person who reviews the folder does not see either, or whose bytes are no text.
  */
 function named(name: string): void {
   if (/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\ufffd]/u.test(name) || !name.isWellFormed())
@@ -78,12 +79,12 @@ function alone(name: string, twins: Map<string, string>): void {
   twins.set(key, name);
 }
 
-/** The text of a file; undefined when it is no UTF-8. */
+/** Returns the text of a file; undefined when it is no UTF-8. */
 export function textOf(bytes: Buffer): string | undefined {
   return strictText(bytes)?.replace(/^\ufeff/, '');
 }
 
-/** Throws for a file or folder that others than this user and root can change. */
+/** Throws for a file or folder that users other than this one and root can change. */
 export function ownedWell({ mode, uid }: Stats, name: string): void {
   if (process.platform === 'win32') return;
   if ((mode & 0o002) !== 0) throw new Error(`${name} can be changed by every user; remove that right: chmod o-w`);

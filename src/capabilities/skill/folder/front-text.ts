@@ -1,12 +1,12 @@
 /**
- * Texts of a front matter that YAML reads otherwise than their author: as a comment from a `#` on, as a map behind a `: `, as a list, a
- * number, an alias. Says how to quote them. Pure; called by `skill-file.ts`.
+ * Finds texts of a front matter that YAML reads otherwise than their author: as a comment from a `#` on, as a map behind a `:
+ * `, as a list, a number, an alias. Advises how to quote them. Pure.
  */
 
-/** A value as it stands in the front matter. */
+/** A value as written in the front matter. */
 interface Written {
   readonly key: string;
-  /** Its lines as one. */
+  /** Its lines joined to one. */
   readonly text: string;
 }
 
@@ -16,7 +16,7 @@ const MAX_SHOWN = 200;
 /** The keys whose values are prose. */
 const PROSE = ['description', 'when_to_use', 'argument_hint', 'category'] as const;
 
-/** The value at a line, from 1, or of a key; undefined where that is not a text on the line of its key. */
+/** Returns the value at a line, from 1, or of a key; undefined if it is not a text on the line of its key. */
 function writtenAt(front: string, at: number | string): Written | undefined {
   const lines = front.split(/\r?\n/);
   const isOf = (line: string, key: string): boolean => line.startsWith(`${key}:`);
@@ -33,13 +33,13 @@ function writtenAt(front: string, at: number | string): Written | undefined {
 const inQuotes = ({ key, text }: Written): string =>
   text.length > MAX_SHOWN ? `${key}: "…"` : `${key}: ${JSON.stringify(text)}`;
 
-/** Advice to quote the text at a line, from 1, or of a key; empty where that value is not a text. */
+/** Returns advice to quote the text at a line, from 1, or of a key; empty if the value is not a text. */
 export function quotingAdvice(front: string, at: number | string): string {
   const written = writtenAt(front, at);
   return written === undefined ? '' : `; write the text in quotes: ${inQuotes(written)}`;
 }
 
-/** A problem for each text that YAML cut: the part it left out, and the quoted form. */
+/** Returns a problem for each text that YAML cut: the omitted part, and the quoted form. */
 export function cutTexts(front: string, fields: Readonly<Record<string, unknown>>): string[] {
   return PROSE.flatMap((key) => {
     const written = writtenAt(front, key);

@@ -1,9 +1,9 @@
 /**
- * The skills of a host: those of all roots, with their versions, and the faults of the others. Scanned again when
- * they are listed and when a call finds that its files have changed.
+ * The skills of a host: those of all roots, with their versions, and the faults of the others. Scanned again when they are
+ * listed and when a call finds that its files have changed.
  *
- * A root that comes first wins: of two skills of the same name and version the second is reported. A name means its newest
- * version in the first root that has it.
+ * An earlier root wins: of two skills of the same name and version the second is reported. A name means its newest version in
+ * the first root that has it.
  */
 import { statSync } from 'node:fs';
 import { basename, dirname, relative } from 'node:path';
@@ -20,7 +20,7 @@ export interface TrustedRoot {
   readonly source: 'user' | 'system' | 'project';
 }
 
-/** A skill as it was found. Its files are read again for every run. */
+/** A skill that a scan found. Its files are read again for every run. */
 export interface Skill extends SkillFacts {
   readonly root: TrustedRoot;
   /** Absolute path of its folder. */
@@ -38,7 +38,7 @@ export interface Problem {
 }
 
 export interface Listing {
-  /** By name, the version that the name means. */
+  /** The version that each name means. */
   readonly skills: ReadonlyMap<string, Skill>;
   readonly problems: readonly Problem[];
 }
@@ -51,9 +51,11 @@ export interface LoadedSkill {
 
 const SKILL_FILE = 'SKILL.md';
 const MAX_PROBLEMS = 100;
-/** Longest check of the schemas of all skills by one scan. The first call of a skill finds the problems of the rest. */
+/**
+ * Maximum time for checking the schemas of all skills in one scan. The first call of a skill finds the problems of the rest.
+ */
 const SCHEMAS_MS = 2_000;
-/** How often a call looks again at files that change while it reads them. */
+/** Number of attempts of a call whose files change while it reads them. */
 const MAX_READS = 3;
 
 export class Library {
@@ -68,7 +70,7 @@ export class Library {
   readonly #onChange: () => void;
 
   /**
-   * @param freshMs how old a scan may be that answers a list
+   * @param freshMs maximum age of a scan that answers a list
    * @param onChange called when a scan found other skills than the one before
    * @param now monotonic milliseconds
    */
@@ -87,12 +89,15 @@ export class Library {
     };
   }
 
-  /** The versions of a skill, the one that its name means first; undefined: no root has that name. Fails with `unknown_skill`. */
+  /**
+   * Returns the versions of a skill, the one that its name means first; undefined: no root has that name. Fails with
+   * `unknown_skill`.
+   */
   async versions(name: string, version = ''): Promise<readonly [Skill, ...Skill[]] | undefined> {
     await this.#scan(Number.POSITIVE_INFINITY);
     let found = this.#find(name, version);
     if (found === undefined) {
-      // It may have been added a moment ago.
+      // The skill may have been added a moment ago.
       await this.#scan(Math.min(this.#freshMs, 100));
       found = this.#find(name, version);
     }
@@ -110,7 +115,7 @@ export class Library {
   }
 
   /**
-   * A skill with the files as they are now, which its manifest describes; undefined: no root has that name. Fails with
+   * Returns a skill with its present files, which its manifest describes; undefined: no root has that name. Fails with
    * `unknown_skill`, `skill.changed`.
    */
   async load(name: string, version = ''): Promise<LoadedSkill | undefined> {
@@ -131,7 +136,7 @@ export class Library {
   }
 
   #scan(freshMs: number): Promise<void> {
-    // Behind the scan that runs; it may be fresh then.
+    // Runs after the scan under way; the result may be fresh by then.
     return this.#work.run(async () => {
       if (this.#now() - this.#scannedAt <= freshMs) return;
       const begun = this.#now();
@@ -162,7 +167,7 @@ export class Library {
         try {
           const skill = await skillOf(dirname(sourcePath), root, until - performance.now());
           problems.push(...skill.faults.map((message) => ({ path: sourcePath, message })));
-          // Reading one takes milliseconds of this thread.
+          // Reading one skill takes milliseconds of this thread.
           await turn();
           const same = found.get(skill.name)?.find(({ version }) => version === skill.version);
           if (same === undefined) found.set(skill.name, [...(found.get(skill.name) ?? []), skill]);
@@ -180,7 +185,7 @@ export class Library {
   }
 }
 
-/** The newest of the first root leads; behind it all others, the newest first. */
+/** Returns the newest version of the first root, then all others, the newest first. */
 function ordered(all: readonly Skill[]): Skill[] {
   const [{ root }] = all as [Skill];
   const newest = all.toSorted((one, other) => compareVersions(other.version, one.version));
@@ -188,7 +193,10 @@ function ordered(all: readonly Skill[]): Skill[] {
   return [first, ...newest.filter((each) => each !== first)];
 }
 
-/** Part by part; numbers by their size, and what has a further part behind a `-` comes before what has not. */
+/**
+ * Compares versions part by part; numbers by their value, and a version with a further part behind a `-` comes before one
+ * without.
+ */
 export function compareVersions(one: string, other: string): number {
   const [a, b] = [one, other].map((version) => version.replace(/\+.*$/, '').split('-', 2)) as [string[], string[]];
   const difference = compareParts((a[0] as string).split('.'), (b[0] as string).split('.'));
@@ -239,7 +247,7 @@ const digests = (versions: ReadonlyMap<string, readonly Skill[]>): string =>
     .map(({ folder, digest }) => `${folder} ${digest}`)
     .join('\n');
 
-/** A line of the scan: `<path>: <what>`. */
+/** Parses a line of the scan: `<path>: <what>`. */
 function problemOf(line: string): Problem {
   const at = line.indexOf(': ');
   return { path: line.slice(0, at), message: line.slice(at + 2) };

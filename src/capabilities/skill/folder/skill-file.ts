@@ -1,6 +1,6 @@
 /**
- * What a `SKILL.md` says about its skill: the front matter of Agent Skills, and what Handfast adds to run one: `entry`,
- * `parameters`, `version`. Called by `library.ts`; unknown keys are ignored, as other programs have their own.
+ * The contents of a `SKILL.md`: the front matter of Agent Skills, and the keys that Handfast adds to run a skill: `entry`,
+ * `parameters`, `version`. Unknown keys are ignored, because other programs have their own.
  *
  * @see docs/skill.md#the-folder
  */
@@ -18,13 +18,13 @@ import { cutTexts, quotingAdvice } from './front-text.ts';
 export interface SkillFacts {
   readonly name: string;
   readonly description: string;
-  /** `0.0.0` where it says none. */
+  /** `0.0.0` if the file has none. */
   readonly version: string;
-  /** What a model is given: the text below the front matter. */
+  /** The text for the model, below the front matter. */
   readonly instructions: string;
   /** Path of the module that a call runs; undefined: none. */
   readonly entry: string | undefined;
-  /** {@link ANY_ARGUMENTS} where it says none. */
+  /** {@link ANY_ARGUMENTS} if the file has none. */
   readonly parameters: JsonSchema;
   readonly result: JsonSchema | undefined;
   /** Names of tools it may call; `*` stands for any letters. */
@@ -36,13 +36,13 @@ export interface SkillFacts {
   readonly whenToUse: string;
   readonly argumentHint: string;
   readonly metadata: Readonly<Record<string, unknown>>;
-  /** Problems that do not keep it from being read. */
+  /** Problems that do not prevent reading the file. */
   readonly faults: readonly string[];
 }
 
-/** The schema of arguments of a skill that says none. */
+/** The schema of arguments of a skill without `parameters`. */
 export const ANY_ARGUMENTS: JsonSchema = { type: 'object' };
-/** How long the schemas of one skill may be looked at, milliseconds. */
+/** Maximum time for checking the schemas of one skill, milliseconds. */
 const MAX_SCHEMAS_MS = 2_000;
 /** A longer front matter is no description of a skill. */
 const MAX_FRONT_CHARS = 32 * 1024;
@@ -75,7 +75,7 @@ const checkFront = lazyCheck({
 });
 
 /**
- * Throws an error whose message names the problem of the text.
+ * Reads a `SKILL.md`. Throws an error whose message names the problem of the text.
  *
  * @param schemasMs longest check of its schemas; the first call finds the problem of one that takes longer
  */
@@ -132,7 +132,7 @@ async function fieldsOf(front: string): Promise<Record<string, unknown>> {
   let advice = '';
   let tree: ConfigNode | undefined;
   try {
-    // The line of the text, in which the front matter begins behind the first.
+    // The line of the text, in which the front matter begins after the first line.
     tree = await parseTree(front, {
       problem: ({ line: at }, path, message) => {
         problems.push(`line ${at + 1}: ${path && `${path}: `}${message}`);
@@ -140,7 +140,7 @@ async function fieldsOf(front: string): Promise<Record<string, unknown>> {
       },
     });
   } catch (error) {
-    // Brackets that are thousands deep.
+    // Brackets that are nested thousands deep.
     throw new Error(`has a front matter that cannot be read (${(error as Error).message})`);
   }
   if (problems.length > 0) throw new Error(`${problems.slice(0, 3).join('; ')}${advice}`);
@@ -154,11 +154,11 @@ function plain(node: ConfigNode): unknown {
   return Object.fromEntries(node.entries.map(({ key, value }) => [key, plain(value)]));
 }
 
-/** The subject of a schema of a skill, in messages. */
+/** Returns the subject of a schema of a skill, in messages. */
 export const whatOf = (key: 'parameters' | 'result', name: string): string =>
   `${key === 'parameters' ? 'arguments' : 'result'} of ${name}`;
 
-/** Agent Skills separates them by spaces; others write commas or a list. */
+/** Reads the allowed tools: Agent Skills separates them by spaces; others write commas or a list. */
 function toolsOf(given: unknown): string[] {
   if (given === undefined) return [];
   return typeof given === 'string' ? given.split(/[\s,]+/).filter((name) => name !== '') : (given as string[]);

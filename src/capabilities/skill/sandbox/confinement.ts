@@ -1,6 +1,6 @@
 /**
- * The command lines of the sandboxes that are processes: Node under its permission model, and bubblewrap around it. Pure
- * but for looking for programs.
+ * The command lines of the process sandboxes: Node under its permission model, and bubblewrap around it. Pure, except that it
+ * looks for programs.
  */
 import { lstatSync, readlinkSync } from 'node:fs';
 import { NO_DEBUGGER } from '../../../base/node-program.ts';
@@ -12,7 +12,9 @@ import type { View } from './sandbox.ts';
 
 const MIB = 1024 * 1024;
 
-/** Modules that the permission model does not hold, or not whole: databases open any file, and native calls write any memory. */
+/**
+ * Modules that the permission model does not confine, or not fully: databases open any file, and native calls write any memory.
+ */
 const LEFT_OUT = ['sqlite', 'ffi'].flatMap((name) =>
   process.allowedNodeEnvironmentFlags.has(`--experimental-${name}`) ? [`--no-experimental-${name}`] : [],
 );
@@ -22,14 +24,14 @@ export type Words = readonly [string, ...string[]];
 export interface NodeOptions {
   readonly memoryBytes: number;
   readonly maxMessageChars: number;
-  /** Under the permission model, which grants nothing; without it, what is around Node can be tried. */
+  /** True: under the permission model, which grants nothing; without it, the layer around Node can be tried. */
   readonly isRestricted: boolean;
-  /** No view of the system is around Node. */
+  /** True: Node has no view of the system around it. */
   readonly isAlone: boolean;
   readonly view?: View | undefined;
 }
 
-/** Node, ready for a job. It reads no file of the host: its code is part of the command line. */
+/** Returns the command line of Node, ready for a job. It reads no file of the host: its code is part of the command line. */
 export function nodeWords(
   program: string,
   { memoryBytes, maxMessageChars, isRestricted, isAlone, view }: NodeOptions,
@@ -49,7 +51,7 @@ export function nodeWords(
       ? ['--permission', ...LEFT_OUT, ...(view === undefined ? [] : [`--allow-fs-read=${view.folder}`])]
       : []),
     `--max-old-space-size=${Math.ceil(memoryBytes / MIB)}`,
-    // A seed of its own for the tables in V8's snapshot is a fifth of the start, and one run needs none.
+    // A separate seed for the tables in V8's snapshot takes a fifth of the start, and one run needs none.
     '--no-rehash-snapshot',
     '--input-type=commonjs',
     '-e',
@@ -57,14 +59,14 @@ export function nodeWords(
   ];
 }
 
-/** Where Node is inside. */
+/** The path of Node inside. */
 const NODE = '/node';
 /** Folders of the system that programs need; at the top they are often links into `/usr`. */
 const SYSTEM = ['/lib', '/lib32', '/lib64', '/libx32'];
 
 /**
- * Bubblewrap around Node: no network, processes of its own, an empty environment, and nothing of the host's files but the
- * programs and libraries of the system, read-only. It ends with its parent.
+ * Returns the command line of bubblewrap around Node: no network, a separate process namespace, an empty environment, and no
+ * files of the host except the programs and libraries of the system, read-only. It ends with its parent.
  */
 export function bubblewrapWords(bwrap: string, node: NodeOptions): Words {
   const { view } = node;
@@ -77,7 +79,7 @@ export function bubblewrapWords(bwrap: string, node: NodeOptions): Words {
     ...['--cap-drop', 'ALL'],
     ...['--ro-bind', '/usr', '/usr'],
     ...SYSTEM.flatMap(systemFolder),
-    // Where libraries are looked up on systems that have them elsewhere.
+    // The library folder on systems that have libraries elsewhere.
     ...['--ro-bind-try', '/nix/store', '/nix/store'],
     ...['--ro-bind', process.execPath, NODE],
     ...['--dev-bind', '/dev/null', '/dev/null'],
@@ -95,7 +97,7 @@ function systemFolder(path: string): string[] {
   return stats.isSymbolicLink() ? ['--symlink', readlinkSync(path), path] : ['--ro-bind', path, path];
 }
 
-/** Bubblewrap's file. Throws an error that says what to install. */
+/** Returns the file of bubblewrap. Throws an error that names the package to install. */
 export function findBubblewrap(path: string): string {
   const found = process.platform === 'linux' ? programInPath('bwrap', path) : undefined;
   if (found !== undefined) return found;

@@ -1,8 +1,6 @@
 /**
- * The host's side of what a skill in a sandbox says: calls of tools, events, what it printed, its result. Everything is checked
- * here, since a skill may say what it likes; what is no message ends the run as `sandbox_crash`.
- *
- * Made by `runs.ts` for each run; the sandboxes pass lines to it.
+ * The host's side of the messages of a skill in a sandbox: calls of tools, events, printed text, its result. Every message is
+ * checked here, since a skill may send any text; an invalid message ends the run as `sandbox_crash`.
  */
 
 import { asError, type HandfastError } from '../../../wire/errors.ts';
@@ -10,7 +8,7 @@ import { isObject } from '../../../wire/json.ts';
 import { failure } from '../errors.ts';
 import type { FromInside, ToInside } from './inside.ts';
 
-/** What a run may ask of its host. */
+/** The functions of the host that a run may use. */
 export interface Granted {
   /** Calls a tool. */
   call(tool: string, args: unknown): Promise<unknown>;
@@ -21,19 +19,19 @@ export interface Granted {
 export interface ConversationLimits {
   /** Characters of its result, and of any other message. */
   readonly maxMessageChars: number;
-  /** Characters that it may print; what comes beyond is dropped. */
+  /** Maximum characters that it may print; further ones are dropped. */
   readonly maxPrintedChars: number;
   readonly maxCalls: number;
   readonly maxEvents: number;
 }
 
-/** Characters beyond those it may print that are read and dropped: reading costs the host time. */
+/** Maximum characters that are read and dropped beyond those it may print: reading costs the host time. */
 const MAX_DROPPED_CHARS = 64 * 1024 * 1024;
-/** Calls and events that may wait at once. */
+/** Maximum number of calls and events that wait. */
 const MAX_WAITING = 1024;
 
 export class Conversation {
-  /** The result of the skill; rejects with `skill_error`, `out_of_memory`, `sandbox_crash`. */
+  /** Resolves with the result of the skill; rejects with `skill_error`, `out_of_memory`, `sandbox_crash`. */
   readonly result: Promise<unknown>;
   readonly #granted: Granted;
   readonly #limits: ConversationLimits;
@@ -65,12 +63,12 @@ export class Conversation {
     return this.#limits.maxMessageChars;
   }
 
-  /** The sandbox is there: replies go to `send`. */
+  /** Records that the sandbox has started: replies go to `send`. */
   open(send: (line: string) => void): void {
     this.#send = send;
   }
 
-  /** A line from inside. Nothing counts behind the result. */
+  /** Handles a line from inside. Lines after the result are ignored. */
   receive(line: string): void {
     if (this.#isOver) return;
     if (line.length > this.#limits.maxMessageChars) return this.fail(tooLong(this.#limits.maxMessageChars));
@@ -101,7 +99,7 @@ export class Conversation {
     }
   }
 
-  /** Text that the skill printed, which nothing takes for a message. */
+  /** Passes on text that the skill printed, which is never taken for a message. */
   printed(text: string, level: 'info' | 'error'): void {
     const room = this.#limits.maxPrintedChars - this.#printed;
     this.#printed += text.length;
@@ -150,7 +148,7 @@ function messageOf(value: unknown): FromInside | undefined {
   return fits ? (value as unknown as FromInside) : undefined;
 }
 
-/** What engines say when their memory is used up. */
+/** Messages of engines whose memory is used up. */
 const NO_MEMORY = /out of memory|Array buffer allocation failed|Invalid typed array length/i;
 
 function thrownInside({ name, message }: Extract<FromInside, { type: 'failed' }>): HandfastError {

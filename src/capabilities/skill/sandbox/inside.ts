@@ -1,9 +1,9 @@
 /**
- * What is inside a sandbox: the object that a skill gets as its second argument, and what passes its calls to
- * the host and the replies back, as JSON text.
+ * The code inside a sandbox: the object that a skill gets as its second argument, and the functions that pass its calls to the
+ * host and the replies back, as JSON text.
  *
- * `quickjs-thread.ts` evaluates its source text in QuickJS. So it uses nothing but the language
- * itself. What a skill changes of it, it changes for itself alone.
+ * `quickjs-thread.ts` evaluates its source text in QuickJS, so it uses only the language itself. A skill that changes it only
+ * changes its own copy.
  */
 
 /** A skill's second argument. */
@@ -14,15 +14,15 @@ export interface SkillApi {
   event(kind: string, data?: object): Promise<void>;
   progress(pct: number, message?: string): Promise<void>;
   log(message: string): Promise<void>;
-  /** The text of one of the skill's own files. */
+  /** Returns the text of one of the skill's own files. */
   resource(path: string): string;
 }
 
-/** What the host tells a sandbox. */
+/** Messages of the host to a sandbox. */
 export type ToInside =
   | {
       readonly type: 'job';
-      /** Texts by path; files that are no text are missing. */
+      /** Texts by path; files that are no text are absent. */
       readonly files: Readonly<Record<string, string>>;
       readonly entry: string;
       readonly args: unknown;
@@ -34,7 +34,7 @@ export type ToInside =
       readonly error?: { code: string; message: string };
     };
 
-/** What a sandbox tells its host; checked by `conversation.ts`, since a skill may write here what it likes. */
+/** Messages of a sandbox to its host; checked by `conversation.ts`, since a skill may write any text here. */
 export type FromInside =
   | { readonly type: 'call'; readonly id: number; readonly tool: string; readonly args: unknown }
   | { readonly type: 'event'; readonly id: number; readonly kind: string; readonly data: unknown }
@@ -44,10 +44,10 @@ export type FromInside =
 
 export interface Inside {
   readonly skill: SkillApi;
-  /** A reply of the host. */
+  /** Handles a reply of the host. */
   receive(text: string): void;
   print(...values: unknown[]): void;
-  /** Runs a skill, and says how it ended. */
+  /** Runs a skill, and reports its end. */
   run(main: unknown, args: unknown): Promise<void>;
   failed(error: unknown): void;
 }

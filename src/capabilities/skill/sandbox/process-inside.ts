@@ -1,21 +1,22 @@
 /**
- * What runs in the process of a skill: it waits for the job on descriptor 3, loads the modules of the skill out of the job, and
- * passes its calls to the host. What the skill prints goes elsewhere, so that it is never taken for a message.
+ * The code that runs in the process of a skill: it waits for the job on descriptor 3, loads the modules of the skill out of the
+ * job, and passes its calls to the host. Output of the skill uses other descriptors, so that it is never taken for a message.
  *
- * `confinement.ts` gives its source text to Node, so that the process needs no file of this package. So it uses nothing but
- * modules of Node.
+ * `confinement.ts` gives its source text to Node, so that the process needs no file of this package. So it uses only modules of
+ * Node.
  */
 import type { inside, ToInside } from './inside.ts';
 import type { Withheld } from './process-withheld.ts';
 
-/** The first line that a process says: it waits for its job. */
+/** The first line of a process: it waits for its job. */
 export const READY = '{"type":"ready"}';
 
 /**
  * @param maxMessageChars longest message that is sent
- * @param ready the line that is said first
- * @param withhold takes modules and functions from the process; undefined: the sandbox around the process holds it
- * @param importModule the `import()` of the process: the compiler would put a function of its own around an `import()` that stood here
+ * @param ready the line that is sent first
+ * @param withhold takes modules and functions from the process; undefined: the sandbox around the process confines it
+ * @param importModule the `import()` of the process: the compiler would put a separate function around an `import()` written
+ *   here
  */
 export function processInside(
   makeInside: typeof inside,
@@ -40,24 +41,24 @@ export function processInside(
   const decode = decodeURIComponent;
   const channel = new Socket({ fd: 3, readable: true, writable: true });
   const scheme = 'skill:/';
-  // Handlers of the skill have no say in it.
+  // Handlers of the skill cannot prevent it.
   const { reallyExit } = process as unknown as { reallyExit: (code: number) => never };
   const withheld = withhold?.();
   let files: Readonly<Record<string, string>> = {};
   let own: ReturnType<typeof inside> | undefined;
-  /** Calls and events that the host has not answered. */
+  /** Calls and events without a reply of the host. */
   let waiting = 0;
   let isOver = false;
 
   const send = (text: string): void => {
     if (text.length > maxMessageChars) throw new Error(`a message of more than ${maxMessageChars} characters`);
-    // It stays open for the answer, and for nothing else.
+    // The channel stays open for the reply, and for nothing else.
     if (/^\{"type":"(?:call|event)"/.test(text) && waiting++ === 0) channel.ref();
     if (/^\{"type":"(?:done|failed)"/.test(text)) isOver = true;
     channel.write(`${text}\n`);
   };
 
-  /** A module of Node that the skill may have. */
+  /** Returns true for a module of Node that the skill may have. */
   const isGiven = (name: string): boolean => isBuiltin(name) && withheld?.allows(name) !== false;
   const isRelative = (path: string): boolean =>
     startsWith(path, './') || startsWith(path, '../') || startsWith(path, '/');
@@ -90,7 +91,7 @@ export function processInside(
     const { console } = globalThis;
     for (const name of ['log', 'info', 'warn', 'error', 'debug'] as const) console[name] = made.print;
     process.on('uncaughtException', made.failed);
-    // Nothing can wake it any more.
+    // No event can continue the skill any more.
     process.on('beforeExit', () => {
       if (!isOver) made.failed(new Error('its promise never settles'));
     });

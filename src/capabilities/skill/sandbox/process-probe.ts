@@ -1,16 +1,19 @@
-/** The skill by which `process.ts` finds out what its processes hold: it tries to reach what no skill should. */
+/** The skill with which `process.ts` tests the confinement of its processes: it tries to reach forbidden resources. */
 
-/** What it found. */
+/** The findings of the skill. */
 export interface Found {
-  /** What it reached: `files`, `programs`, `threads`, `network`. */
+  /** Reached resources: `files`, `programs`, `threads`, `network`. */
   readonly open: readonly string[];
   /** Names of its environment variables. */
   readonly variables: readonly string[];
-  /** Its own id, as it sees it. */
+  /** Its process id inside the sandbox. */
   readonly pid: number;
 }
 
-/** Its argument `isRestricted`: it should start nothing either. Without that, a thread may take the memory that the process has. */
+/**
+ * The source of the skill. Its argument `isRestricted`: it must not be able to start anything either. Without that, a thread
+ * may take the memory of the process.
+ */
 export const PROBE = `
 const module = (name) => process.getBuiltinModule('node:' + name);
 export default async ({ port, isRestricted }, skill) => {

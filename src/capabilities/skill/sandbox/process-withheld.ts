@@ -1,21 +1,22 @@
 /**
- * Takes from a process of the tier `process` the functions that Node's permission model leaves to it: signals and priorities of other
- * processes, whether a file of the host exists, names of the host's folders, options of the engine. Runs before the first line of a skill;
- * the process has no other way to them, since the permission model denies threads, native modules and the inspector.
+ * Takes from a process of the tier `process` the functions that Node's permission model leaves to it: signals and priorities of
+ * other processes, whether a file of the host exists, names of the host's folders, options of the engine. Runs before the first
+ * line of a skill; the process has no other way to them, since the permission model denies threads, native modules and the
+ * inspector.
  *
- * `confinement.ts` gives its source text to Node. So it uses nothing but modules of Node, and nothing from outside of itself.
+ * `confinement.ts` gives its source text to Node. So it uses only modules of Node, and nothing outside of the function itself.
  */
 
-/** Serves the rest of the process, which asks about modules of Node. */
+/** The functions for the rest of the process, which asks about modules of Node. */
 export interface Withheld {
-  /** Whether the skill may have the module; an allowed one has lost its withheld functions. */
+  /** Returns true if the skill may have the module; an allowed one has lost its withheld functions. */
   allows(specifier: string): boolean;
-  /** To be called right before the skill's first line. */
+  /** Must be called right before the skill's first line. */
   begin(): void;
 }
 
 export function withhold(): Withheld {
-  // The skill can replace every property that is looked up here after its first line, also those of prototypes.
+  // After its first line, the skill can replace every property that is looked up here, even those of prototypes.
   const { defineProperty, create } = Object;
   const { getBuiltinModule } = process;
   const { syncBuiltinESMExports } = getBuiltinModule('node:module');
@@ -59,7 +60,7 @@ export function withhold(): Withheld {
     give(members, 'getServers', noServers);
     give(members.promises as Members, 'getServers', noServers);
   };
-  // Null: each reaches the file system or the engine in a way that the model does not look at.
+  // Null: each reaches the file system or the engine in a way that the model does not check.
   for (const name of ['module', 'repl', 'inspector', 'inspector/promises', 'test', 'test/reporters']) cuts[name] = null;
   for (const name of Object.keys(cuts)) cuts[`node:${name}`] = cuts[name];
   const isCut = create(null) as Record<string, boolean>;
@@ -80,7 +81,7 @@ export function withhold(): Withheld {
   give(own, 'execPath', 'node');
   give(own, 'argv', ['node']);
   give(own, 'execArgv', []);
-  // A setter of it would name the process as the system lists it.
+  // A setter of it would rename the process in the list of the system.
   give(own, 'title', 'node');
   give(own, 'report', undefined);
   give(own, 'mainModule', undefined);
@@ -89,7 +90,7 @@ export function withhold(): Withheld {
     return allows(name) ? getBuiltinModule(name) : undefined;
   });
   const begin = (): void => {
-    // Node gives these to the code on its command line, and sets some again behind it.
+    // Node gives these to the code on its command line, and sets some again afterwards.
     for (const name of ['require', 'module', 'exports', '__filename', '__dirname'])
       Reflect.deleteProperty(globalThis, name);
   };

@@ -1,10 +1,10 @@
 /**
- * The sandboxes `process` and `bubblewrap`: each run has a process of Node of its own, in a process group of its own, with an
- * empty environment, limits of the system and Node's permission model; `bubblewrap` puts a view of the system around it in which
- * there is no network and no file of the host's users. A process runs one skill and is killed behind it.
+ * The sandboxes `process` and `bubblewrap`: each run has a separate process of Node, in a separate process group, with an empty
+ * environment, limits of the system and Node's permission model; `bubblewrap` puts a view of the system around it that has no
+ * network and no file of the host's users. A process runs one skill and is killed after it.
  *
- * Some wait warm; a process of the host's starts them, so that its event loop does not stop for a start. Messages go over
- * a descriptor of their own, so that nothing that a skill prints is taken for one.
+ * Some processes wait warm; a process of the host starts them, so that the host's event loop does not stop for a start.
+ * Messages use a separate descriptor, so that printed text of a skill is never taken for one.
  */
 import { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
@@ -26,29 +26,32 @@ import { READY } from './process-inside.ts';
 import { type Found, PROBE } from './process-probe.ts';
 import { type Job, type Probe, SANDBOX_PRIORITY, type Sandbox, type SandboxLimits, type View } from './sandbox.ts';
 
-/** Memory beside that of the skill's objects: young objects, texts on their way. */
+/** Memory beside that of the skill's objects: young objects, texts in transit. */
 const SLACK_BYTES = 64 * 1024 * 1024;
 const OPEN_FILES = 256;
-/** Threads of Node count too, so this is more than a second for each second of a run. */
+/** Threads of Node count, too, so this is more than a second for each second of a run. */
 const PROCESSORS = 4;
-/** How long the first start may take on a slow machine. */
+/** Maximum time of the first start on a slow machine. */
 const START_MS = 30_000;
-/** How long what an ended process has said is still read. */
+/** Maximum time for reading the output of an ended process. */
 const AFTER_EXIT_MS = 1_000;
-/** How long the end of a killed process is waited for before it is searched for. */
+/** Maximum wait for the end of a killed process before it is searched for. */
 const KILL_WAIT_MS = 2_000;
-/** When another process starts to wait in place of one whose run takes long. */
+/** Time after which another process is started in place of one whose run takes long. */
 const REPLACE_MS = 20;
-/** How long a process waits for its job. */
+/** Maximum time that a process waits for its job. */
 const IDLE_MS = 60_000;
-/** Processes that wait beyond `warm` while runs come faster than processes start: more than start at once make none faster. */
+/**
+ * Maximum number of processes that wait beyond `warm` while runs arrive faster than processes start: more concurrent starts
+ * make none faster.
+ */
 const MAX_SURPLUS = Math.min(availableParallelism(), 4);
-/** How long those are kept behind the last run. */
+/** Time that those are retained after the last run. */
 const SURPLUS_IDLE_MS = 2_000;
 const MAX_STDERR_CHARS = 8 * 1024;
-/** A process that reaches the network reaches the host, as any program of its user does. */
+/** A process that reaches the network reaches the host, as every program of its user does. */
 const NETWORK_HELD = 'run the host with Node 25 or later, which holds the network';
-/** UTF-8 of one character of a JavaScript text. */
+/** Maximum bytes of UTF-8 for one character of a JavaScript text. */
 const MAX_CHAR_BYTES = 3;
 
 export interface ProcessOptions extends SandboxLimits {
@@ -56,7 +59,7 @@ export interface ProcessOptions extends SandboxLimits {
   readonly maxMessageChars: number;
   /** Longest run. */
   readonly maxSeconds: number;
-  /** Where programs are looked for, a list as in PATH. */
+  /** Folders in which programs are searched, a list as in PATH. */
   readonly path: string;
 }
 
@@ -64,10 +67,10 @@ export class ProcessSandbox implements Sandbox {
   readonly tier: 'process' | 'bubblewrap';
   readonly #options: ProcessOptions;
   readonly #launcher = new Launcher(SANDBOX_PRIORITY);
-  /** Those that wait for a run or start for one, the longest first. */
+  /** Processes that wait for a run or start for one, the oldest first. */
   readonly #idle: Promise<Place>[] = [];
   readonly #all = new Set<Place>();
-  /** How many wait beyond `warm`. */
+  /** Number of processes that wait beyond `warm`. */
   #surplus = 0;
   #cancelSurplus: (() => void) | undefined;
   #limits: LimitsInForce = { prefix: [], limits: {} };
@@ -87,7 +90,7 @@ export class ProcessSandbox implements Sandbox {
       server.listen(0, '127.0.0.1', resolve);
     });
     try {
-      // Where its id is known, and without limits: how much memory Node has for itself.
+      // Tried with a known process id, and without limits, to measure the memory that Node uses for itself.
       const { ownBytes } = await this.#try('process', true, server);
       await this.#limit(ownBytes);
       if (isWrapped) {
@@ -113,11 +116,11 @@ export class ProcessSandbox implements Sandbox {
 
   async run(job: Job, conversation: Conversation, signal: AbortSignal): Promise<void> {
     if (this.#closed) throw closed();
-    // A view is that of one run.
+    // A view belongs to one run.
     const isWarm = job.view === undefined && this.#options.warm > 0;
     const place = await (isWarm ? this.#take() : this.#start(job.view));
     const fill = (): void => this.#fill();
-    // A start takes processor time that a single run is better off with; under load it is the starts that runs wait for.
+    // A start takes processor time, which a single run can use better; under load, runs wait for starts.
     if (isWarm && this.#surplus === 0) void within(conversation.result, REPLACE_MS, processTimer).then(fill, fill);
     else if (isWarm) fill();
     await place.run(job, conversation, signal);
@@ -130,16 +133,16 @@ export class ProcessSandbox implements Sandbox {
     await this.#launcher.close();
   }
 
-  /** The one that waits longest. */
+  /** Takes the process that has waited longest. */
   async #take(): Promise<Place> {
     let place: Place;
     do {
       this.#fill();
       place = await (this.#idle.shift() as Promise<Place>);
-      // It waited for too long a moment ago.
+      // It had waited too long and is ending.
     } while (place.isEnding && !this.#closed);
     place.wake();
-    // Runs come faster than processes start: more of them start at once.
+    // Runs arrive faster than processes start: more processes start concurrently.
     if (!place.isReady) this.#surplus = Math.min(this.#surplus + 1, MAX_SURPLUS);
     this.#cancelSurplus?.();
     this.#cancelSurplus = processTimer(() => this.#shrink(), SURPLUS_IDLE_MS);
@@ -204,7 +207,7 @@ export class ProcessSandbox implements Sandbox {
     this.#limits = { prefix: [programInPath(name, path) ?? name, ...flags], limits };
   }
 
-  /** Runs what tries to reach what it should not reach. */
+  /** Runs the probe, which tries to reach forbidden resources. */
   async #try(
     tier: ProcessOptions['tier'],
     isRestricted: boolean,
@@ -241,7 +244,7 @@ export class ProcessSandbox implements Sandbox {
   }
 }
 
-/** Bubblewrap in a container. */
+/** Returns a hint for an error of bubblewrap in a container. */
 const hintFor = (said: string): string =>
   /^bwrap: /.test(said) && /permi|not permitted|namespace|uid map|mount/i.test(said)
     ? '; this system or container does not let it make namespaces: allow unprivileged user namespaces, or use the tier quickjs'
@@ -282,9 +285,9 @@ class Place {
       [this.#channel, stdout, stderr].map((stream) => new Promise((resolve) => stream.once('close', resolve))),
     );
     this.#exited = child.exited.then(async (exit) => {
-      // What it said last is still on its way.
+      // Its last output is still on its way.
       await within(closed, AFTER_EXIT_MS, processTimer);
-      // A full turn of the event loop may hold its last message up.
+      // A full turn of the event loop may hold up its last message.
       do await new Promise<void>(nextTurn);
       while (reader.holds);
       this.#conversation?.fail(this.#endOf(exit));
@@ -295,7 +298,7 @@ class Place {
     return this.#child.pid;
   }
 
-  /** It has started, and waits for its job. */
+  /** True when it has started and waits for its job. */
   get isReady(): boolean {
     return this.#isReady;
   }
@@ -309,7 +312,7 @@ class Place {
     void this.#child.exited.then(ended);
   }
 
-  /** The line of its standard error that says most: one with a reason, else the last. */
+  /** The most informative line of its standard error: one with a reason, else the last. */
   get reason(): string {
     const lines = this.#stderr.trimEnd().split('\n');
     const said = lines.find((line) => /^bwrap: |^prlimit: |fatal|error|bad option/i.test(line)) ?? lines.at(-1) ?? '';
@@ -332,7 +335,7 @@ class Place {
     }
   }
 
-  /** It keeps this process open no longer, and ends when nothing comes. */
+  /** Lets it no longer hold this process open; ends it when no job arrives. */
   rest(): void {
     this.#child.hold(false);
     this.#timer = setTimeout(() => void this.end(), IDLE_MS).unref();
@@ -352,10 +355,10 @@ class Place {
 
   async #kill(): Promise<void> {
     const child = this.#child;
-    // Its end is waited for, although nothing else may keep this process open.
+    // Its end is awaited, although nothing else may hold this process open.
     child.hold(true);
     if (child.exit !== undefined) return;
-    // Nothing of it is elsewhere: it may start no program, and the view of bubblewrap ends with its first process.
+    // It has no other processes: it may start no program, and the view of bubblewrap ends with its first process.
     child.signal('SIGKILL');
     const exit = await within(child.exited, KILL_WAIT_MS, processTimer);
     if (exit === undefined) await child.kill();
@@ -366,12 +369,12 @@ class Place {
       this.#isReady = true;
       return;
     }
-    // Behind what it printed before, which is there already, on another pipe.
+    // After the output before it, which has already arrived on another pipe.
     if (LAST.test(line)) setImmediate(() => this.#conversation?.receive(line));
     else this.#conversation?.receive(line);
   }
 
-  /** What a skill wrote there itself; behind it may come what the engine says when it ends. */
+  /** Passes on text that a skill wrote to standard error; messages of the engine at its end may follow it. */
   #printedError(text: string): void {
     const before = this.#stderr;
     this.#stderr = (before + text).slice(-MAX_STDERR_CHARS);
@@ -383,16 +386,16 @@ class Place {
 
   #endOf(exit: Parameters<typeof exitCodeOf>[0]): ReturnType<typeof failure> {
     const code = exitCodeOf(exit);
-    // What engines do when they cannot go further: SIGABRT, SIGILL, SIGTRAP, SIGSEGV.
+    // Exit codes of an engine that cannot continue: SIGABRT, SIGILL, SIGTRAP, SIGSEGV.
     const isAborted = [132, 133, 134, 139].includes(code);
     if (isAborted && NO_MEMORY.test(this.#stderr)) return failure('memory', 'the skill used more memory than it may');
     return crash(code > 128 ? `signal ${exit.signal ?? code - 128}` : `exit code ${code}`);
   }
 }
 
-/** How the message begins behind which nothing counts. */
+/** The beginning of the message after which nothing counts. */
 const LAST = /^\{"type":"(?:done|failed)"/;
-/** How the words of an engine begin that cannot continue. */
+/** The beginning of the messages of an engine that cannot continue. */
 const ENGINE = /^(?:#$|-----|<--- Last few GCs|FATAL ERROR|terminate called)/m;
 const NO_MEMORY = /out of memory|allocation fail|bad_alloc/i;
 
@@ -402,7 +405,7 @@ const closed = (): ReturnType<typeof failure> =>
 const crash = (reason: string): ReturnType<typeof failure> =>
   failure('crash', `the sandbox ended: ${reason}`, { reason: 'ended' });
 
-/** Private writable memory that a process has, as the limit counts it; undefined where the system does not say. */
+/** Returns the private writable memory of a process, as the limit counts it; undefined if the system does not report it. */
 function dataBytesOf(pid: number): number | undefined {
   try {
     const [, kib] = /^VmData:\s*(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1')) ?? [];

@@ -1,9 +1,9 @@
 /**
- * Entry of the thread that runs skills in QuickJS. Each run has a WebAssembly instance of its own, made before its job comes, so
- * that nothing of one run is in the memory of the next. Started by `quickjs.ts`, which ends the thread when a run is over time.
+ * Entry of the thread that runs skills in QuickJS. Each run has a separate WebAssembly instance, made before its job arrives,
+ * so that the memory of a run contains nothing of an earlier one. `quickjs.ts` ends the thread when a run exceeds its timeout.
  *
- * Inside there is the language and nothing else: no host object crosses, only JSON texts by one function. The one file that
- * imports `quickjs-emscripten`.
+ * The inside has only the language: no host object crosses, only JSON texts by one function. The one file that imports
+ * `quickjs-emscripten`.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -13,7 +13,7 @@ import type { QuickJSContext, QuickJSHandle, QuickJSRuntime } from 'quickjs-emsc
 import { inside, type ToInside } from './inside.ts';
 import { SANDBOX_PRIORITY } from './sandbox.ts';
 
-/** What the thread is given. */
+/** The data of the thread. */
 export interface ThreadData {
   readonly memoryBytes: number;
   readonly maxMessageChars: number;
@@ -22,8 +22,8 @@ export interface ThreadData {
 }
 
 /**
- * What it sends: a line of the skill, or how it is itself. `ready`: an instance in which nothing ran waits for a job; with the
- * interpreter, when this thread compiled it. `over`: nothing of the run is executed any more.
+ * A message of the thread: a line of the skill, or the state of the thread. `ready`: an unused instance waits for a job; with
+ * the interpreter, when this thread compiled it. `over`: nothing of the run is executed any more.
  */
 export type ThreadMessage =
   | { readonly line: string }
@@ -32,10 +32,10 @@ export type ThreadMessage =
   | { readonly state: 'missing' | 'crashed'; readonly reason: string };
 
 const STACK_BYTES = 512 * 1024;
-/** How the interpreter calls it. */
+/** The message of the interpreter. */
 const NO_MEMORY = 'out of memory';
 const PAGE_BYTES = 64 * 1024;
-/** What the interpreter asks for at least, and the most it allows. */
+/** The interpreter's minimum, and the maximum it allows. */
 const [MIN_PAGES, MAX_PAGES] = [256, 32_768];
 const zeros = Buffer.alloc(PAGE_BYTES);
 const port = parentPort as NonNullable<typeof parentPort>;
@@ -49,7 +49,7 @@ interface WasmMemory {
   grow(pages: number): number;
 }
 
-/** The compiler's own types have none for it outside of pages. */
+/** The compiler's own types lack WebAssembly outside of pages. */
 const { compile, Memory } = (
   globalThis as unknown as {
     WebAssembly: {
@@ -61,13 +61,13 @@ const { compile, Memory } = (
 
 type Engine = typeof import('quickjs-emscripten');
 
-/** A place for one run: an instance, with all in it that is there before the job. */
+/** A place for one run: an instance, with everything in it that exists before the job. */
 interface Place {
   readonly runtime: QuickJSRuntime;
   readonly context: QuickJSContext;
-  /** True once the instance asked for more memory than it may have. */
+  /** True once the instance requested more memory than it may have. */
   readonly isFull: () => boolean;
-  /** Gets what the code says; set by the run. */
+  /** Receives the messages of the code; set by the run. */
   readonly out: { say: (line: string) => void };
   readonly fill: QuickJSHandle;
   readonly begin: QuickJSHandle;
@@ -141,12 +141,14 @@ async function loadEngine(): Promise<{ readonly wasmModule: never; readonly newP
   return { wasmModule, newPlace };
 }
 
-/** Holds what the interpreter allocates for itself, and what a run may. @param onRefused called when it asks for more */
+/**
+ * Makes the memory for the interpreter's own allocations and the limit of a run. @param onRefused called when it requests more
+ */
 function newMemory(onRefused: () => void): WasmMemory {
   const pages = MIN_PAGES + Math.ceil(memoryBytes / PAGE_BYTES);
   const memory = new Memory({ initial: MIN_PAGES, maximum: Math.min(pages, MAX_PAGES) });
   const grow = memory.grow.bind(memory);
-  // The one sign that is left of memory used up: errors that the interpreter has no memory for are `null`, or have no message.
+  // The only sign of exhausted memory: errors that the interpreter has no memory for are `null`, or have no message.
   memory.grow = (more) => {
     try {
       return grow(more);
@@ -159,8 +161,8 @@ function newMemory(onRefused: () => void): WasmMemory {
 }
 
 /**
- * Makes every byte of the memory zero for the next instance; false when a run made it larger. A memory of its own for each would
- * leave 16 MiB to the garbage collector at every run. Pages that were never written stay without real memory: they are only read.
+ * Clears the memory for the next instance; returns false when a run made it larger. A separate memory for each would leave 16
+ * MiB to the garbage collector at every run. Pages that were never written stay without real memory: they are only read.
  */
 function cleared({ buffer }: WasmMemory): boolean {
   if (buffer.byteLength > MIN_PAGES * PAGE_BYTES) return false;
@@ -172,28 +174,28 @@ function cleared({ buffer }: WasmMemory): boolean {
   return true;
 }
 
-/** One run; `over` settles when the skill has said its result, or can say none any more. */
+/** Starts one run; `over` settles when the skill has sent its result, or can send none any more. */
 function start(place: Place, { files, entry, args }: Extract<ToInside, { type: 'job' }>) {
   const { runtime, context, isFull, out } = place;
   const { promise: over, resolve } = Promise.withResolvers<void>();
-  /** Calls and events that the host has not answered. */
+  /** Calls and events without a reply of the host. */
   let waiting = 0;
   let isOver = false;
   const end = (): void => {
     isOver = true;
-    // What the code does behind its result is interrupted; the host ends the thread where that does not help.
+    // Code that runs after its result is interrupted; the host ends the thread if that does not help.
     runtime.setInterruptHandler(() => true);
     resolve();
   };
   const failedWith = (name: string, message: string): string => JSON.stringify({ type: 'failed', name, message });
   const noMemory = failedWith('InternalError', NO_MEMORY);
-  /** What an interpreter says that has no memory for an error or for its message. */
+  /** Messages of an interpreter that has no memory for an error or for its message. */
   const withoutMemory = [failedWith('Error', 'null'), failedWith('InternalError', '')];
   out.say = (line) => {
     if (isOver) return;
     say({ line: withoutMemory.includes(line) && isFull() ? noMemory : line });
     if (/^\{"type":"(?:call|event)"/.test(line)) waiting++;
-    // The host reads nothing behind the result.
+    // The host reads nothing after the result.
     if (/^\{"type":"(?:done|failed)"/.test(line)) end();
   };
   runtime.setModuleLoader(
@@ -207,10 +209,10 @@ function start(place: Place, { files, entry, args }: Extract<ToInside, { type: '
   };
   const settle = (): void => {
     const result = runtime.executePendingJobs();
-    // Behind the result the interrupt is no error.
+    // After the result, the interrupt is no error.
     if (isOver) return;
     context.unwrapResult(result as never);
-    // Nothing can wake it any more. An engine without memory cannot even say so.
+    // No event can continue the skill any more. An engine without memory cannot report even that.
     if (waiting > 0) return;
     out.say(isFull() ? noMemory : failedWith('Error', 'its promise never settles'));
   };
@@ -232,7 +234,7 @@ function start(place: Place, { files, entry, args }: Extract<ToInside, { type: '
   };
 }
 
-/** The path of a module that another one imports: relative to it, inside the folder. */
+/** Returns the path of a module that another one imports: relative to it, inside the folder. */
 function resolved(from: string, name: string): string {
   if (!name.startsWith('./') && !name.startsWith('../')) return name;
   const parts = from.split('/').slice(0, -1);
@@ -244,7 +246,7 @@ function resolved(from: string, name: string): string {
 }
 
 async function serve(): Promise<void> {
-  // On Linux, of this thread alone.
+  // On Linux, this applies to this thread alone.
   if (process.platform === 'linux') setPriority(0, SANDBOX_PRIORITY);
   let engine: Awaited<ReturnType<typeof loadEngine>>;
   try {
@@ -254,7 +256,7 @@ async function serve(): Promise<void> {
   }
   let place = await engine.newPlace();
   let running: ReturnType<typeof start> | undefined;
-  // Also where memory ran out in the engine itself, which is then of no use.
+  // Also when memory ran out in the engine itself, which is then unusable.
   const crashed = (error: unknown): void =>
     say({ state: 'crashed', reason: place.isFull() ? NO_MEMORY : String((error as Error)?.message ?? error) });
   const begin = async (job: Extract<ToInside, { type: 'job' }>): Promise<void> => {

@@ -1,9 +1,9 @@
 /**
- * The sandbox `quickjs`: an interpreter without any object of the host, in a thread that is ended from outside when a run is over
- * its time, because the interpreter's own interrupt misses loops in its native code.
+ * The sandbox `quickjs`: an interpreter without any object of the host, in a thread that is ended from outside when a run
+ * exceeds its timeout, because the interpreter's own interrupt misses loops in its native code.
  *
- * Threads wait warm, each with an instance of the interpreter in which nothing ran: a run uses it up, and the thread makes
- * the next one behind it. A thread whose run did not end by itself is ended.
+ * Threads wait warm, each with an unused instance of the interpreter: a run uses it up, and the thread then makes the next one.
+ * A thread whose run did not end by itself is ended.
  */
 import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';
@@ -16,19 +16,19 @@ import type { ToInside } from './inside.ts';
 import type { ThreadData, ThreadMessage } from './quickjs-thread.ts';
 import type { Job, Probe, Sandbox, SandboxLimits } from './sandbox.ts';
 
-/** Memory of the thread beside that of the interpreter, MiB: texts on their way. */
+/** Memory of the thread beside that of the interpreter, MiB: texts in transit. */
 const MAX_HEAP_MIB = 64;
 /** Runs after which a thread is replaced. */
 const MAX_RUNS = 1_000;
-/** How long the first start may take on a slow machine. */
+/** Maximum time of the first start on a slow machine. */
 const START_MS = 30_000;
-/** How long the end of a stopped thread is waited for. */
+/** Maximum wait for the end of a stopped thread. */
 const END_WAIT_MS = 2_000;
-/** How long a thread waits for its next run. */
+/** Maximum time that a thread waits for its next run. */
 const IDLE_MS = 60_000;
-/** The same for those beyond `warm`, which many runs at once leave. */
+/** Maximum time that threads beyond `warm` wait, which many concurrent runs leave. */
 const SURPLUS_IDLE_MS = 2_000;
-/** How long the code may take to stop behind its result; the thread is ended then. */
+/** Maximum time for the code to stop after its result; then the thread is ended. */
 const OVER_WAIT_MS = 100;
 
 export interface QuickJsOptions extends SandboxLimits {
@@ -38,7 +38,7 @@ export interface QuickJsOptions extends SandboxLimits {
 export class QuickJs implements Sandbox {
   readonly tier = 'quickjs';
   readonly #options: QuickJsOptions;
-  /** Those that wait for a run, the longest first. */
+  /** Threads that wait for a run, the oldest first. */
   readonly #idle: Thread[] = [];
   readonly #all = new Set<Thread>();
   #running = 0;
@@ -54,7 +54,7 @@ export class QuickJs implements Sandbox {
       { call: () => Promise.reject(new Error('no tools')), event: () => undefined },
       { maxMessageChars: 1000, maxPrintedChars: 0, maxCalls: 0, maxEvents: 0 },
     );
-    // It also has to have nothing that it should not have.
+    // The probe also checks that forbidden objects are absent.
     const names = ['process', 'require', 'fetch', 'WebAssembly', 'Worker', 'SharedArrayBuffer', 'setTimeout'];
     const text = `export default () => ${JSON.stringify(names)}.filter((name) => typeof globalThis[name] === 'function' || typeof globalThis[name]?.env === 'object')`;
     await this.run(
@@ -86,7 +86,7 @@ export class QuickJs implements Sandbox {
     await Promise.all([...this.#all].map((thread) => thread.end()));
   }
 
-  /** One whose instance is made already, before one that still makes it, before one that has to start. */
+  /** Takes a thread whose instance is ready, else one that still makes it, else starts one. */
   #take(): Thread {
     const thread =
       this.#idle.find(({ isReady }) => isReady) ?? this.#idle.find(({ isUsable }) => isUsable) ?? this.#start();
@@ -122,7 +122,7 @@ export class QuickJs implements Sandbox {
     if (this.#idle.length + this.#running < warm) setImmediate(() => this.#fill());
   }
 
-  /** Starts those that replace others, so that they are warm when the next skill comes: one in a turn of the host's loop. */
+  /** Starts replacements, so that they are warm when the next skill arrives: one per turn of the host's loop. */
   #fill(): void {
     if (this.#closed || this.#idle.length + this.#running >= this.#options.warm) return;
     this.#rest(this.#start());
@@ -174,7 +174,7 @@ class Thread {
     );
   }
 
-  /** An instance waits for a job. */
+  /** True when an instance waits for a job. */
   get isReady(): boolean {
     return this.#isReady;
   }
@@ -190,7 +190,7 @@ class Thread {
     this.#over = resolve;
     let cancel: (() => void) | undefined;
     const stop = (): void => {
-      // Said its result, and says next that it is over; ending it would cost the start of another thread.
+      // It sent its result, and will report that it is over; ending it would cost the start of another thread.
       if (conversation.isOver && this.#isUsable) cancel = processTimer(() => void this.end(), OVER_WAIT_MS);
       else void this.end();
     };
@@ -214,13 +214,13 @@ class Thread {
     }
   }
 
-  /** It may keep the process open. */
+  /** Lets it hold the process open. */
   wake(): void {
     clearTimeout(this.#timer);
     this.#worker.ref();
   }
 
-  /** It keeps no process open, and ends when nothing comes. */
+  /** Lets it hold the process open no longer; ends it when no run arrives. */
   rest(idleMs: number): void {
     this.#worker.unref();
     this.#timer = setTimeout(() => void this.end(), idleMs).unref();
@@ -263,7 +263,7 @@ class Thread {
   }
 }
 
-/** A promise to settle later, whose rejection is no fault while no run waits for it. */
+/** Returns a promise to settle later, whose rejection is no fault while no run waits for it. */
 function settled(): PromiseWithResolvers<void> {
   const made = Promise.withResolvers<void>();
   made.promise.catch(() => {});
@@ -271,8 +271,8 @@ function settled(): PromiseWithResolvers<void> {
 }
 
 /**
- * The engine ends whole when its memory is used up outside of a skill's own code. It throws `null` where no memory is left
- * for an error.
+ * Returns the error of an engine that ended. It ends as a whole when its memory is used up outside of a skill's own code. It
+ * throws `null` if no memory is left for an error.
  */
 const crash = (reason: string): ReturnType<typeof failure> =>
   /^null$|out of memory|memory access out of bounds|Aborted\(OOM/i.test(reason)

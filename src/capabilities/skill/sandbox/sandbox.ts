@@ -1,26 +1,29 @@
 /**
- * What every kind of sandbox is: it runs one skill at a time in a place of its own, passes its calls to the host, and ends whole
- * when the signal aborts. `runs.ts` uses one; `quickjs.ts` and `process.ts` are those there are.
+ * The interface of sandboxes: each runs one skill at a time in a separate place, passes its calls to the host, and ends
+ * completely when the signal aborts. `quickjs.ts` and `process.ts` implement it.
  */
 import type { Conversation } from './conversation.ts';
 
-/** `quickjs`: an interpreter in a thread. `process`: a process of Node. `bubblewrap`: that process in a view of its own. */
+/** `quickjs`: an interpreter in a thread. `process`: a process of Node. `bubblewrap`: that process in a separate view. */
 export type Tier = 'quickjs' | 'process' | 'bubblewrap';
 
-/** Niceness of what runs skills: the thread of the host comes first on a processor that both want, also while a sandbox starts. */
+/**
+ * Niceness of the code that runs skills: the host's thread has priority on a processor that both want, even while a sandbox
+ * starts.
+ */
 export const SANDBOX_PRIORITY = 5;
 
-/** A skill that is to run. */
+/** A skill to run. */
 export interface Job {
   /** Texts by path. */
   readonly files: Readonly<Record<string, string>>;
   readonly entry: string;
   readonly args: unknown;
-  /** A folder that the skill may read, where the sandbox can show it one. */
+  /** A folder that the skill may read, if the sandbox can show it one. */
   readonly view?: View | undefined;
 }
 
-/** A folder, without what is protected in it. */
+/** A folder, without the protected paths in it. */
 export interface View {
   /** Absolute real path. */
   readonly folder: string;
@@ -33,11 +36,11 @@ export interface View {
 export interface SandboxLimits {
   /** Memory of a run, bytes. */
   readonly memoryBytes: number;
-  /** Sandboxes that wait, warm, for their skill. */
+  /** Number of sandboxes that wait, warm, for a skill. */
   readonly warm: number;
 }
 
-/** What was found out by trying. */
+/** The result of trying a sandbox. */
 export interface Probe {
   /** Whether a skill in it reaches the network. */
   readonly network: 'blocked' | 'open';
@@ -47,10 +50,10 @@ export interface Probe {
 
 export interface Sandbox {
   readonly tier: Tier;
-  /** Tries it by running something. Rejects with an error that says what does not work. */
+  /** Tries the sandbox by running something. Rejects with an error that describes the failure. */
   probe(): Promise<Probe>;
   /**
-   * Runs a job; the conversation gets what it says. Resolves when nothing of it runs any more, however it ended: by itself, or
+   * Runs a job; the conversation gets its messages. Resolves when nothing of it runs any more, however it ended: by itself, or
    * because the signal aborted. Rejects when it could not be started.
    */
   run(job: Job, conversation: Conversation, signal: AbortSignal): Promise<void>;
