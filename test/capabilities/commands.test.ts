@@ -1,8 +1,9 @@
 /**
- * Every command of the capabilities that need nothing else, as a program calls it: with `--json` it prints one JSON document, or one a
- * line where it is a stream, and nothing else; a mistake is one line of JSON on stderr; exit codes are those of the error.
+ * Every command of the capabilities that need no other program, as a program calls it: with `--json` it prints one JSON
+ * document, or one per line for a stream, and nothing else; a mistake is one line of JSON on stderr; exit codes are those of
+ * the error.
  *
- * A command without a row fails the test. `test/cli/documents.slow.test.ts` holds the documents to their schema.
+ * A command without a row fails the test. `test/cli/documents.slow.test.ts` checks the documents against their schema.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -14,19 +15,19 @@ import { commandLine } from '../../src/cli/program.ts';
 import { type Json, User } from '../cli/command.ts';
 
 interface Row {
-  /** What it is called with, after what the rows above have done; `ID` is the id that the row above printed. */
+  /** Its arguments, after the effects of the rows above; `ID` is the id that the row above printed. */
   readonly does?: readonly string[];
   readonly input?: string;
   readonly exit?: number;
-  /** Where it prints one document a line. */
+  /** True when it prints one document per line. */
   readonly stream?: true;
-  /** What it is not to be called with, the code of the error, and what the message says; exit code 2 unless given. */
+  /** Invalid arguments, the code of the error, and the content of the message; exit code 2 unless given. */
   readonly fails: readonly [args: readonly string[], code: string, about: RegExp, exit?: number];
 }
 
 const proposal = '{"path":"router.weights.read","new_value":0.4}';
 
-/** In the order in which they are run. */
+/** In the order in which they run. */
 const table: Readonly<Record<string, Row>> = {
   'memory add': {
     does: ['city', 'Lisbon', '--tag', 'profile'],

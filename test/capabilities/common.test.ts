@@ -1,8 +1,8 @@
 /**
- * What the capabilities have in common, from one table: rights, every transport, cancels, and requests beyond A2E 1.0 that are offered
- * by name; and those with state: owners, quotas, deadlines, lost links, `kill -9`, audit lines.
+ * The common properties of the capabilities, from one table: rights, every transport, cancels, and requests beyond A2E 1.0 that
+ * are offered by name; and for those with state: owners, quotas, deadlines, lost links, `kill -9`, audit lines.
  *
- * What a capability does beyond that is tested in its own folder.
+ * The folder of each capability has the tests of its other properties.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -38,14 +38,14 @@ import { root } from '../rules/scan.ts';
 import { rawAgent } from '../support/raw-agent.ts';
 import { allTransports, doorOf } from '../support/sites.ts';
 
-/** What holds for every capability. */
+/** The properties of every capability. */
 interface AnyRow {
   readonly name: string;
-  /** Of its plugin. Of one with state: it stores on disk with these. */
+  /** Options of its plugin. A capability with state stores on disk with these. */
   readonly options: Readonly<Record<string, unknown>>;
-  /** A grant within the capability, what it does not allow, and the error of that. */
+  /** A grant within the capability, a request that it does not allow, and the error of that request. */
   readonly narrow: { readonly grant: object; readonly code: string; refused(agent: AgentSession): Promise<unknown> };
-  /** A request of A2E 1.0 as a plain client sends it. */
+  /** A request of A2E 1.0, as a plain client sends it. */
   readonly plain: { readonly type: string; readonly [field: string]: unknown };
   /** Its messages of A2E 1.0, in `test/vectors/a2e`. Default: its name. */
   readonly vectors?: string;
@@ -53,20 +53,20 @@ interface AnyRow {
   readonly asks?: readonly string[];
 }
 
-/** What holds for those that store something. */
+/** The properties of capabilities that store data. */
 interface Row extends AnyRow {
   readonly name: 'memory' | 'learning' | 'planning' | 'env' | 'proc';
-  /** Nothing of it survives its session. */
+  /** True when none of its state survives its session. */
   readonly volatile?: boolean;
   /** Stores something; resolves with a text that {@link Row.state} has from then on. */
   change(agent: AgentSession): Promise<string>;
-  /** All that the agent has. */
+  /** Returns the whole state of the agent. */
   state(agent: AgentSession): Promise<unknown>;
   /** The request that stores it. */
   readonly request: string;
-  /** True where agents of one principal share what they store. */
+  /** True if agents of one principal share their stored state. */
   readonly shared?: boolean;
-  /** Options that leave room for one, and the error of the second. */
+  /** Options that allow one entry, and the error of the second. */
   readonly small: { readonly options: object; readonly code: string };
   /** Makes the change number `at` of many; resolves when it is stored. */
   many(
@@ -74,16 +74,16 @@ interface Row extends AnyRow {
   ): Promise<{ next(at: number, options?: CallOptions): Promise<unknown>; count(): Promise<number> }>;
 }
 
-/** The type of the reply to a request. */
+/** Returns the type of the reply to a request. */
 const replyTo = (type: string): string => (type.endsWith('/req') ? type.replace(/req$/, 'resp') : `${type}/resp`);
 
-/** A file that may not grow is a full disk to all that write. */
+/** A file that may not grow is a full disk for all writers. */
 const noLimit = spawnSync('prlimit', ['--fsize=1000000', 'true']).status === 0 ? false : 'prlimit is missing';
 
 let made = 0;
 const unique = (): string => `name-${++made}`;
 
-/** A folder of skills with one in it, which has no code. */
+/** A folder with one skill, which has no code. */
 const skills = mkdtempSync(join(tmpdir(), 'handfast-skills-'));
 after(() => rmSync(skills, { recursive: true, force: true }));
 mkdirSync(join(skills, 'advice'));
@@ -209,7 +209,7 @@ const table: readonly Row[] = [
       return {
         next: (at, options) => child.write(`line ${at}\n`, options),
         async count() {
-          // Behind everything that was written before.
+          // After everything that was written before.
           const end = `${unique()}\n`;
           await child.write(end);
           let lines = 0;
@@ -225,7 +225,7 @@ const table: readonly Row[] = [
   },
 ];
 
-/** Without state, or with state of each session alone: the toolkits are in `toolkits/plugin.test.ts`. */
+/** Capabilities without state, or with state of each session alone: the toolkits are in `toolkits/plugin.test.ts`. */
 const others: readonly AnyRow[] = [
   {
     name: 'toolkits',
@@ -272,11 +272,11 @@ const others: readonly AnyRow[] = [
 const hosts: Host[] = [];
 after(() => Promise.all(hosts.map((host) => host.close(0))));
 
-/** Its plugins, that of the capability first. */
+/** Returns its plugins, that of the capability first. */
 const pluginsOf = async ({ name, options }: AnyRow, more: object = {}): Promise<readonly Plugin[]> =>
   [await builtinCapability(name)!.plugin!({ ...options, ...more })].flat();
 
-/** A host of one capability. The token of a principal is its name. */
+/** Returns a host of one capability. The token of a principal is its name. */
 async function hostOf(
   t: TestContext,
   row: AnyRow,
@@ -466,7 +466,7 @@ for (const row of table) {
       const host = await hostOf(t, row);
       const agent = await agentOf(t, host, row);
       const { next, count } = await row.many(agent);
-      // What is aborted while it waits.
+      // Calls that are aborted while they wait.
       const controller = new AbortController();
       const ends = {
         timeout: (): CallOptions => ({ timeoutMs: 1 }),
@@ -492,17 +492,17 @@ for (const row of table) {
         assert.ok(failed > before, `no call ended with ${code}`);
       }
       assert.deepEqual(getEventListeners(controller.signal, 'abort'), []);
-      // Behind all that was sent.
+      // After all sent messages.
       await agent.ping();
       const busy = (): number => host.health().running + host.health().abandoned;
       for (let waited = 0; busy() > 0 && waited < 10_000; waited += 10) await sleep(10);
       assert.equal(busy(), 0);
-      // Acknowledged behind all that is still being made.
+      // Acknowledged after all calls under way.
       await next(10_000);
       made += 1;
       const counted = await count();
       assert.ok(counted >= made && counted <= made + failed, `${counted} of ${made} made and ${failed} failed`);
-      // The count of a process is its end.
+      // The count of a process comes with its end.
       if (row.volatile === true) return;
       await next(10_001);
       assert.equal(await count(), counted + 1, 'nothing is made later');
@@ -531,7 +531,7 @@ describe('hosts as processes', { timeout: 240_000 }, () => {
   const names = durable.map(({ name }) => name);
   const plugins = `plugins:\n${durable.map(({ name }) => `  - ${name === 'env' ? '{ use: env, options: { durability: step } }' : name}\n`).join('')}`;
 
-  /** Everything that the agent has, by capability. */
+  /** Returns the whole state of the agent, by capability. */
   const all = async (agent: AgentSession) => Promise.all(durable.map((row) => row.state(agent)));
 
   test('what was acknowledged survives kill -9 and an orderly restart; every change has a line in the audit', async (t) => {
@@ -593,8 +593,8 @@ describe('hosts as processes', { timeout: 240_000 }, () => {
       }
       assert.equal(failure?.code, 'disk_full', `after ${made}: ${failure?.message}`);
       assert.match(failure?.message ?? '', /space|disk|full/);
-      // What can be read is what was acknowledged, and the host continues. A checkpoint between two changes makes room in the log of the
-      // database: the next one is refused like the first, or it is made.
+      // The readable state is the acknowledged one, and the host continues. A checkpoint between two changes frees space in the
+      // log of the database: the next change is refused like the first, or it succeeds.
       assert.equal(await count(), made);
       await next(made).then(
         () => {

@@ -1,7 +1,7 @@
 /**
- * The reference pages of the capabilities with state: each command line in them is run by a shell against a host, in the
- * order of the page, and each configuration in them is loaded. Their TypeScript is cut from examples, which
- * `test/readme.test.ts` compares and `test/examples.test.ts` runs.
+ * The reference pages of the capabilities with state: a shell runs each command line in them against a host, in the order of
+ * the page, and each configuration in them is loaded. Their TypeScript is cut from examples, which `test/readme.test.ts`
+ * compares and `test/examples.test.ts` runs.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -22,7 +22,7 @@ const pages = ['memory', 'learning', 'planning', 'env', 'environments', 'skill',
   text: readFileSync(join(root, 'docs', `${name}.md`), 'utf8'),
 }));
 
-/** Lines that need what is not here, and the test that has it. */
+/** Lines that need resources which this test lacks, and the test that has them. */
 const elsewhere: Readonly<Record<string, string>> = {
   'handfast env serve-gym CartPole-v1': 'test/capabilities/env/gym-bridge.test.ts: a Python with gymnasium',
   'handfast mcp login tracker                 # prints the address to open, and opens a browser where there is one':
@@ -33,7 +33,10 @@ const elsewhere: Readonly<Record<string, string>> = {
   'handfast env check gym/MountainCarContinuous-v0': 'test/capabilities/env/check/gym-check.test.ts: the same',
 };
 
-/** The plugin of the first configuration of docs/mcp.md: its server from npm as it is installed here, the other one not reachable. */
+/**
+ * Returns the plugin of the first configuration of docs/mcp.md: its server from npm as it is installed here, the other one
+ * unreachable.
+ */
 function mcpOfPage(): object {
   const text = pages.find(({ name }) => name === 'mcp')?.text ?? '';
   const [, yaml = ''] = /^```yaml\n(.*?)^```$/ms.exec(text) ?? [];
@@ -46,7 +49,7 @@ function mcpOfPage(): object {
   return plugin;
 }
 
-/** The command lines of a page in their order: of fenced blocks, and between backticks. */
+/** Returns the command lines of a page in their order: of fenced blocks, and between backticks. */
 function linesOf(text: string): string[] {
   const lines: string[] = [];
   for (const [, fenced, span] of text.matchAll(/^(?:\$ )?(handfast .*)$|`(handfast [^`\n]+)`/gm)) {
@@ -55,7 +58,7 @@ function linesOf(text: string): string[] {
   return lines;
 }
 
-/** Whether a line shows how a command is written, or names it, and is no call of it. */
+/** Returns true if a line shows the syntax of a command, or names it, and is no call of it. */
 async function isReference(line: string): Promise<boolean> {
   if (/[<[]/.test(line.replace(/#.*/, ''))) return true;
   const words = line.split(' ').slice(1);
@@ -87,7 +90,7 @@ describe('the pages', { timeout: 360_000 }, () => {
     ({ ready } = await user.up(['--config', config], { env: { TRACKER_TOKEN: 'a token of the tracker' } }));
   });
 
-  /** Runs a line as a shell does, with nothing on standard input. */
+  /** Runs a line as a shell does, with empty standard input. */
   async function run(line: string): Promise<{ readonly code: number; readonly output: string }> {
     const child = spawn('bash', ['-o', 'pipefail', '-c', line], { cwd: user.cwd, env, detached: true });
     const late = setTimeout(() => child.pid && process.kill(-child.pid, 'SIGKILL'), 60_000);

@@ -221,7 +221,7 @@ export class ChainsClient {
     };
   }
 
-  /** What happened in a durable run, oldest first. Rejects with `chains.unknown_run`. */
+  /** Returns the history of a durable run, oldest first. Rejects with `chains.unknown_run`. */
   history(
     chainId: string,
     page: { readonly after?: number; readonly nodeId?: string; readonly limit?: number } = {},

@@ -1,4 +1,6 @@
-/** Nodes of the kind agent: what their subagents are asked, give, report and spend, and how they end with their nodes. */
+/**
+ * Nodes of the kind agent: the requests to their subagents, results, reports and spending, and how they end with their nodes.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { SubagentFunction } from '../../../src/capabilities/multi_agent/functions.ts';
@@ -148,7 +150,7 @@ test('a budget that subagents spend ends the run while they run, and each gets w
   assert.deepEqual(lefts[1], ['b', 60]);
   assert.equal(usage?.tokens, 120);
   await until(async () => (await open()).length === 0 && stopped.length === 2);
-  // A budget of its own ends the node alone.
+  // A separate budget ends only the node.
   const own = await chains.run({
     nodes: [ask('x', { input: { task: 'x', budget: { tokens: 10 } }, on_error: 'skip' }), call('y', { after: ['x'] })],
   });

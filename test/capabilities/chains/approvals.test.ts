@@ -1,4 +1,4 @@
-/** Questions of wait nodes that another principal than the one that runs the chain must answer. */
+/** Questions of wait nodes that a principal other than the one that runs the chain must answer. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -49,7 +49,7 @@ test('the principal that runs the chain is refused, another one that is named an
     await assert.rejects(own.approve('r', 'ask', true, { owner: 'runner' }), { code: 'unauthorized' });
   }
   await assert.rejects(reader.approve('r', 'ask', true, { owner: 'runner' }), { code: 'unauthorized' });
-  // The run is unknown to all others, and to agents that do not name its owner.
+  // The run is unknown to all other principals, and to agents that do not name its owner.
   const unknown = { code: 'chains.unknown_run' };
   await assert.rejects(other.approve('r', 'ask', true, { owner: 'runner' }), unknown);
   await assert.rejects(other.approve('none', 'ask', true, { owner: 'runner' }), unknown);

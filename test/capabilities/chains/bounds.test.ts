@@ -1,4 +1,4 @@
-/** Chains that are small as a message and endless when they run: what they make, check and evaluate is bounded. */
+/** Chains that are small as a message and endless when they run: the values they make, check and evaluate are bounded. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { jsonChars } from '../../../src/base/json-size.ts';

@@ -1,4 +1,4 @@
-/** `handfast chain run` when its host is lost: it says how the run continues. */
+/** `handfast chain run` when its host is lost: it reports how the run continues. */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { type Agent, connect } from '../../../src/connect.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { chainHost } from './support.ts';
 
-/** The command `chain run` for an agent, with a terminal that keeps its notes. */
+/** Runs the command `chain run` for an agent, with a terminal that stores its notes. */
 function runCommand(agent: Agent) {
   const notes: string[] = [];
   const terminal = {

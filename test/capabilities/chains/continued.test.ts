@@ -1,4 +1,4 @@
-/** What of a run is the same when it continues in parts: the order of undoing, its error, what is shown of it. */
+/** Properties of a run that stay equal when it continues in parts: the order of undoing, its error, its shown state. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -37,7 +37,7 @@ test('a run that was resumed undoes nodes in the reverse order in which they end
   await chains.deliver('r', 'go');
   assert.equal((await chains.resume('r')).state, 'failed');
   assert.deepEqual(called, ['slow', 'fast', 'boom', 'undo_slow', 'undo_fast']);
-  // What was undone is made again for the node that is tried again.
+  // Undone nodes run again for the retried node.
   const again = chains.retry('r', 'boom');
   release('slow');
   release('fast');
@@ -50,7 +50,7 @@ test('a run whose host ended while it undid nodes says which node failed, and st
   const folder = temporaryFolder(t);
   const stateFile = join(folder, 'state.db');
   const left = join(folder, 'left.db');
-  // What is on disk when the first node is undone is what a kill would leave.
+  // The files at the moment when the first node is undone are those that a kill would leave.
   const undo = tool({
     name: 'undo',
     description: 'Undoes',

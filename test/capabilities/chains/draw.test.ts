@@ -76,7 +76,7 @@ describe('the layout', () => {
         for (const { from, to } of layout.segments) {
           assert.equal(layout.places[to]?.layer, (layout.places[from]?.layer as number) + 1);
         }
-        // Each place is in one layer, and each line goes from its first box to its last by way of places of its own.
+        // Each place is in one layer, and each line goes from its first box to its last through separate places.
         assert.equal(layout.layers.flat().length, layout.places.length);
         for (const [number, line] of lines.entries()) {
           const own = layout.segments.filter((segment) => segment.line === number);
@@ -174,7 +174,7 @@ describe('text', () => {
         assert.ok(lines.every((line) => columnsOf(line) <= width));
         const text = lines.join('\n');
         if (!text.includes('┌')) return;
-        // A box that a line runs through has no unbroken inside.
+        // A box that a line runs through has an interrupted inside.
         const insides = text.match(/│ +n\d+ +│/g) ?? [];
         assert.equal(insides.length, found.nodes.length);
         assert.equal((text.match(/│ tool echo │/g) ?? []).length, found.nodes.length);

@@ -1,4 +1,4 @@
-/** Dry runs: what each node would get, and that a chain of A2E 1.0 goes the way of the SDK. */
+/** Dry runs: the input that each node would get, and that a chain of A2E 1.0 follows the walk of the SDK. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type DryRunOptions, dryRun } from '../../../src/capabilities/chains/definition/dry-run.ts';
@@ -92,7 +92,7 @@ test('10,000 nodes in a row are computed', () => {
   assert.deepEqual([order.length, order.at(-1), success], [10_000, 'n9999', true]);
 });
 
-/** The walk of the SDK's plugin, line by line, with sample outputs. */
+/** Walks as the SDK's plugin does, line by line, with sample outputs. */
 function sdkWalk(nodes: readonly Node[], entry: string, failing: ReadonlySet<string>) {
   const byId = new Map(nodes.map((node) => [node.node_id as string, node]));
   const outputs: Record<string, unknown> = {};
@@ -151,7 +151,7 @@ test('a chain of A2E 1.0 visits the nodes that the SDK visits, and ends with its
             on_error: error === 'node' ? later(at, to) : error,
           }),
         );
-        // What nothing leads to is refused here, and not visited there.
+        // Unreachable nodes are refused here, and not visited there.
         const reached = new Set(['n0']);
         for (const id of reached) {
           const { kind, next_node, true_node, false_node, on_error } = all.find(

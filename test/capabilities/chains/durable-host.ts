@@ -1,7 +1,7 @@
 /**
- * A host with chains on disk that a test kills: `durable-host.ts SOCKET STATE EFFECTS`. Its tools append to the file EFFECTS what
- * they do, which is beside the store. The variable CRASH is a number n: it kills itself at the n-th of its points, which are each write of
- * the store and each effect, before and behind.
+ * A host with chains on disk that a test kills: `durable-host.ts SOCKET STATE EFFECTS`. Its tools append their effects to the
+ * file EFFECTS, which is beside the store. The variable CRASH is a number n: the host kills itself at the n-th of its points,
+ * which are each write of the store and each effect, before and after.
  */
 import { appendFileSync } from 'node:fs';
 import { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -15,13 +15,13 @@ const [, , path = '', stateFile = '', effects = ''] = process.argv;
 const crashAt = Number(process.env.CRASH ?? 0);
 let points = 0;
 
-/** A place where the process may end. */
+/** Passes a point at which the process may end. */
 function point(): void {
   points += 1;
   if (points === crashAt) process.kill(process.pid, 'SIGKILL');
 }
 
-// Every commit is a point, before and behind.
+// Every commit is a point, before and after.
 const run = StatementSync.prototype.run;
 const commits = new WeakSet<StatementSync>();
 const prepare = DatabaseSync.prototype.prepare;
@@ -46,7 +46,7 @@ const effect = (idempotent: boolean) =>
     idempotent,
     run: async ({ name }: { name: string }) => {
       point();
-      // Some end later than others that started behind them.
+      // Some end later than others that started after them.
       if (name.endsWith('2')) await new Promise((resolve) => setTimeout(resolve, 2));
       appendFileSync(effects, `${name}\n`);
       point();

@@ -16,7 +16,7 @@ function fileOf(t: TestContext, text: string): string {
   return file;
 }
 
-/** Runs a local command; returns what it printed. */
+/** Runs a local command; returns its printed lines. */
 async function run(name: string, args: readonly unknown[], options: Readonly<Record<string, unknown>> = {}) {
   const lines: string[] = [];
   const documents: unknown[] = [];

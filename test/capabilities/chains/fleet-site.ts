@@ -14,7 +14,7 @@ const WORKERS = `workers:
 `;
 
 export interface SiteOptions {
-  /** Of the plugin multi_agent, as YAML. Default: one whose tasks are those of the fleet. */
+  /** Kinds of the plugin multi_agent, as YAML. Default: one whose tasks are those of the fleet. */
   readonly kinds?: string;
   /** Further plugins, as YAML, each behind a comma; `FOLDER` is the folder of the configuration. */
   readonly plugins?: string;

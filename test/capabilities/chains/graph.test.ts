@@ -1,4 +1,4 @@
-/** Chains as graphs: what is ready runs in parallel, and what nodes say about errors, retries, waits and time holds. */
+/** Chains as graphs: ready nodes run in parallel, and the settings of nodes for errors, retries, waits and time are obeyed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChainNode, ChainSpec } from '../../../src/capability.ts';

@@ -1,7 +1,7 @@
 /**
- * Four nodes side by side end in each of their 24 orders, and what is on disk at every write and every effect of each order is
- * continued by another host, as after a kill at that moment. The node behind them starts once, behind all of them, and has their outputs in
- * the order of the chain. What was done is in a log beside the store.
+ * Four nodes side by side end in each of their 24 orders, and another host continues the files at every write and every effect
+ * of each order, as after a kill at that moment. The node behind them starts once, after all of them, and has their outputs in
+ * the order of the chain. A log beside the store has the effects.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
@@ -15,7 +15,7 @@ import { asError } from '../../../src/wire/errors.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { agentOf, chainHost } from './support.ts';
 
-/** Called before and behind each commit of this process. */
+/** Called before and after each commit of this process. */
 let committing: (() => void) | undefined;
 const commits = new WeakSet<StatementSync>();
 const { prepare } = DatabaseSync.prototype;
@@ -33,7 +33,7 @@ StatementSync.prototype.run = function runNoted(this: StatementSync, ...values: 
   return done;
 } as typeof run;
 
-/** What is on disk. */
+/** The files of a host. */
 const FILES = ['state.db', 'state.db-wal', 'effects'];
 const SIDES = ['a', 'b', 'c', 'd'];
 const ID = 'the-run';
@@ -61,7 +61,7 @@ function* orders(names: readonly string[]): Generator<string[]> {
 
 const linesOf = (file: string): string[] => readFileSync(file, 'utf8').split('\n').filter(Boolean);
 
-/** A host on this folder, whose tool appends to its log; `gate` is waited for before that. */
+/** Returns a host on this folder, whose tool appends to its log, after awaiting `gate`. */
 async function hostAt(
   t: TestContext,
   folder: string,
@@ -86,7 +86,7 @@ async function hostAt(
   return { host, chains, log };
 }
 
-/** Continues what a kill has left. Returns whether there was a node that may have run. */
+/** Continues the state that a kill has left. Returns true if a node may have run. */
 async function continued(t: TestContext, folder: string, told: string): Promise<boolean> {
   const { host, chains, log } = await hostAt(t, folder, () => undefined);
   const before = linesOf(log);
@@ -137,7 +137,7 @@ test('in every order, and continued from every moment of it, a fan-in starts onc
     const copies: string[] = [];
     let points = 0;
     let last = '';
-    // What a kill at this moment leaves: the files as they are. The same bytes as the moment before are continued once.
+    // Copies the files that a kill at this moment leaves. Equal bytes in a row are continued once.
     const point = (): void => {
       points += 1;
       const files = FILES.filter((file) => existsSync(join(folder, file)));

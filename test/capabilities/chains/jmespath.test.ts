@@ -1,4 +1,4 @@
-/** JMESPath: what expressions are worth, what is refused before they run, and that none takes more than its steps. */
+/** JMESPath: the values of expressions, refusals before they run, and that none takes more than its steps. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Context } from '../../../src/capabilities/chains/definition/context.ts';

@@ -1,6 +1,6 @@
 /**
- * A host is killed at every write of its store and at every effect of a chain; then the run is resumed. What the chain did is in a
- * log beside the store.
+ * A host is killed at every write of its store and at every effect of a chain; then the run is resumed. A log beside the store
+ * has the effects of the chain.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -52,7 +52,7 @@ const agentAt = ({ socket }: Place) =>
 
 const ID = 'the-run';
 
-/** Runs the chain in a host that kills itself at a point. True when it ended before. */
+/** Runs the chain in a host that kills itself at a point. Returns true when the run ended before. */
 async function runUntilKilled(where: Place, chain: ChainSpec, crashAt: number): Promise<boolean> {
   const child = await startHost(where, crashAt);
   const exited = child.signalCode === null ? once(child, 'exit') : undefined;
@@ -73,7 +73,7 @@ async function runUntilKilled(where: Place, chain: ChainSpec, crashAt: number): 
   }
 }
 
-/** Resumes the run in a new host until it is done; nodes that may have run are run again. Returns them. */
+/** Resumes the run in a new host until it is done; runs nodes again that may have run. Returns them. */
 async function resumeUntilDone(where: Place): Promise<{ result: ChainResult | undefined; uncertain: string[] }> {
   const child = await startHost(where);
   try {
@@ -154,7 +154,7 @@ test('killed at every point, nothing that was done runs again, and nothing runs 
       const asked = uncertain.includes(name) || (name === 'item0' && uncertain.includes('m'));
       assert.ok(counts[name] === 1 || (asked && counts[name] === 2), `${name} ran ${counts[name]} times; ${told}`);
     }
-    // It says that it may be repeated.
+    // It declares that it may be repeated.
     assert.ok((counts.b3 ?? 0) >= 1 && (counts.b3 ?? 0) <= 2 && !uncertain.includes('b3'), told);
     if (uncertain.length > 0) uncertainAt += 1;
     if (ended) break;

@@ -1,4 +1,4 @@
-/** Runs whose outputs and nodes no message may hold, over a socket with the limits of messages as they are by default. */
+/** Runs whose outputs and nodes no message may hold, over a socket with the default limits of messages. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';

@@ -80,7 +80,7 @@ test('a reader that reads nothing does not hold the run it watches', { timeout: 
   );
   await held('hold');
   send({ type: 'chain/watch/req', id: 'w', chain_id: 'r' });
-  // Its reply comes behind the watch: requests of a session start in order.
+  // Its reply comes after the watch: requests of a session start in order.
   send({ type: 'chain/runs/req', id: 'l' });
   await once(socket, 'readable');
   release('hold');

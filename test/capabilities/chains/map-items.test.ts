@@ -1,4 +1,4 @@
-/** Items of maps: each has the condition of the node that is repeated, and results name those without an output. */
+/** Items of maps: each has the condition of the repeated node, and results name those without an output. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';

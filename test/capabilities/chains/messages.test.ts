@@ -1,4 +1,4 @@
-/** The chain messages: every line of other implementations is valid, and readers pass what they do not know. */
+/** The chain messages: every line of other implementations is valid, and readers ignore unknown members. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as requests from '../../../src/capabilities/chains/chains.generated.ts';

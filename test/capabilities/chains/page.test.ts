@@ -1,4 +1,4 @@
-/** The chain of `docs/chains.md` is valid, and its drawings are those that it has. */
+/** The chain of `docs/chains.md` is valid, and the page has its drawings. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { root } from '../../rules/scan.ts';
 
 const page = readFileSync(join(root, 'docs/chains.md'), 'utf8');
 
-/** The first block of the page in a language. */
+/** Returns the first block of the page in a language. */
 function block(language: string): string {
   const from = page.indexOf(`\`\`\`${language}\n`) + language.length + 4;
   return page.slice(from, page.indexOf('\n```', from));

@@ -1,4 +1,4 @@
-/** What holds for every chain, with random ones: cycles and reachability against slow and simple models. */
+/** Properties of every chain, with random ones: cycles and reachability against slow and simple models. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readChain } from '../../../src/capabilities/chains/definition/read.ts';
@@ -25,7 +25,7 @@ const someNodes = fc
   )
   .map((nodes) => nodes.map((node, at) => own({ node_id: IDS[at] as string, ...node })));
 
-/** The node with the members of its kind alone. */
+/** Returns the node with only the members of its kind. */
 function own<N extends { readonly kind: string }>(node: N): N {
   const none = { true_node: '', false_node: '', next_node: '', map_node: '' };
   const of = { branch: ['true_node', 'false_node'], map: ['next_node', 'map_node'] }[node.kind] ?? ['next_node'];
@@ -34,7 +34,7 @@ function own<N extends { readonly kind: string }>(node: N): N {
 
 type Node = (typeof someNodes extends fc.Arbitrary<infer T> ? T : never)[number];
 
-/** All references by which a node runs another, those by name first. */
+/** Returns all references by which a node runs another, those by name first. */
 function next(nodes: readonly Node[], id: string): string[] {
   const { kind, next_node, true_node, false_node, map_node, on_error, compensate } = nodes.find(
     ({ node_id }) => node_id === id,
@@ -44,7 +44,7 @@ function next(nodes: readonly Node[], id: string): string[] {
   return [...flow, on_error, ...waiting, compensate, kind === 'map' ? map_node : ''].filter(Boolean);
 }
 
-/** Whether a node leads back to itself, by trying every way. */
+/** Returns true if a node leads back to itself, by trying every path. */
 function leadsBack(nodes: readonly Node[], start: string): boolean {
   const seen = new Set<string>();
   const walk = (id: string): boolean =>
@@ -58,7 +58,7 @@ function leadsBack(nodes: readonly Node[], start: string): boolean {
 }
 
 test('a chain of which every node is scheduled has a cycle where a simple search finds one', () => {
-  // Without maps and compensation every reference is followed.
+  // Without maps and compensation, every reference is followed.
   const plain = someNodes.map((nodes) =>
     nodes.map((node) => own({ ...node, kind: node.kind === 'map' ? 'proc' : node.kind, compensate: '' })),
   );
@@ -83,7 +83,7 @@ test('a chain of which every node is scheduled has a cycle where a simple search
   );
 });
 
-/** The same with references to later nodes alone: no cycles. What a map or an undo calls waits for nothing. */
+/** Nodes with references to later nodes only: no cycles. A node that a map or an undo calls waits for nothing. */
 const forward = someNodes.map((nodes) =>
   nodes
     .map((node, at): Node => {

@@ -1,4 +1,4 @@
-/** What is checked of a chain before a node runs: every problem has its place, and the cost is linear. */
+/** The checks of a chain before a node runs: every problem has its position, and the cost is linear. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { ChainGraph, Problem } from '../../../src/capabilities/chains/definition/graph.ts';
@@ -14,7 +14,7 @@ function graph(nodes: readonly Node[], entry = '', options?: ReadOptions): Chain
   return found ?? assert.fail(JSON.stringify(problems));
 }
 
-/** The problems as `code node field`. */
+/** Returns the problems as `code node field`. */
 function places(raw: RawChain, options?: ReadOptions): string[] {
   const { graph: found, problems } = readChain(raw, options);
   assert.equal(found === undefined, problems.length > 0);
@@ -224,7 +224,7 @@ describe('every problem is reported with its place', () => {
     assert.deepEqual(places({ nodes: nodes.slice(3) }), ['bad_type d input']);
     const { graph, problems } = readChain({ nodes }, { started: true });
     assert.deepEqual([graph?.nodes.length, problems], [4, []]);
-    // All other problems are those of a started run too.
+    // A started run has all other problems, too.
     assert.equal(
       readChain({ nodes: [{ node_id: 'x', kind: 'map' }] }, { started: true }).problems[0]?.code,
       'bad_node',

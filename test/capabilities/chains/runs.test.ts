@@ -19,7 +19,7 @@ const row = (...ids: readonly string[]): ChainNode[] =>
     after(id, at === 0 ? [] : [ids[at - 1] as string], id.startsWith('hold') ? { name: 'hold' } : {}),
   );
 
-/** The code of the error of the node that failed. */
+/** Returns the code of the error of the node that failed. */
 const causeOf = ({ error }: ChainResult): unknown => (error?.detail?.error as { code: string } | undefined)?.code;
 
 test('a run is paused when what runs has ended, and resumed by another agent of the principal', async (t) => {
@@ -238,7 +238,7 @@ test('events count as outputs with their names, whether the run runs, is paused 
   const resumed = chains.resume('r');
   await until(async () => (await chains.runs()).some(({ state }) => state === 'waiting'));
   await assert.rejects(chains.deliver('r', `${long}3`), { code: 'chains.too_large' });
-  // One that was refused leaves the run as it was.
+  // A refused event leaves the run unchanged.
   await chains.deliver('r', 'go', 1);
   assert.deepEqual((await resumed).outputs, { w: 1 });
 });
@@ -453,7 +453,7 @@ test('the timeout of an approval and of an event ends when it would have without
     const resumed = await chains.resume('w');
     const failed = resumed.error?.detail?.error as { code: string } | undefined;
     assert.deepEqual([resumed.state, failed?.code], ['failed', 'chains.node_timeout']);
-    // From the node on it has all of its time again.
+    // From the node on, it has its whole timeout again.
     const again = chains.retry('w', 'ask');
     await until(async () => (await chains.runs()).some(({ state }) => state === 'waiting'));
     await ('event' in wait ? chains.deliver('w', 'go') : chains.approve('w', 'ask', true));

@@ -1,6 +1,6 @@
 /**
- * Large chains on disk: what is written for a node does not grow with how many there are, and a run continues without reading
- * more than it wrote. Statements of the database are counted, no time is taken.
+ * Large chains on disk: the data written for a node does not grow with the number of nodes, and a run continues without reading
+ * more than it wrote. Counts statements of the database, measures no time.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import type { ChainNode } from '../../../src/capability.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { agentOf, chainHost } from './support.ts';
 
-/** What the databases of this process have done so far. */
+/** Statements of the databases of this process so far. */
 const counted = { commits: 0, rows: 0, bytes: 0, reads: 0, readChars: 0 };
 const texts = new WeakMap<StatementSync, string>();
 const { prepare } = DatabaseSync.prototype;
@@ -54,7 +54,7 @@ const mesh = (count: number, width: number): ChainNode[] =>
       .map((index) => `n${index}`),
   }));
 
-/** A tool that notes what was counted when it was called. */
+/** Returns a tool that records the counts at each of its calls. */
 function noting() {
   const marks: (typeof counted)[] = [];
   const note = tool({
@@ -66,7 +66,7 @@ function noting() {
       return marks.length;
     },
   });
-  /** What was counted between two calls. */
+  /** Returns the counts between two calls. */
   const between = (first: number, last: number) => {
     const [from, to] = [marks[first] as typeof counted, marks[last] as typeof counted];
     return { commits: to.commits - from.commits, rows: to.rows - from.rows, bytes: to.bytes - from.bytes };
@@ -82,7 +82,7 @@ test('one after another, each node is one transaction and one row, the last as t
   assert.equal((await chains.run({ nodes: mesh(500, 1) })).nodes_run, 500);
   assert.equal(marks.length, 500);
   const [first, last] = [between(0, 100), between(399, 499)];
-  // A write of the host's own may come in between.
+  // A write of the host itself may come in between.
   for (const tenth of [first, last]) {
     assert.ok(tenth.commits >= 100 && tenth.commits <= 110, `${tenth.commits} transactions of 100 nodes`);
     assert.ok(tenth.rows >= 100 && tenth.rows <= 110, `${tenth.rows} rows of 100 nodes`);
@@ -121,7 +121,7 @@ test('10,000 nodes, 500 deep: what starts together is written together, and the 
   const { reads } = counted;
   const resumed = bea.chains.resume('large');
   await untilWaiting(resumed);
-  // Pages of 4 rows, of which it reads all some times.
+  // Pages of 4 rows, all of which it reads several times.
   const pages = Math.ceil(rows / 4);
   assert.ok(counted.reads - reads <= pages * 5 + 50, `${counted.reads - reads} reads of ${pages} pages`);
   assert.equal(await bea.chains.deliver('large', 'go'), 1);
@@ -129,7 +129,7 @@ test('10,000 nodes, 500 deep: what starts together is written together, and the 
   assert.deepEqual([state, nodes_run, again.marks.length], ['done', count, 0]);
 });
 
-/** Resolves when a node of the run waits; reads its events on, because a reader that leaves cancels it. */
+/** Resolves when a node of the run waits; continues to read its events, because a reader that leaves cancels it. */
 async function untilWaiting(run: AsyncIterable<{ readonly fields?: unknown }>): Promise<void> {
   const waiting = Promise.withResolvers<void>();
   const read = async (): Promise<void> => {

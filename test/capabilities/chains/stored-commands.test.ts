@@ -19,7 +19,7 @@ interface Printed {
   documents: unknown[];
 }
 
-/** What users type, by an agent of a host; and a folder for files. */
+/** Types commands as a user does, by an agent of a host; with a folder for files. */
 async function user(
   t: TestContext,
   { chains, principals, as }: { chains?: ChainsOptions; principals?: readonly Principal[]; as?: string } = {},
@@ -124,7 +124,7 @@ test('the word of run says whether it is a file, and the error of one that is ne
   await assert.rejects(type('run', 'weekly'), { code: 'chains.unknown_chain', message: both });
   await assert.rejects(type('run', join(folder, 'weekly.yaml')), { code: 'config_invalid', message: both });
   await assert.rejects(type('run', 'nightly@newest'), { code: 'config_invalid', message: both });
-  // A file that is there and broken is no question of names.
+  // The error of an existing broken file does not mention names.
   const broken = write('broken.yaml', 'nodes: 1\n');
   await assert.rejects(type('run', broken), ({ message }: Error) => !message.includes('NAME@VERSION'));
   for (const command of ['get', 'rm'])

@@ -1,4 +1,4 @@
-/** Hosts with the chains capability for its tests, in this process, with tools that say what was called. */
+/** Hosts with the chains capability for its tests, in this process, with tools that report their calls. */
 import { copyFileSync, existsSync } from 'node:fs';
 import type { TestContext } from 'node:test';
 import { type ChainsOptions, chainsPlugin } from '../../../src/capabilities/chains/plugin.ts';
@@ -13,7 +13,7 @@ import type { Principal } from '../../../src/session/principal.ts';
 
 export interface ChainHost {
   readonly host: Host;
-  /** The calls of `echo`, `add`, `fail` and `hold`, by the `name` they were given. */
+  /** The calls of `echo`, `add`, `fail` and `hold`, by their argument `name`. */
   readonly called: string[];
   /** Lets a held call end. */
   readonly release: (name: string) => void;
@@ -21,13 +21,14 @@ export interface ChainHost {
   readonly held: (name: string) => Promise<void>;
   /** Calls of `hold` that were cancelled. */
   readonly cancelled: string[];
-  /** Most calls of `hold` and `pause` at once. */
+  /** Returns the maximum number of concurrent calls of `hold` and `pause`. */
   readonly width: () => number;
 }
 
 /**
- * A host for principals whose token is their name and `-token`; without any, for `local`. Its tools: `echo` returns its arguments,
- * `add` a sum, `fail` fails, `flaky` fails so often, `hold` waits until it is released, `pause` waits for a moment.
+ * Returns a host for principals whose token is their name and `-token`; without principals, for `local`. Its tools: `echo`
+ * returns its arguments, `add` a sum, `fail` fails, `flaky` fails a given number of times, `hold` waits until it is released,
+ * `pause` waits for a moment.
  */
 export async function chainHost(
   t: TestContext,
@@ -157,7 +158,7 @@ export async function chainHost(
   };
 }
 
-/** An agent of a host. */
+/** Connects an agent to a host. */
 export async function agentOf(t: TestContext, host: Host, agentId = 'ana', principal?: string) {
   const agent = await connect(host, {
     capabilities: ['chains'],
@@ -173,7 +174,7 @@ export function copyState(file: string, to: string): void {
   for (const part of ['', '-wal']) if (existsSync(file + part)) copyFileSync(file + part, to + part);
 }
 
-/** A node that calls a tool with its own id as `name`. */
+/** Returns a node that calls a tool with its own id as `name`. */
 export const call = (node_id: string, more: Partial<ChainNode> = {}): ChainNode => ({
   node_id,
   kind: 'tool',

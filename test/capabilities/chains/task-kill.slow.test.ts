@@ -1,6 +1,6 @@
 /**
- * A server with its fleet is killed, or stopped, while a task of a chain runs at a worker in a process of its own: the chain that continues finds
- * the task again, running or ended. What the worker did is in a file beside the stores.
+ * A server with its fleet is killed, or stopped, while a task of a chain runs at a worker in a separate process: the continued
+ * chain finds the task again, running or ended. A file beside the stores has the worker's effects.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Nodes of the kind task: what the fleet of the server is handed, how its outcomes and refusals come back, and when its tasks end. */
+/** Nodes of the kind task: the requests to the fleet of the server, its outcomes and refusals, and the ends of its tasks. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChainNode } from '../../../src/capability.ts';
@@ -92,7 +92,7 @@ test('a task is cancelled with its node, and with its run', { timeout: 120_000 }
   await chains.cancel('c');
   assert.equal((await run).state, 'cancelled');
   await until(async () => (await states())[0] === 'canceled');
-  // It was ended, not lost: whether it runs again is for a person to say.
+  // It was ended, not lost: a person decides whether it runs again.
   await assert.rejects(chains.resume('c'), { code: 'chains.uncertain' });
   const again = chains.resume('c', { rerun: ['one'] });
   await until(async () => (await states())[0] === 'running');

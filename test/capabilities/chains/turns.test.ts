@@ -119,7 +119,7 @@ test('a page of runs, and the oldest one, are found without looking at the other
   for (const at of [0, 1, 700, sorted.length - 1]) {
     assert.deepEqual([...index.from(sorted[at])], sorted.slice(at + 1));
   }
-  // Behind one that is not there any more, and while runs are deleted and added.
+  // Behind a deleted run, and while runs are deleted and added.
   const gone = sorted[10] as StoredRun;
   index.delete(gone.chain_id);
   assert.deepEqual(index.from(gone).next().value, sorted[11]);

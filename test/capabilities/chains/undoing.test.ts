@@ -29,7 +29,7 @@ test('a run that is late, meets its deadline, or has no budget left undoes as on
     assert.deepEqual(called, code === 'timeout' ? ['made', 'held', 'unmade'] : ['made', 'unmade']);
     const { nodes } = await chains.status(chainId);
     assert.equal(nodes.find(({ node_id }) => node_id === 'made')?.state, 'compensated');
-    // The nodes behind an undone node would miss its effects.
+    // The nodes behind an undone node would lack its effects.
     await assert.rejects(chains.resume(chainId, { seconds: 60 }), { code: 'chains.state' });
   }
 });

@@ -1,8 +1,11 @@
-/** An environment for tests: counts up and down, optionally late, with a generator of its own. The numbers 0 and 1 are its actions. */
+/**
+ * An environment for tests: counts up and down, optionally late, with a separate generator. The numbers 0 and 1 are its
+ * actions.
+ */
 import type { Environment, EnvironmentKind } from '../../../src/capabilities/env/environment.ts';
 import type { Space } from '../../../src/capabilities/env/spaces/space.ts';
 
-/** Integers from 0 to `n - 1`, written by hand: the tests of the wire need no more. */
+/** Returns the space of the integers from 0 to `n - 1`, written by hand: the tests of the wire need no more. */
 const integers = (n: number): Space<number> => ({
   kind: 'Discrete',
   describe: () => ({ type: 'Discrete', n, start: 0 }),
@@ -17,7 +20,7 @@ const integers = (n: number): Space<number> => ({
     (Number.isInteger(value) && (value as number) >= 0 && (value as number) < n ? value : undefined) as number,
 });
 
-/** A small linear generator whose state is one number. */
+/** Returns a small linear generator whose state is one number. */
 function generator(seed: number): (() => number) & { state: number } {
   const draw = Object.assign(
     () => {
@@ -38,7 +41,7 @@ export interface CounterOptions {
   readonly breaksAt?: number;
 }
 
-/** How many environments were made and not closed. */
+/** Environments that were made and not closed. */
 export const open = new Set<Environment>();
 
 function counter({ target = 3, late = false, breaksAt }: CounterOptions): Environment {

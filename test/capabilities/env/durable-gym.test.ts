@@ -9,7 +9,7 @@ import { User } from '../../cli/command.ts';
 import { ownPort } from '../../support/own-port.ts';
 import { gymPython, skip } from './gym-python.ts';
 
-/** A host with environments of Python that can be killed and started again. */
+/** Returns a host with environments of Python that can be killed and restarted. */
 async function mortalHost(t: TestContext, env: Record<string, string> = {}) {
   const user = new User();
   t.after(() => user.leave());
@@ -53,7 +53,7 @@ plugins:
   return { start };
 }
 
-/** Processes of the bridge whose parent is the host. */
+/** Returns the processes of the bridge whose parent is the host. */
 const bridgesOf = (parent: number): number[] =>
   readdirSync('/proc')
     .filter((pid) => /^\d+$/.test(pid))
@@ -91,7 +91,7 @@ describe('a durable episode of Python', { skip }, () => {
     host = await start();
     await play(20);
     for (const pid of bridgesOf(host.pid)) process.kill(pid, 'SIGKILL');
-    // The step that meets the dead process is refused; the next request continues from what is stored.
+    // The step that meets the dead process is refused; the next request continues from the stored steps.
     await assert.rejects(
       async () => {
         const episode = await host.agent.env.episode<number, number>(id);
@@ -123,7 +123,7 @@ describe('a durable episode of Python', { skip }, () => {
       },
     );
     await windy.kill();
-    // It is stored still: in the old wind it continues.
+    // It is still stored: in the old wind it continues.
     const calm = await start();
     assert.equal((await calm.agent.env.episode(episode.id)).latest.step, 3);
     await calm.kill();

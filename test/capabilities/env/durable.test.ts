@@ -1,4 +1,4 @@
-/** What of an episode outlives its session and its host, by mode; hosts are killed in the middle of steps. */
+/** The data of an episode that outlives its session and its host, by mode; hosts are killed in the middle of steps. */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,7 +26,7 @@ interface Stored {
 const agentOf = (host: ReturnType<typeof createHost>, name: string, agentId = 'player') =>
   connect(host, { capabilities: ['env'], agentId, token: `token of ${name}` });
 
-/** Hosts one after the other on the same file. */
+/** Starts hosts one after the other on one file. */
 function stored(t: TestContext): Stored {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-env-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -69,7 +69,7 @@ describe('an episode', () => {
       const files = stored(t);
       const first = await files.host({ durability: 'step' });
       await first.agent.env.reset('Counter-v0', { make, seed: 5 });
-      // A null seed continues the generator: the replay has to find where it was.
+      // A null seed continues the generator: the replay must restore its former state.
       const episode = await first.agent.env.reset<number, number>('Counter-v0', { make, options: { start: 3 } });
       for (const action of [1, 1, 0, 1]) await episode.step(action);
       const { id, latest } = episode;

@@ -1,4 +1,4 @@
-/** Environments of a real Python through the bridge: the contract, failures, timeouts, and what is left of its processes. */
+/** Environments of a real Python through the bridge: the contract, failures, timeouts, and remaining processes. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ async function agentWith(
   return agent;
 }
 
-/** Processes of the bridge that run below this one. */
+/** Returns the number of processes of the bridge that run below this one. */
 const bridges = (): number => {
   const list = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
   return list.filter((pid) => {
@@ -68,7 +68,7 @@ describe('an environment of Python', { skip }, () => {
     let steps = 0;
     for await (const _ of episode.play(() => 1)) steps += 1;
     assert.ok(steps > 3 && episode.latest.terminated);
-    // A null seed continues: as Gymnasium does after the first reset of seed 42.
+    // A null seed continues, as in Gymnasium after the first reset of seed 42.
     const second = await agent.env.reset<number[]>('gym/CartPole-v1');
     const again = await agent.env.reset<number[]>('gym/CartPole-v1', { seed: 42, instance: 'again' });
     await again.close();
@@ -146,7 +146,7 @@ test('a request opens no window on the host, unless its configuration lets the e
   await assert.rejects(agent.env.reset('gym/CartPole-v1', { make }), refused);
   await assert.rejects(agent.env.spaces('gym/CartPole-v1', { make }), refused);
   await assert.rejects(agent.env.check('gym/CartPole-v1', { make }), refused);
-  // These are allowed, and fail where Python is started.
+  // These are allowed, and fail at the start of Python.
   const started = { code: 'runtime_error', message: /name the Python that has gymnasium/ };
   await assert.rejects(agent.env.reset('gym/CartPole-v1', { make: { render_mode: 'ansi' } }), started);
   await assert.rejects(agent.env.reset('shown', { make }), started);

@@ -3,10 +3,10 @@ import { virtualPython } from '../../interop/virtual-python.ts';
 
 const named = process.env.HANDFAST_GYM_PYTHON ?? '';
 
-/** Why there is no gymnasium to test with, for `skip`; false when there is. Continuous integration requires it. */
+/** The reason to skip tests without gymnasium; false when it exists. Continuous integration requires it. */
 export const skip: string | false =
   named === '' && process.env.CI === undefined && 'set HANDFAST_GYM_PYTHON to a Python that has gymnasium and minari';
 
-/** The interpreter. Throws when it cannot be made. */
+/** Returns the interpreter. Throws when it cannot be made. */
 export const gymPython = (): string =>
   named === '' ? virtualPython('gymnasium', ['gymnasium==1.4.0', 'minari[hdf5]==0.5.4', 'pillow']) : named;

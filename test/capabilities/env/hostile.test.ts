@@ -1,4 +1,4 @@
-/** What a hostile agent sends: more than fits into memory, names of prototypes, work without an end. */
+/** Requests of a hostile agent: more than fits into memory, names of prototypes, endless work. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import type { EnvironmentKind } from '../../../src/capabilities/env/environment.ts';

@@ -1,6 +1,6 @@
 /**
- * Environments of users: declared with `handfast/env`, named in a configuration or given to a host, beside those that come with
- * Handfast and those of other packages.
+ * Environments of users: declared with `handfast/env`, named in a configuration or given to a host, beside the built-in ones
+ * and those of other packages.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -151,7 +151,7 @@ test('an environment that lacks a part, or breaks, fails with what is wrong, and
   const episode = await agent.env.reset('Counts');
   await assert.rejects(episode.render('text'), { code: 'schema_violation', message: /it draws nothing/ });
   assert.deepEqual((await episode.step(1)).observation, [1]);
-  // Its wrapped form draws nothing either.
+  // Its wrapped form draws nothing, either.
   const limited = await agent.env.reset('Counts', { make: { max_episode_steps: 1 } });
   await assert.rejects(limited.render('text'), { message: /it draws nothing/ });
   assert.equal((await limited.step(1)).truncated, true);

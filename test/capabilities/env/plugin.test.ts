@@ -1,4 +1,4 @@
-/** The env capability on the wire: what each message does, whose episodes are whose, and what is refused. */
+/** The env capability on the wire: the effect of each message, the owners of episodes, and refusals. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ const agentOf = async (t: TestContext, host: Host, name?: string) => {
 
 const up = { action_type: 'step', payload: { action: 1 } };
 
-/** A raw session: requests by type, with the whole reply. */
+/** Opens a raw session: requests by type, with the whole reply. */
 async function rawSession(host: Host) {
   const raw = rawAgent(host);
   await raw.shake({ agent_caps: ['env'] });
@@ -123,7 +123,7 @@ describe('an episode', () => {
     const first = await drawn({ seed: 11 });
     const [second, third] = [await drawn({}), await drawn({})];
     assert.equal(new Set([first, second, third]).size, 3);
-    // The same again, with episodes closed in between, and of another instance and other arguments beside it.
+    // Repeated with episodes closed in between, and with another instance and other arguments beside it.
     assert.equal(await drawn({ seed: 11 }), first);
     await drawn({ seed: 1, instance: 'other' });
     await drawn({ seed: 2, make: { target: 5 } });
@@ -146,7 +146,7 @@ describe('an episode', () => {
       await assert.rejects(other.request(type, { episode_id: episode.id, action: up }), unknown);
       await assert.rejects(other.request(type, { episode_id: 'no such episode', action: up }), unknown);
     }
-    // Closing answers the same for an episode of another and for none, and ends neither.
+    // Closing an episode of another agent and a missing one gets one reply, and ends neither.
     await other.request('env/close/req', { episode_id: episode.id });
     await episode.step(1);
     assert.equal(open.size, before + 1);

@@ -1,4 +1,4 @@
-/** Gymnasium code with environments of our host: its own checker, a vector environment, and Minari on what was recorded. */
+/** Gymnasium code with environments of this host: its own checker, a vector environment, and Minari on recorded data. */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-/** Gymnasium code with environments of our host while the link is cut in the middle of steps, and while the host is killed. */
+/** Gymnasium code with environments of this host while the link is cut in the middle of steps, and while the host is killed. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { gymPython, skip } from './gym-python.ts';
 
 const SCRIPT = join(import.meta.dirname, 'python_links.py');
 
-/** Ports that are free now: a host that is started again must have the same ones. */
+/** Returns ports that are free now: a restarted host must have the same ones. */
 async function freePorts(count: number): Promise<number[]> {
   const servers = await Promise.all(
     Array.from({ length: count }, async () => {
@@ -24,7 +24,7 @@ async function freePorts(count: number): Promise<number[]> {
   return ports;
 }
 
-/** A host that can be killed and started again, and the Python that plays at it. */
+/** Returns a host that can be killed and restarted, and the Python that plays at it. */
 async function hostFor(t: TestContext, durability: 'none' | 'step') {
   const user = new User();
   t.after(() => user.leave());

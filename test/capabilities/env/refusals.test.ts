@@ -1,4 +1,4 @@
-/** What refusals of actions and of described spaces say: which part is wrong, over the wire. */
+/** The texts of refusals of actions and of described spaces: they name the wrong part, over the wire. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { connect } from '../../../src/connect.ts';

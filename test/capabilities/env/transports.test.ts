@@ -1,6 +1,6 @@
 /**
- * The env capability over every transport: the same requests get the same replies; what is aborted, late or cut in the middle of a
- * step is neither lost nor made twice; pushes are replayed without a hole or a double.
+ * The env capability over every transport: equal requests get equal replies; a step that is aborted, late or cut in the middle
+ * is neither lost nor made twice; pushes are replayed without a gap or a duplicate.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -22,7 +22,7 @@ async function hostFor(t: TestContext, resumable = true): Promise<Host> {
   return host;
 }
 
-/** An agent over the transport, to a host of its own unless one is given. */
+/** Connects an agent over the transport, to a separate host unless one is given. */
 async function agentOver(t: TestContext, transport: TransportName, given?: Host): Promise<Agent<'env'>> {
   const open = async (): Promise<Agent<'env'>> => {
     if (transport === 'stdio') {
@@ -46,7 +46,7 @@ const outcome = (call: Promise<unknown>): Promise<unknown> =>
     ({ code, message, retryable, detail }: HandfastError) => [code, message, retryable, detail],
   );
 
-/** What an agent gets for the same requests; ids left out. */
+/** Returns the replies to a fixed series of requests; ids left out. */
 async function story(agent: Agent<'env'>): Promise<unknown[]> {
   const names = (await agent.env.list()).map(({ id }) => id);
   const spaces = await agent.env.spaces('CartPole-v1');
@@ -124,7 +124,7 @@ describe('the env capability', () => {
       await assert.rejects(aborted, { code: 'cancelled' });
       await assert.rejects(episode.step(2, { timeoutMs: 20 }), { code: 'timeout' });
       assert.deepEqual([(await episode.step(0)).step, (await episode.observe()).observation], [1, 1]);
-      // It does not: the step continues without a reply, and the one that was aborted while it waited is not made.
+      // It does not obey: the step continues without a reply, and a step that was aborted while it waited is not made.
       const deaf = await agent.env.reset<number, number>('Slow-v0');
       const [running, waiting] = [new AbortController(), new AbortController()];
       const calls = [deaf.step(3, { signal: running.signal }), deaf.step(0, { signal: waiting.signal })];
@@ -139,7 +139,7 @@ describe('the env capability', () => {
   }
 });
 
-/** A relay in front of a host on a transport, and agents that dial it. */
+/** Starts a relay in front of a host on a transport, and agents that dial it. */
 async function relayed(t: TestContext, transport: 'tcp' | 'unix' | 'websocket' | 'http', host: Host) {
   const door = await doorOf(transport, host, {}, ['127.0.0.1']);
   t.after(() => door.close());
@@ -176,7 +176,7 @@ for (const transport of ['tcp', 'unix', 'websocket', 'http'] as const) {
         relay.cut();
         assert.deepEqual([(await step).observation, (await episode.observe()).step], [round, round]);
       }
-      // Many steps, cut anywhere: before the request, behind it, in the reply.
+      // Many steps, cut anywhere: before the request, after it, in the reply.
       const counter = await agent.env.reset<number, number>('Counter-v0', {
         make: { target: 999, max_episode_steps: 900 },
       });

@@ -1,6 +1,6 @@
 /**
- * A host with environments for the tests over every transport: numbers that JSON lacks, steps that wait. Run as a program it speaks
- * on stdin and stdout.
+ * A host with environments for the tests over every transport: numbers that JSON lacks, steps that wait. Run as a program, it
+ * speaks on stdin and stdout.
  */
 import type { Environment, EnvironmentKind } from '../../../src/capabilities/env/environment.ts';
 import { envPlugin } from '../../../src/capabilities/env/plugin.ts';
@@ -40,10 +40,13 @@ const oddKind: EnvironmentKind = {
   },
 };
 
-/** How long a step of {@link slowKind} takes, by action: at once; in the middle of a cut; until it is aborted, or longer than that. */
+/**
+ * Durations of a step of {@link slowKind}, by action: at once; in the middle of a cut; until it is aborted, or longer than
+ * that.
+ */
 const STEP_MS = [0, 300, 60_000, 1_500] as const;
 
-/** Steps take time. Those of action 2 end when they are aborted, and did not happen then; the others continue. */
+/** Steps take time. Those of action 2 end when they are aborted, and then did not happen; the others continue. */
 const slowKind: EnvironmentKind = {
   id: 'Slow-v0',
   about: 'Steps that take time',

@@ -1,4 +1,4 @@
-/** `handfast learning …` as its users have it: a host without any configuration, and commands. */
+/** `handfast learning …` as users have it: a host without any configuration, and commands. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { User } from '../../cli/command.ts';

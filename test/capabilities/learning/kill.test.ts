@@ -1,6 +1,6 @@
 /**
- * `kill -9` at any moment: the decisions, the propensities and the refinements are those of a host that nothing happened to.
- * A request whose reply was lost is repeated; its id makes it the same request.
+ * `kill -9` at any moment: the decisions, the propensities and the refinements are those of a host without a kill. A request
+ * whose reply was lost is repeated; its id makes it the same request.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -33,7 +33,7 @@ async function startChild(file: string): Promise<{ child: ChildProcess; address:
 const features = (round: number) => [Math.sin(round), Math.cos(round)];
 const options = ['x', 'y', 'z'];
 
-/** One step of a run: a decision and its reward, each under an id of its own. */
+/** Does one step of a run: a decision and its reward, each under a separate id. */
 async function step(agent: LearningAgent, policy: PolicySettings, round: number): Promise<string> {
   const more = { experienceId: `round-${round}`, features: features(round), policy, seed: 'killed' };
   const { option, propensity } = await agent.learning.decide('c', options, more);

@@ -1,4 +1,4 @@
-/** A host with the learning capability in a process of its own, which a test kills: `mortal-host.ts FILE`. Sends its address. */
+/** A host with the learning capability in a separate process, which a test kills: `mortal-host.ts FILE`. Sends its address. */
 import { learningPlugin } from '../../../src/capabilities/learning/plugin.ts';
 import { createHost } from '../../../src/host/host.ts';
 import { listenTcp } from '../../../src/transport/socket.ts';

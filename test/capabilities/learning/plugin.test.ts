@@ -197,10 +197,10 @@ test('experiences and feedback that were sent are read back as they were, newest
     { feedback_id: 'f2', polarity: 'corrective', correction: 'no', rated_turn: null, ts: 2 },
   ] as const;
   await agent.learning.feedback(feedbacks);
-  // The reward of the decision is no experience of its own.
+  // The reward of the decision is no separate experience.
   assert.deepEqual(await Array.fromAsync(agent.learning.experiences()), experiences.toReversed());
   assert.deepEqual(await Array.fromAsync(agent.learning.feedbacks()), feedbacks.toReversed());
-  // Ids and times that were left out are there.
+  // Absent ids and times were filled in.
   await agent.learning.experience([{ reward: 1 }]);
   for await (const { experience_id, ts } of agent.learning.experiences()) {
     assert.match(experience_id ?? '', /^[0-9a-f]{32}$/);
@@ -352,7 +352,7 @@ test('a rollback puts back policy, rewards and generator exactly', async () => {
   await play(one, 7);
   const back = await one.learning.rollback(refinement_id ?? '');
   assert.deepEqual([back.rolled_back, back.rewards_since], [true, 7]);
-  // As if the refinement, and what came after it, had never been.
+  // As if the refinement, and its later effects, had never been.
   assert.deepEqual(await play(one, 20), await play(other, 20));
 });
 

@@ -22,7 +22,7 @@ export function temporaryFolder(): string {
   return folder;
 }
 
-/** Principals by name; the token of each is its name. */
+/** Starts a host; principals by name, whose token is their name. */
 export async function startHost(
   options: LearningOptions = {},
   principals: readonly Principal[] = [{ name: 'p', admin: true }],

@@ -1,4 +1,4 @@
-/** The learning capability says the same over every transport: decisions, rewards, records, refinements, refusals. */
+/** The learning capability behaves equally over every transport: decisions, rewards, records, refinements, refusals. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -8,7 +8,7 @@ import { startHost, temporaryFolder } from './support.ts';
 
 const COMMAND = join(import.meta.dirname, '../../../src/cli/main.ts');
 
-/** An agent over the transport to a host of its own. */
+/** Connects an agent over the transport to a separate host. */
 async function agentOver(t: TestContext, transport: string): Promise<Agent<'learning'>> {
   const options = { capabilities: ['learning'], token: 'p', agentId: 'one' } as const;
   if (transport === 'stdio') {
@@ -23,7 +23,7 @@ async function agentOver(t: TestContext, transport: string): Promise<Agent<'lear
   return connect(door.address ?? '', options);
 }
 
-/** What an agent gets for the same requests; ids and times left out. */
+/** Returns the replies to a fixed series of requests; ids and times left out. */
 async function story({ learning }: Agent<'learning'>): Promise<unknown[]> {
   const decisions: string[] = [];
   for (let round = 0; round < 10; round++) {

@@ -1,4 +1,4 @@
-/** Questions of real servers to agents: who is asked, what comes back, and what is refused, withdrawn or not paid for. */
+/** Questions of real servers to agents: the asked agents, the answers, and refusals, withdrawals and spent budgets. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { agentOf, errorOf, everything, folder, mcpHost, oddCommand, until } from './support.ts';
 
-/** A port that was free a moment ago. */
+/** Returns a port that was free a moment ago. */
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -73,7 +73,7 @@ test('a server that may not ask, an agent without a handler, and one that refuse
   const host = await mcpHost(t, { mcp: { servers: [asking, silent] } });
   const agent = await agentOf(t, host);
   const tools = (await agent.tools.list({ kind: 'mcp' })).map(({ name }) => name);
-  // The server does not even offer what it cannot ask for.
+  // The server does not even offer a tool whose question is not allowed.
   assert.ok(tools.includes('everything__trigger-sampling-request'));
   assert.ok(!tools.includes('silent__trigger-sampling-request'));
   const unheard = await errorOf(agent.mcp.call(...sample));

@@ -1,4 +1,7 @@
-/** Resources and prompts of real servers: listed over all of them, read, subscribed to over a crash, and who gets what. */
+/**
+ * Resources and prompts of real servers: listed over all of them, read, subscribed to over a crash, and sent to the right
+ * sessions.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { agentOf, errorOf, everything, folder, mcpHost, odd, oddCommand, pidsOf, until } from './support.ts';
@@ -21,7 +24,7 @@ test('resources of all servers are listed page by page and read, from the server
       ['blob', '', 'AQID', 'application/octet-stream'],
     ],
   );
-  // Not listed, but the server has it.
+  // An unlisted resource that the server has.
   assert.equal((await errorOf(agent.mcp.read('odd:9999'))).code, 'mcp_resource_not_found');
   assert.equal((await agent.mcp.read('odd:9999', 'odd')).length, 2);
   assert.equal((await errorOf(agent.mcp.read('other:1', 'odd'))).code, 'mcp_resource_not_found');
@@ -42,7 +45,7 @@ test('a change of a resource reaches the session that subscribed, also after the
   await agent.mcp.subscribe('odd:3');
   await until(() => heard.length === 1);
   process.kill(pidsOf(cwd)[0] as number, 'SIGKILL');
-  // It is started again by itself, because a session listens.
+  // It restarts by itself, because a session listens.
   await until(() => heard.length === 2);
   assert.deepEqual(heard, ['odd odd:3', 'odd odd:3']);
   assert.deepEqual(overheard, []);

@@ -1,6 +1,6 @@
 /**
- * The kill table of docs/mcp.md: the host, the server and the agent are killed at every step of the story of an MCP server. What was
- * asked for settles with the right code, no process stays, health says what happened, the server is started again, and no tool is
+ * The kill table of docs/mcp.md: the host, the server and the agent are killed at every step of the story of an MCP server.
+ * Requests settle with the right code, no process stays, health describes the loss, the server is restarted, and no tool is
  * called a second time.
  */
 import assert from 'node:assert/strict';
@@ -26,7 +26,7 @@ const storyFile = fileURLToPath(new URL('../../support/mcp-story.ts', import.met
 type Killed = 'server' | 'agent' | 'host';
 type Transport = 'stdio' | 'http';
 
-/** How what was asked for ends when the server, and when the host is killed. An agent that was killed asks no more. */
+/** The ends of requests when the server, and when the host is killed. A killed agent makes no more requests. */
 const ENDS: Readonly<Record<Step, Readonly<Record<'server' | 'host', string>>>> = {
   register: { server: 'mcp_server_unavailable retryable', host: 'connection_lost may_have_run' },
   starting: { server: 'mcp_server_unavailable retryable', host: 'connection_lost may_have_run' },
@@ -40,13 +40,13 @@ const ENDS: Readonly<Record<Step, Readonly<Record<'server' | 'host', string>>>> 
   unregister: { server: 'ok', host: 'connection_lost may_have_run' },
 };
 
-/** Over HTTP a server is registered as one on stdio is; a sign-in is of HTTP alone. */
+/** Over HTTP a server is registered as one on stdio is; only HTTP has a sign-in. */
 const STEPS: Readonly<Record<Transport, readonly Step[]>> = {
   stdio: ['register', 'starting', 'listing', 'call', 'safe', 'sampling', 'elicitation', 'subscribed', 'unregister'],
   http: ['starting', 'listing', 'call', 'safe', 'sampling', 'elicitation', 'subscribed', 'renewal'],
 };
 
-/** The request that the server never answers. */
+/** The request that the server never replies to. */
 const STALLS: Partial<Record<Step, string>> = {
   register: 'initialize',
   starting: 'initialize',
@@ -55,7 +55,7 @@ const STALLS: Partial<Record<Step, string>> = {
   safe: 'call-safe',
 };
 
-/** A host with the server, in processes of their own. */
+/** A host with the server, in separate processes. */
 class Scene {
   readonly user = new User();
   readonly step: Step;
@@ -85,12 +85,12 @@ class Scene {
     return { STEPS: this.#log, ...(stall && { STALL: stall }), ...(this.step === 'unregister' && { SLOW_END: '1' }) };
   }
 
-  /** Where a start is never answered, the next one must not wait long for it; elsewhere a busy machine may take its time. */
+  /** If a start never gets a reply, the next one must not wait long for it; elsewhere a busy machine may take longer. */
   get #startTimeoutS(): number {
     return this.step === 'starting' || this.step === 'listing' ? 10 : 60;
   }
 
-  /** What the agent registers. */
+  /** The configuration that the agent registers. */
   get config(): { server_id: string; cmd: string[]; env: Record<string, string> } {
     return { server_id: 'mine', cmd: [process.execPath, program], env: this.#env };
   }
@@ -170,7 +170,7 @@ class Scene {
     return this.pids(step).length;
   }
 
-  /** Resolves when the story is at its step. */
+  /** Resolves when the story has reached its step. */
   async arrived(): Promise<void> {
     const { step, reports } = this;
     const isThere: Record<Step, () => boolean> = {
@@ -199,13 +199,13 @@ class Scene {
     await this.#host?.ended();
   }
 
-  /** No program of a server on stdio runs, nor what it started. */
+  /** Checks that no program of a server on stdio runs, nor any that it started. */
   async isClean(): Promise<void> {
     if (this.transport === 'http') return;
     await until(() => ![...this.pids('started'), ...this.pids('child')].some(isAlive), 'the end of all programs');
   }
 
-  /** What the server is like afterwards: it is used again, and only this use is another call. */
+  /** Checks the server afterwards: it is used again, and only this use is another call. */
   async isUsable(killed: Killed): Promise<void> {
     const agent = await this.agent();
     try {
@@ -250,14 +250,14 @@ class Scene {
     await this.#host?.ended();
   }
 
-  /** Health says that the server was lost, and why. */
+  /** Checks that health reports the loss of the server and its reason. */
   async isReported(): Promise<void> {
     if (this.#isOwn) return;
     const agent = await this.agent();
     try {
       await until(async () => {
         const info = (await agent.mcp.servers()).find(({ server_id }) => server_id === this.server);
-        // One with a subscription is started again by itself.
+        // A server with a subscription restarts by itself.
         if (this.step === 'subscribed') return (info?.failures ?? 0) > 0 || info?.health === 'ready';
         return info?.health === 'failed' && info.failures === 1 && info.error !== '';
       }, 'health');
@@ -277,7 +277,7 @@ async function withServerKilled(scene: Scene): Promise<void> {
   if (scene.step === 'sampling' || scene.step === 'elicitation') await until(() => scene.reports.includes('withdrawn'));
   await scene.isReported();
   if (scene.transport === 'http' && scene.step !== 'renewal') await scene.startWeb();
-  // It is started again by itself, and subscribed to again.
+  // It restarts by itself, and is subscribed to again.
   if (scene.step === 'subscribed') await until(() => scene.count('subscribe') === 2);
   await agent.close();
 }

@@ -1,6 +1,6 @@
 /**
- * A call names a server and a tool: it never reaches another server whose names run together with these, also before the first list, and
- * rights for one server do not cover the other.
+ * A call names a server and a tool: it never reaches another server whose names concatenate to the same text, even before the
+ * first list, and rights for one server do not cover the other.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,6 +1,6 @@
 /**
  * The mcp capability against real servers: their tools are tools of the host, start when they are needed, survive crashes, are
- * seen by those who may, and are not called once their definitions changed.
+ * visible to permitted principals only, and are not called once their definitions changed.
  */
 import assert from 'node:assert/strict';
 import { rmSync, writeFileSync } from 'node:fs';
@@ -140,7 +140,7 @@ test('a principal sees and calls the tools of the servers it is granted, within 
     (await limited.mcp.servers()).map(({ server_id, stderr }) => [server_id, stderr]),
     [['odd', undefined]],
   );
-  // What a server does not say of its tools counts as the worst, which needs its risk.
+  // Undeclared effects of a server's tools count as the worst, which needs its risk.
   const harmless = await agentOf(t, host, { principal: 'harmless' });
   assert.deepEqual(names(await harmless.tools.list()), ['own']);
   assert.equal((await errorOf(harmless.mcp.call('odd', 'pid'))).code, 'tool_denied');
@@ -166,7 +166,7 @@ test('a definition that changed is not called until it is accepted, also after a
   assert.equal(refused.code, 'tool_changed');
   assert.match(refused.message, /handfast mcp accept odd/);
   assert.deepEqual((await again.mcp.servers())[0]?.tools_changed, ['shifty']);
-  // Under a new name it is no other.
+  // Under a new name it is not the accepted tool.
   writeFileSync(join(cwd, 'RENAMED'), '');
   await again.mcp.call('odd', 'rename');
   await until(async () => (await again.mcp.servers())[0]?.tools_changed?.[0] === 'renamed');

@@ -1,4 +1,7 @@
-/** Servers of the generation without sessions that answer calls with tasks: followed to their end, with questions, cancel and loss. */
+/**
+ * Servers of the generation without sessions that reply to calls with tasks: followed to their end, with questions, cancel and
+ * loss.
+ */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,4 +1,7 @@
-/** A server of the generation without sessions: progress, cancel, changes, and questions within results, each to its own caller. */
+/**
+ * A server of the generation without sessions: progress, cancel, changes, and questions within results, each to the right
+ * caller.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';

@@ -23,7 +23,7 @@ const oddFile = fileURLToPath(new URL('../../support/mcp-odd.mjs', import.meta.u
 const official = (name: string): string =>
   fileURLToPath(import.meta.resolve(`@modelcontextprotocol/server-${name}/dist/index.js`));
 
-/** Longest wait for anything: far above what it takes on a busy machine. */
+/** Longest wait: far above the duration of any step on a busy machine. */
 export const PATIENCE_MS = 60_000;
 
 /** The official server with one of everything. */
@@ -84,7 +84,10 @@ export async function errorOf(promise: PromiseLike<unknown>): Promise<HandfastEr
   throw new Error('it did not fail');
 }
 
-/** A host for principals whose token is their name and `-token`; without any, for `local`. It has a tool of its own too. */
+/**
+ * Returns a host for principals whose token is their name and `-token`; without principals, for `local`. It also has its own
+ * tool.
+ */
 export async function mcpHost(
   t: TestContext,
   { principals, mcp, ...options }: { principals?: readonly Principal[]; mcp?: McpOptions } & Partial<HostOptions> = {},
@@ -101,7 +104,7 @@ export async function mcpHost(
   return host;
 }
 
-/** A started client of the server that `listener` plays on a port of this machine. */
+/** Starts a client of the server that `listener` plays on a port of this machine. */
 export async function serverOverHttp(t: TestContext, listener: RequestListener): Promise<McpServer> {
   const http = createServer(listener);
   await once(http.listen(0, '127.0.0.1'), 'listening');
@@ -116,7 +119,7 @@ export async function serverOverHttp(t: TestContext, listener: RequestListener):
   return server;
 }
 
-/** An agent of a host. */
+/** Connects an agent to a host. */
 export async function agentOf(
   t: TestContext,
   host: Host,

@@ -1,4 +1,4 @@
-/** Tools that their servers run as tasks: asked for until they end, with questions and cancel; and messages of servers. */
+/** Tools that their servers run as tasks: polled until they end, with questions and cancel; and messages of servers. */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Names of tools of MCP servers: two tools never have one name, and a name says of which server and tool it is. */
+/** Names of tools of MCP servers: two tools never have one name, and a name identifies its server and tool. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { mcpToolName, toolOfName } from '../../../src/capabilities/mcp/tool-name.ts';

@@ -1,5 +1,6 @@
 /**
- * The mcp messages on the wire: every line of other implementations that is served here is valid, and gets a reply of the right form.
+ * The mcp messages on the wire: every line of other implementations that is served here is valid, and gets a reply of the right
+ * form.
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
@@ -38,12 +39,12 @@ async function peerOf(t: TestContext, command: readonly string[] = oddCommand): 
 
 test('every request of the set gets one reply of its type, and what may not be is refused with ok false', async (t) => {
   const peer = await peerOf(t);
-  // These two hosts ask.
+  // Hosts send these two requests.
   const asked = ['mcp/sample/req', 'mcp/root/list/req'];
   const sent = vectors.filter(({ type }) => type.endsWith('/req') && !asked.includes(type));
   for (const message of sent) {
     const reply = await ask(peer, message);
-    // A list of a server that is not there.
+    // A list of a missing server.
     if (reply.type === 'error') {
       assert.deepEqual(
         [reply.code, /list/.test(message.type), message.server_id],

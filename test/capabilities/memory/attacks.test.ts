@@ -1,4 +1,7 @@
-/** Hostile requests by raw message, from principals of few rights: refused in words or stored as they are, and the memory stays whole. */
+/**
+ * Hostile requests by raw message, from principals with few rights: refused in words or stored unchanged, and the memory stays
+ * whole.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { rawAgent } from '../../support/raw-agent.ts';
@@ -6,7 +9,9 @@ import { memoryHost, type Opened } from './support.ts';
 
 type Reply = Record<string, unknown> & { code?: string; message?: string };
 
-/** A session of plain messages; texts are sent as they are, so that they may hold what JSON.stringify would not write. */
+/**
+ * Opens a session of plain messages; sends texts unchanged, so that they may contain JSON that JSON.stringify would not write.
+ */
 async function session({ host }: Opened, token: string) {
   const agent = rawAgent(host);
   await agent.shake({ agent_caps: ['memory'], auth_token: token, agent_id: 'planner' });
@@ -38,7 +43,7 @@ test('the id of a memory of another principal opens nothing by any message, and 
   })) {
     assert.equal((await bob.ask(type, { memory_id: id, ...more })).code, 'memory_not_found', type);
   }
-  // It is refused for the space before the memory is looked for.
+  // It is refused for the space before the memory is searched.
   assert.equal((await bob.ask('publish', { memory_id: id, space: 'team', tags: ['x'] })).code, 'memory.space_denied');
   const own = await bob.open({ agent_id: 'planner' });
   assert.notEqual(own, id);
@@ -236,13 +241,13 @@ test('requests that their sender cancels count until they are done, so that they
         ({ code }: { code: string }) => count(code),
       ),
     );
-    // Far enough that the thread of the memory has it.
+    // Long enough that the thread of the memory has it.
     for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve));
     controller.abort();
   }
   await Promise.all(calls);
   assert.equal(outcomes.get('cancelled'), 400);
-  // What reached the thread is done all the same; the others waited behind the bound of a principal, and left it.
+  // Requests that reached the thread are done nevertheless; the others waited behind the bound of a principal, and left it.
   await bob.store({ key: 'last', content: 'x' });
   const { total } = await bob.list({ limit: 1 });
   const reached = (total - 2) / 20;

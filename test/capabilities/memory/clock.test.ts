@@ -1,4 +1,7 @@
-/** A clock that is set forward and back loses nothing of a memory: the engine's service in this process, with the clock of the test. */
+/**
+ * A clock that is set forward and back loses nothing of a memory: the engine's service in this process, with the clock of the
+ * test.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -10,7 +13,7 @@ import { openedDatabase, temporaryFolder } from './support.ts';
 
 const asker = { principal: 'ada', agent: 'planner', session: 'session-1' };
 const YEAR_MS = 366 * 86_400_000;
-/** Two sweeps of the service and more. */
+/** More than two sweeps of the service. */
 const SWEPT_MS = 5000;
 
 async function served(t: TestContext) {
@@ -107,12 +110,12 @@ test('an entry of before the clock was set back is found by key, by words and in
     );
     clock.mock.restore();
   }
-  // An explicit time is taken as it is given.
+  // An explicit time is used unchanged.
   assert.deepEqual(await found({ asOf: between, keys: ['colour'] }), ['red apple (not current)']);
   const clock = t.mock.method(Date, 'now', () => now() - YEAR_MS);
   await store('colour', 'blue apple');
   assert.deepEqual(await found({ keys: ['colour'] }), ['blue apple']);
-  // The same fact again, and another key.
+  // The first fact repeated, and another key.
   await store('colour', 'blue apple');
   await store('size', 'large');
   assert.deepEqual(await found({ keys: ['colour', 'size'] }), ['blue apple', 'large']);

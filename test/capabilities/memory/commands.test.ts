@@ -13,7 +13,7 @@ interface Outcome {
   readonly stderr: string;
 }
 
-/** Runs `handfast memory …` with a home of its own; each command starts a host as its child. */
+/** Runs `handfast memory …` with a separate home; each command starts a host as its child. */
 function commandLine(t: TestContext) {
   const home = temporaryFolder(t);
   const main = join(root, 'src', 'cli', 'main.ts');

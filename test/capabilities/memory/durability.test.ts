@@ -1,4 +1,4 @@
-/** What a memory survives: kill -9 while it writes, several processes at once, flipped bits, a truncated file. */
+/** Events that a memory survives: kill -9 while it writes, several concurrent processes, flipped bits, a truncated file. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { closeSync, openSync, readdirSync, readSync, statSync, truncateSync, writeSync } from 'node:fs';
@@ -47,7 +47,7 @@ function writer(folder: string, name: string, requests: number, size: number, by
   return { child, acked, started: started.promise, ended, errors: () => stderr };
 }
 
-/** The requests of a writer that are in the memory, with how many entries each has. */
+/** Returns the requests of a writer that are in the memory, with the number of entries of each. */
 async function requestsOf(engine: MemoryEngine, name: string): Promise<Map<number, number>> {
   const { memory } = await engine.run('init', asker, { agent: 'writers', namespace: 'shared', scope: {} });
   const found = new Map<number, number>();
@@ -104,7 +104,7 @@ test('a full disk: requests are refused with disk_full and store nothing, what i
 }, async (t) => {
   const folder = temporaryFolder(t);
   const size = 5;
-  // A file that may not grow is a full disk to all that write.
+  // A file that may not grow is a full disk for all writers.
   const one = writer(folder, 'full', 100_000, size, 400, ['prlimit', '--fsize=1500000']);
   assert.equal(await one.ended, 1, one.errors());
   assert.ok(one.acked.length > 5, 'it wrote until the limit');
@@ -154,13 +154,13 @@ test('eight processes write 5,000 entries each at once: every entry is there, an
   assert.deepEqual(entries[0]?.key, { writer: 'w3', request: 24, at: 9 }, 'the index has what other processes wrote');
 });
 
-/** The database of ada below the data folder of a closed host. */
+/** Returns the database of ada below the data folder of a closed host. */
 const fileIn = (folder: string): string => {
   const name = readdirSync(join(folder, 'memory')).find((one) => /^[0-9a-f]{32}\.db$/.test(one));
   return join(folder, 'memory', name as string);
 };
 
-/** Flips a bit in some pages of a file, never in the first: random, but the same in every run. */
+/** Flips a bit in some pages of a file, never in the first: random, but equal in every run. */
 function flipBits(file: string, count: number): void {
   const descriptor = openSync(file, 'r+');
   const pages = Math.floor(statSync(file).size / 4096);
@@ -198,7 +198,7 @@ for (const [name, damage] of [
     const second = await memoryHost(t, {}, folder);
     let told: HandfastError | undefined;
     let entries: readonly { readonly key: Record<string, unknown>; readonly content: unknown }[] = [];
-    // Damage is found when the file is opened, or when what is damaged is read.
+    // Damage is found when the file is opened, or when the damaged part is read.
     for (let tries = 0; tries < 3; tries += 1) {
       try {
         const memory = await second.memory();

@@ -1,4 +1,4 @@
-/** What the fast searches find, against the slow ones: the BM25 of FTS5, a look at every text, every cosine. */
+/** Compares the fast searches with the slow ones: the BM25 of FTS5, a scan of every text, every cosine. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -21,8 +21,9 @@ const VOCABULARY = [
 ];
 
 /**
- * A database of `count` entries whose words follow Zipf's law: half of them are there when the index is loaded, a quarter comes
- * from another connection, and a quarter from this one, while the lists of all words are in memory. Every ninth is deleted.
+ * Returns a database of `count` entries whose words follow Zipf's law: half of them exist when the index is loaded, a quarter
+ * comes from another connection, and a quarter from this one, while the lists of all words are in memory. Every ninth is
+ * deleted.
  */
 async function filled(t: TestContext, count: number) {
   const file = join(temporaryFolder(t), 'memory.db');
@@ -133,7 +134,7 @@ test('the nearest vectors are among the first of a search, but for what rounding
     const question = { text, vector, ranking: 'vector' as const, parts: [part], at: 2 };
     const found = search(database, question, hashedEmbedder, EMBEDDER).slice(0, 10);
     const lowest = Math.min(...found.map((hit) => hit.vector));
-    // One that is as near as the last of them may stand for it.
+    // An entry as near as the last of them may stand for it.
     hits += near.filter(({ id, score }) => found.some((hit) => hit.id === id) || score < lowest + 0.005).length;
     wanted += near.length;
   }

@@ -1,4 +1,4 @@
-/** What was forgotten is gone from the bytes of the files: the database, its log and its indexes. */
+/** Forgotten entries are gone from the bytes of the files: the database, its log and its indexes. */
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

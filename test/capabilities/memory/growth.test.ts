@@ -49,7 +49,7 @@ const store = (database: MemoryDatabase, name: string, entries: readonly NewEntr
     return part;
   });
 
-/** The plan of every statement that work prepares in a fresh connection. */
+/** Returns the plan of every statement that work prepares in a fresh connection. */
 function plansOf(database: MemoryDatabase, work: () => void): string[] {
   const texts = new Set<string>();
   const real = database.sql.bind(database);
@@ -97,7 +97,8 @@ test('no list, count or amount scans or sorts a table', async (t) => {
     database.usage();
     pendingVectors(database, EMBEDDER);
   });
-  // The tiers are five rows; lists of a request are read as JSON; those of keys, and the few entries that time has changed, are sorted.
+  // The tiers are five rows; lists of a request are read as JSON; those of keys, and the few entries that time has changed, are
+  // sorted.
   const bad = plans.filter(
     (plan) =>
       (/\bSCAN (?!amount|json_each)/.test(plan) && !/SCAN \d/.test(plan)) ||
@@ -164,7 +165,7 @@ test('an index that was loaded, grew, or took over the writes of others is the s
     );
     const part = await store(writer, name, entries, now);
     await writer.write(() => {
-      // At times most of a range of entries goes, so that packs are put together.
+      // At times most of a range of entries is deleted, so that packs are merged.
       const from = upTo(900);
       for (let n = from; n < from + (round % 6 === 5 ? 300 : 5); n += 1) deleteKey(writer, part, JSON.stringify({ n }));
       if (round % 3 === 0) writer.counters.advance(part, now);
@@ -183,7 +184,7 @@ test('an index that was loaded, grew, or took over the writes of others is the s
   }
 });
 
-/** Every pack has exactly what the rows of its entries say, and packs follow each other. */
+/** Checks that every pack equals the rows of its entries, and that packs follow each other. */
 function checkPacks(database: MemoryDatabase): void {
   let last = 0;
   for (const pack of database.packs.after(-1)) {
@@ -284,7 +285,7 @@ test('forgetting deletes in several transactions, a key with all its versions, a
   checkCounters(database, [part], Date.now() / 1000 + 10);
 });
 
-/** A change below the API of the project, as another program makes it. */
+/** Makes a change below the API of the project, as another program would. */
 async function tampered(file: string, work: (db: DatabaseSync) => void): Promise<void> {
   const db = connect(file, 1000);
   work(db);
@@ -329,7 +330,7 @@ test('entries of an older version get the text that searches look for, in writes
   const found = (word: string) =>
     (database.db.prepare('SELECT count(*) AS n FROM words WHERE words MATCH ?').get(`"${word}"`) as { n: number }).n;
   assert.deepEqual([found('strasse'), found('straße')], [75, 0]);
-  // As the version before wrote them.
+  // As the earlier version wrote them.
   await database.write(() => {
     for (const { id, text } of rows) replaceText(database, id, text, text.replace('strasse', 'straße'));
     database.sql('UPDATE unfolded SET upto = ?').run(rows.at(-1)?.id ?? 0);

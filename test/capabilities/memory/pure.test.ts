@@ -12,7 +12,7 @@ import fc from '../../support/properties.ts';
 const text = fc.string({ unit: 'binary', maxLength: 60 });
 const runs = { numRuns: 300 };
 
-/** The members of every object in another order. */
+/** Returns the value with the members of every object in another order. */
 function reordered(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(reordered);
   if (typeof value !== 'object' || value === null) return value;

@@ -103,7 +103,7 @@ test('each ranking alone, and what parts say', async (t) => {
   await assert.rejects(memory.search('x', { ranking: 'best' as 'hybrid' }).then(), { code: 'schema_violation' });
 });
 
-/** A server with the embeddings call: a vector says which of three topics a text is about. */
+/** Starts a server with the embeddings call: a vector shows which of three topics a text has. */
 async function embeddingServer(
   t: TestContext,
   answer?: (request: IncomingMessage, response: ServerResponse) => boolean,

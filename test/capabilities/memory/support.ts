@@ -15,14 +15,14 @@ import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 
 export { Memory, MemoryClient };
 
-/** A folder that is removed when the test has ended. */
+/** Makes a folder that is removed when the test has ended. */
 export function temporaryFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-memory-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   return folder;
 }
 
-/** A database of the engine, closed when the test has ended; damage or a loss fails the test. */
+/** Opens a database of the engine, closed when the test has ended; damage or a loss fails the test. */
 export function openedDatabase(t: TestContext, file: string): MemoryDatabase {
   const database = MemoryDatabase.open({
     file,
@@ -33,7 +33,7 @@ export function openedDatabase(t: TestContext, file: string): MemoryDatabase {
   return database;
 }
 
-/** Repeats a sequence of numbers between 0 and 1 for each seed. */
+/** Returns a function that repeats a sequence of numbers between 0 and 1 for each seed. */
 export function seeded(seed: number): () => number {
   let state = seed;
   return () => {
@@ -47,7 +47,7 @@ export interface Opened {
   readonly folder: string;
   /** Opens a session; closed with the host. */
   agent(agentId?: string, principal?: string): Promise<AgentSession>;
-  /** Opens the memory of an agent in a session of its own. */
+  /** Opens the memory of an agent in a separate session. */
   memory(agentId?: string, principal?: string): Promise<Memory>;
   close(): Promise<void>;
 }
@@ -60,7 +60,7 @@ const PRINCIPALS: Readonly<Record<string, Principal>> = {
   eve: { name: 'eve', grants: { memory: { read: [], write: ['team', 'eve-*'] } } },
 };
 
-/** A host with a memory, closed when the test has ended. */
+/** Starts a host with a memory, closed when the test has ended. */
 export async function memoryHost(
   t: TestContext,
   options: MemoryPluginOptions = {},
@@ -86,7 +86,7 @@ export async function memoryHost(
   };
 }
 
-/** Every byte of the databases below a folder: files and logs. */
+/** Returns every byte of the databases below a folder: files and logs. */
 export function bytesBelow(folder: string): Buffer {
   const files = readdirSync(join(folder, 'memory')).filter((name) => /\.db(?:-wal|-shm)?$/.test(name));
   return Buffer.concat(files.map((name) => readFileSync(join(folder, 'memory', name))));

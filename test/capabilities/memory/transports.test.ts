@@ -1,4 +1,4 @@
-/** The memory capability says the same over every transport: what it stores and finds, how it refuses, what of it resumes. */
+/** The memory capability behaves equally over every transport: stored and found entries, refusals, resumed calls. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -8,7 +8,7 @@ import { memoryHost, temporaryFolder } from './support.ts';
 
 const COMMAND = join(import.meta.dirname, '../../../src/cli/main.ts');
 
-/** An agent over the transport to a host of its own. */
+/** Connects an agent over the transport to a separate host. */
 async function agentOver(t: TestContext, transport: string): Promise<Agent<'memory'>> {
   const options = { capabilities: ['memory'], token: 'ada', agentId: 'one' } as const;
   if (transport === 'stdio') {
@@ -25,7 +25,7 @@ async function agentOver(t: TestContext, transport: string): Promise<Agent<'memo
 
 const TEXT = 'été 東京 😀 \u2028\u2029\u0085 \\ " C++';
 
-/** What an agent gets for the same requests; times and ids left out. */
+/** Returns the replies to a fixed series of requests; times and ids left out. */
 async function story(agent: Agent<'memory'>): Promise<unknown[]> {
   const memory = await agent.memory.open({ namespace: 'wire', scope: { user: 'u' } });
   const stored = await memory.store([

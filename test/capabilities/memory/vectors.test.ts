@@ -1,4 +1,4 @@
-/** The published messages of the capability: every request is answered in the form that its peers decode. */
+/** The published messages of the capability: every request gets a reply in the form that its peers decode. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ import type { Check } from '../../../src/wire/check.ts';
 import { rawAgent } from '../../support/raw-agent.ts';
 import { memoryHost, type Opened } from './support.ts';
 
-/** A session of plain messages: `ask` resolves with the reply. */
+/** Opens a session of plain messages: `ask` resolves with the reply. */
 async function rawSession({ host }: Opened) {
   const agent = rawAgent(host);
   await agent.shake({ agent_caps: ['memory'], auth_token: 'ada' });

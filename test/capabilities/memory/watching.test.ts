@@ -1,4 +1,4 @@
-/** What sessions that watch a memory are sent. */
+/** The pushes to sessions that watch a memory. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { until } from '../mcp/support.ts';

@@ -1,6 +1,6 @@
 /**
  * A process that stores entries in the memory of a folder and prints a line for each acknowledged request. The durability tests
- * start several of it, and kill them.
+ * start several of these, and kill them.
  *
  * Arguments: folder, name of the writer, requests, entries of a request, bytes of an entry.
  */
@@ -42,7 +42,7 @@ for (let request = 0; request < Number(requests); request += 1) {
     const { errors } = await engine.run('store', asker, { memory, entries, at: entries.map((_, at) => at) });
     if (errors.length > 0) throw new Error(errors[0]);
   } catch (thrown) {
-    // What fails is said on the other stream; what is there can still be read.
+    // A failure is reported on the other stream; stored entries can still be read.
     const { used } = await engine.run('stats', asker, { memory });
     process.stderr.write(`failed ${(thrown as { code?: string }).code ?? thrown}, readable ${used.entries}\n`);
     process.exitCode = 1;

@@ -1,5 +1,5 @@
 /**
- * A program that is a subagent: speaks A2E over its pipes, fetches its tasks and does what they say.
+ * A program that is a subagent: speaks A2E over its pipes, fetches its tasks and does them.
  */
 import { connect } from '../../../src/connect.ts';
 

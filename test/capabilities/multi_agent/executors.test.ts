@@ -1,4 +1,7 @@
-/** Subagents that executors of the fleet run: each a conversation, each task a turn, with rights, budget and ends as for all others. */
+/**
+ * Subagents that executors of the fleet run: each a conversation, each task a turn, with rights, budget and ends as for all
+ * others.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -14,7 +17,7 @@ import { backendOf } from '../../../src/server/subagents.ts';
 import { plainAgent } from '../../fleet/a2a/plain-agent.ts';
 import { forever, siteOf, until } from './support.ts';
 
-/** An agent of a server whose configuration has these kinds. */
+/** Connects an agent to a server whose configuration has these kinds. */
 async function agentOf(t: TestContext, kinds: readonly object[]) {
   const folder = mkdtempSync(join(tmpdir(), 'subagents-executors-'));
   const config = {
@@ -165,7 +168,7 @@ test('a remote agent of A2A does tasks, refuses one, is cancelled and dies: each
   await dead;
   const outcome = await two.result({ taskId: lost });
   assert.equal(outcome.status, 'FAILED');
-  // The one that is stuck or dead costs the other nothing.
+  // The stuck or dead one costs the other nothing.
   assert.deepEqual((await one.run('more')).result, { summary: 'did more' });
   await until(() => ends.length === 6);
   assert.deepEqual(

@@ -1,4 +1,4 @@
-/** Subagents on a full disk: nothing is acknowledged that is not stored, and what could not be stored comes once there is space. */
+/** Subagents on a full disk: nothing is acknowledged that is not stored, and a failed write succeeds once there is space. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -31,7 +31,7 @@ test('a spawn and a task that cannot be stored are refused with disk_full, and s
   const limited = new Command(spawn(line[0] as string, line.slice(1), { cwd: user.cwd, env: user.environment() }));
   t.after(() => limited.child.kill('SIGKILL'));
   await limited.says('\n');
-  /** Files that are longer than this do not grow. */
+  /** Sets the size above which files do not grow. */
   const limit = (bytes: string) =>
     spawnSync('prlimit', [`--fsize=${bytes}:unlimited`, '--pid', `${limited.child.pid}`]);
   const { url, token_file } = JSON.parse(limited.stdout) as { url: string; token_file: string };
@@ -47,7 +47,7 @@ test('a spawn and a task that cannot be stored are refused with disk_full, and s
   limit('1000');
   assert.equal(await codeOf(lead.spawn('refused', { kind: 'r' })), 'disk_full');
   assert.equal(await codeOf(idle.delegate('more')), 'disk_full');
-  // What was refused is not there: it takes no place and no task.
+  // A refused subagent does not exist: it takes no slot and no task.
   assert.deepEqual(
     (await lead.list()).map(({ name, status }) => [name, status]),
     [

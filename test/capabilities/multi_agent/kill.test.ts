@@ -1,4 +1,4 @@
-/** A host that is killed: its subagents' programs end, what they had done is there for the next host, what ran was interrupted. */
+/** A killed host: its subagents' programs end, the next host has their finished results, running tasks were interrupted. */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

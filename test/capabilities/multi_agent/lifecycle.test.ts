@@ -1,6 +1,6 @@
 /**
- * When subagents and their tasks end: each task once, however its ends meet; results stay for an agent that was away; one that is
- * stuck holds up no other; and none outlives the session that made it, or the host.
+ * The ends of subagents and their tasks: each task ends once, however its ends meet; results stay for an agent that was away; a
+ * stuck one holds up no other; and none outlives the session that made it, or the host.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -75,7 +75,7 @@ test('ends that meet leave one result, announced once, for all who ask', { timeo
     release = [];
     const held = await agent.multi_agent.spawn(`r${round}`);
     const taskId = await held.delegate('hold', { timeoutSeconds: round % 3 === 0 ? 0.002 : 60 });
-    // With a short time limit it may have ended before it was begun.
+    // With a short timeout it may have ended before it began.
     await until(() => release.length === 1 || announced.has(taskId));
     const waiting = [held.result({ taskId }), held.result({ taskId })];
     const steps = [() => release[0]?.(), () => held.cancel(), () => held.terminate(), () => turn()];
@@ -314,7 +314,7 @@ test('an end is delivered once it is stored, also to an agent that asks after it
   const delivered: string[] = [];
   for (const asked of [undefined, id]) void subagent.ended(asked).then((end) => delivered.push(`${end?.end?.state}`));
   const next = subagent.delegate(spec);
-  // The end of a task behind which another one was given.
+  // The end of a task after which another one was given.
   void subagent.ended(id).then((end) => delivered.push(`${end?.end?.state}`));
   await turn();
   assert.deepEqual([delivered, events], [[], ['started']]);

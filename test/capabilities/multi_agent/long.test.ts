@@ -1,4 +1,4 @@
-/** What is longer than a message may be: results, tasks, events, lists and histories. Nothing of it is lost without a word. */
+/** Results, tasks, events, lists and histories that are longer than a message may be. None of them is lost silently. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -11,13 +11,13 @@ import { listenUnix } from '../../../src/transport/socket.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { siteOf, until } from './support.ts';
 
-/** Six bytes of a message each. */
+/** Returns text of six bytes per character in a message. */
 const wide = (count: number): string => '中'.repeat(count);
 
 const run: SubagentFunction = ({ instruction }) => Promise.resolve({ text: wide(Number(instruction)) });
 const kinds = [{ name: 'writer', run }];
 
-/** An agent over a link of bytes: values in memory have no size. */
+/** Connects an agent over a link of bytes: values in memory have no size. */
 async function agentOf(t: TestContext, options: MultiAgentPluginOptions) {
   const site = await siteOf(t, options);
   const path = join(temporaryFolder(t), 'host.sock');
@@ -38,7 +38,7 @@ test('a result that no message may hold fails its task, which is delivered and a
   t.after(() => process.off('unhandledRejection', onLost));
   const writer = await agent.multi_agent.spawn('writer');
   await writer.delegate('200000');
-  // What is announced is not asked for.
+  // An announced end is not requested.
   await until(() => seen.some(({ event }) => event === 'failed'));
   const { status, code } = await writer.result();
   assert.deepEqual([status, code], ['FAILED', 'multi_agent.limit']);

@@ -1,4 +1,6 @@
-/** The link of an agent with subagents is lost, again and again: it gets each event of them once, and results that came meanwhile. */
+/**
+ * The link of an agent with subagents is lost repeatedly: it gets each event of them once, and results that arrived meanwhile.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { connect } from '../../../src/connect.ts';
@@ -9,7 +11,7 @@ import { forever, siteOf, until } from './support.ts';
 
 const EVENTS = 60;
 
-/** A host whose subagents report, hang, or wait to be let go, behind a relay. */
+/** Starts a host whose subagents report, hang, or wait to be released, behind a relay. */
 async function stand(t: TestContext, budget?: () => number) {
   const gate = Promise.withResolvers<void>();
   const { host } = await siteOf(t, {
@@ -67,7 +69,7 @@ test('cut in the middle of events, each of them comes once and in order', { time
   await until(() => made.every(({ id }) => notices.get(id)?.at(-1) === 'completed'));
   for (const { id } of made) assert.deepEqual(notices.get(id), whole);
   assert.ok(relay.cuts > 3, `only ${relay.cuts} cuts`);
-  // One that is stuck has cost the others nothing, and still has its task.
+  // The stuck one has cost the others nothing, and still has its task.
   const left = (await agent.multi_agent.list()).find(({ subagent_id }) => subagent_id === stuck.id);
   assert.deepEqual([left?.status, notices.get(stuck.id)], ['RUNNING', ['started']]);
   assert.equal(await stuck.terminate(), true);

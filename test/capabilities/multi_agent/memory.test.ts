@@ -16,7 +16,7 @@ const heap = (): number => {
 };
 
 test('an ended subagent holds at most 3 kB, and its result', async (t) => {
-  // Without a journal, whose entries would be counted too.
+  // Without a journal, whose entries would be counted, too.
   const plugin = multiAgentPlugin({ kinds: [{ name: 'k', run: () => ({ ok: true }) }], maxEnded: 10_000 });
   const host = createHost({ plugins: [plugin] });
   await host.start();

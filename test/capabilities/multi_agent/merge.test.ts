@@ -1,4 +1,6 @@
-/** Results of several subagents as one: each strategy, failures among them, ties, a tool, and the form with other names. */
+/**
+ * Results of several subagents merged to one: each strategy, failures among them, ties, a tool, and the form with other names.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Ended, merge } from '../../../src/capabilities/multi_agent/merge.ts';

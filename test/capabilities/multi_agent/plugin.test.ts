@@ -85,7 +85,7 @@ test('a function reaches the host with the session of its subagent', async (t) =
       {
         name: 'caller',
         async run(_task, { host }) {
-          // The id in the handshake is not believed.
+          // The id in the handshake is not trusted.
           await using agent = await connect(host, { capabilities: ['tools'], agentId: 'lead' });
           const { data } = await agent.tools.call('look', {});
           return data as object;

@@ -1,4 +1,4 @@
-/** What becomes of subagents when the rights of their principal change while they work. */
+/** The effect on subagents of a change of their principal's rights while they work. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { chainsPlugin } from '../../../src/capabilities/chains/plugin.ts';

@@ -1,4 +1,7 @@
-/** What subagents may do, and attacks on that: by spawning, by forged parents, by ids of others, by the handshake of a subagent. */
+/**
+ * The rights of subagents, and attacks on them: by spawning, by forged parents, by ids of others, by the handshake of a
+ * subagent.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { SubagentContext } from '../../../src/capabilities/multi_agent/functions.ts';
@@ -9,7 +12,7 @@ import { principalWith } from '../../../src/session/roles.ts';
 import { memoryPair } from '../../../src/transport/memory.ts';
 import { type Site, siteOf } from './support.ts';
 
-/** Calls each tool and says which it may call. */
+/** Calls each tool and reports which calls are allowed. */
 async function tries({ host }: SubagentContext): Promise<Record<string, boolean>> {
   await using agent = await connect(host, { capabilities: ['tools', 'multi_agent'] });
   const may: Record<string, boolean> = {};
@@ -97,7 +100,7 @@ describe('what is delegated', () => {
     );
     assert.deepEqual(await mayOf(site, 'all', { kind: 'looker' }), { ...none, look: true });
     assert.deepEqual(await mayOf(site, 'all', { kind: 'runner' }), { ...none, run: true });
-    // Named without a wildcard by its kind, a tool with a guarded risk is still not the agent's to give.
+    // Even if its kind names a tool with a guarded risk without a wildcard, the agent may not delegate it.
     assert.deepEqual(await mayOf(site, 'wild', { kind: 'runner' }), none);
     assert.deepEqual(await mayOf(site, 'all', { kind: 'toolless' }), none);
     assert.deepEqual(await mayOf(site, 'all', { kind: 'toolless', capabilities: ['tools'] }), none);
@@ -413,7 +416,7 @@ describe('limits', () => {
     assert.deepEqual([over.status, over.code], ['FAILED', 'multi_agent.budget_spent']);
     // Its next task has no other budget.
     await assert.rejects(one.run('x', { metadata: { tokens: 1 } }), { code: 'multi_agent.budget_spent' });
-    // What it was promised and did not spend goes back.
+    // The unspent part of its budget is returned.
     await two.terminate();
     const rich = await agent.multi_agent.spawn('three');
     const sibling = await agent.multi_agent.spawn('sibling');

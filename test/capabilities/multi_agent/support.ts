@@ -12,7 +12,7 @@ import { createAuthenticator, type PrincipalTokens, tokenDigest } from '../../..
 import type { Grants } from '../../../src/session/principal.ts';
 import { principalWith } from '../../../src/session/roles.ts';
 
-/** Tools of three kinds of risk; each says who called it. */
+/** Tools of three kinds of risk; each reports its caller. */
 const echoes = (['reads', 'exec', 'writes'] as const).map((risk) =>
   tool({
     name: { reads: 'look', exec: 'run', writes: 'write' }[risk],
@@ -22,7 +22,7 @@ const echoes = (['reads', 'exec', 'writes'] as const).map((risk) =>
   }),
 );
 
-/** Waits for a condition, again and again. */
+/** Polls a condition until it holds. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   const end = Date.now() + 60_000;
   while (!(await holds())) {
@@ -35,7 +35,7 @@ export async function until(holds: () => boolean | Promise<boolean>): Promise<vo
 export const forever = ({ signal }: { readonly signal: AbortSignal }): Promise<never> =>
   new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
 
-/** A tool that merges: how many results there are, and their highest score. */
+/** A tool that merges: returns the number of results, and their highest score. */
 const counter = tool<{ results: readonly { score?: number }[] }>({
   name: 'count_results',
   description: 'Counts results',
@@ -60,7 +60,7 @@ const tokensOf = (grants: Readonly<Record<string, Grants>>): PrincipalTokens[] =
 const open = (host: Host, agentId: string, token: string | undefined) =>
   connect(host, { capabilities: ['multi_agent', 'tools'], agentId, ...(token !== undefined && { token }) });
 
-/** A started host; with `grants`, each name is a principal whose token is its name. */
+/** Starts a host; with `grants`, each name is a principal whose token is its name. */
 export async function siteOf(
   t: TestContext,
   options: MultiAgentPluginOptions,

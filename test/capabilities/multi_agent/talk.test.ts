@@ -1,4 +1,4 @@
-/** What agents say to each other: to one, in channels with one order, and to none that they have no business with. */
+/** Messages between agents: to one agent, in channels with one order, and to no unrelated agent. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { SubagentBackend } from '../../../src/capabilities/multi_agent/backend.ts';
@@ -11,7 +11,7 @@ import { forever, siteOf, until } from './support.ts';
 
 type Member = Agent<'multi_agent'>;
 
-/** A host whose subagents hand their agents to the test, by name. */
+/** Starts a host whose subagents pass their agents to the test, by name. */
 async function openSite(t: Parameters<typeof siteOf>[0]) {
   const members = new Map<string, Member>();
   const site = await siteOf(t, {
@@ -149,7 +149,7 @@ test('a channel has one order for all in it, a history, and members of this agen
     Array.from({ length: 30 }, (_, at) => at + 1),
   );
   assert.deepEqual(await b.agent.multi_agent.history('plan', { after: 28 }), order?.slice(28));
-  // Who is not in it finds no such channel.
+  // An agent outside of a channel does not find it.
   for (const attempt of [
     () => c.agent.multi_agent.say('plan', { type: 'x', content: 1 }),
     () => c.agent.multi_agent.history('plan'),
@@ -157,7 +157,7 @@ test('a channel has one order for all in it, a history, and members of this agen
   ]) {
     await assert.rejects(attempt, { code: 'unknown_subagent', message: /no channel/ });
   }
-  // A member of its own channel of that name is another channel; a member cannot change the one above.
+  // An own channel of a member with that name is another channel; a member cannot change the one above.
   await assert.rejects(a.agent.multi_agent.channel('plan', [c.subagent.id]), { code: 'unknown_subagent' });
   await lead.multi_agent.channel('plan', [b.subagent, c.subagent]);
   await lead.multi_agent.say('plan', { type: 'line', content: 'later' });
@@ -179,7 +179,7 @@ test('attacks by message: strangers, other names, and too much', async (t) => {
   await assert.rejects(other.multi_agent.send(a.subagent.id, note), { code: 'unknown_subagent' });
   await assert.rejects(other.multi_agent.channel('x', [a.subagent.id]), { code: 'unknown_subagent' });
   await assert.rejects(lead.multi_agent.send('', note), { code: 'unknown_subagent' });
-  // A subagent does not speak as another one.
+  // A subagent cannot send as another one.
   const as = (from: string) => ({ from_subagent_id: from, to_subagent_id: b.subagent.id, message: note });
   await assert.rejects(a.agent.request('SUBAGENT_MESSAGE_REQ', as(b.subagent.id)), { code: 'unknown_subagent' });
   assert.equal((await a.agent.request('SUBAGENT_MESSAGE_REQ', as(a.subagent.id))).delivered, true);
@@ -222,7 +222,7 @@ test('what is said to an executor is given with its next task: in order, once, b
   await say('y'.repeat(30_000));
   await one.run('and now?');
   assert.match(prompts[3] ?? '', /^\(1 earlier .*"plan": y{30000}\n\nand now\?$/s);
-  // To it alone: what cannot wait is refused.
+  // To it alone: a message that cannot wait is refused.
   for (let at = 0; at < 100; at++) assert.equal(await lead.multi_agent.send(one, { type: 'n', content: at }), true);
   assert.equal(await lead.multi_agent.send(one, { type: 'n', content: 'too much' }), false);
   await lead.multi_agent.channel('plan', []);

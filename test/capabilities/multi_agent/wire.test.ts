@@ -1,6 +1,6 @@
 /**
  * The multi_agent messages on the wire: every line of other implementations is valid and gets a reply of the right form, the
- * upper-case forms also without an id, over every transport.
+ * upper-case forms even without an id, over every transport.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -36,7 +36,7 @@ test('every line of the upper-case forms is valid, without base fields', () => {
   }
 });
 
-/** Waits for a message where its task says so, and reports progress then. */
+/** Waits for a message if its task says so, and then reports progress. */
 const run: SubagentFunction = async ({ name, instruction }, { progress, onMessage }) => {
   if (instruction === 'wait') await new Promise<void>((resolve) => onMessage(() => resolve()));
   progress({ message: 'at it' });
@@ -50,7 +50,7 @@ function peerOf(t: TestContext, transport: Exclude<TransportName, 'stdio'>): Pro
   return plainPeer(t, transport, host, { asked: 'subagents', granted: 'multi_agent' });
 }
 
-/** The next message that answers; events before it are checked. */
+/** Returns the next reply; checks events before it. */
 async function answer(peer: Peer, type: string, reqId: string): Promise<Message> {
   for (;;) {
     const next = (await peer.next()) as Message;
@@ -88,7 +88,7 @@ for (const transport of allTransports) {
     const unknown = await ask('multi_agent/await', { subagent_id: 'sub_00000000' });
     assert.deepEqual([unknown.type, unknown.code], ['error', 'unknown_subagent']);
 
-    // The upper-case forms, without an id: the answer has every base field and an empty req_id.
+    // The upper-case forms, without an id: the reply has every base field and an empty req_id.
     const upperAsk = async (type: string, reply: string, fields: object, more: object = {}) => {
       peer.send({ type, ...fields, ...more });
       return answer(peer, reply, 'id' in more ? String(more.id) : '');

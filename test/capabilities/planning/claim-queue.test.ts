@@ -1,6 +1,6 @@
 /**
- * Claims that wait: what a change costs is counted, not timed. It depends neither on how many wait nor on how many tasks others
- * have; each task wakes one claim, the one that waited longest, and none is forgotten.
+ * Claims that wait: the cost of a change is counted, not timed. It depends neither on the number of waiting claims nor on the
+ * number of other agents' tasks; each task wakes one claim, the one that waited longest, and none is forgotten.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -13,7 +13,7 @@ import type { StoredTask } from '../../../src/capabilities/planning/stored.ts';
 import { connect } from '../../../src/connect.ts';
 import { agentOf, planningHost } from './support.ts';
 
-/** A queue over a count of ready tasks, which counts the questions and the attempts. */
+/** Returns a queue over a count of ready tasks, which counts the queries and the attempts. */
 function countedQueue() {
   const ready = new Map<string, number>();
   const counts = { queries: 0, attempts: 0 };
@@ -38,7 +38,7 @@ function countedQueue() {
   return { claim, add, taken, counts, queue };
 }
 
-/** What one change costs where so many claims of other agents wait. */
+/** Returns the cost of one change while `waiting` claims of other agents wait. */
 async function costWith(waiting: number) {
   const { claim, add, taken, counts } = countedQueue();
   const ends = new AbortController();
@@ -87,7 +87,7 @@ test('a task whose woken claim was cancelled goes to the next one', async () => 
 
 test('the next ready task of an agent is found without looking at those of others', () => {
   const rules = rulesFor(DEFAULT_COLUMNS);
-  /** How many tasks are read to find one behind so many of others. */
+  /** Returns the number of tasks read to find one behind `others` tasks of other agents. */
   const readsBehind = (others: number): number => {
     let reads = 0;
     const taskOf = (at: number, assignee: string): StoredTask => {
@@ -154,11 +154,11 @@ test('a waiting claim that was cancelled claims nothing, and an archived plan ha
   await bo.ping();
   await ana.planning.restorePlan(plan_id);
   assert.equal((await again)?.fence, 2);
-  // The timeout of a call starts behind the wait.
+  // The timeout of a call starts after the wait.
   const hasty = await connect(host, { capabilities: ['planning'], agentId: 'hasty', timeoutMs: 500 });
   t.after(() => hasty.close());
   assert.equal(await hasty.planning.claim(plan_id, { waitMs: 1_000 }), undefined);
-  // A plan that is deleted ends the claims that wait for it.
+  // A deleted plan ends the claims that wait for it.
   const lost = assert.rejects(ana.planning.claim(plan_id, { waitMs: 60_000 }), { code: 'planning.unknown_plan' });
   await ana.ping();
   await ana.planning.deletePlan(plan_id, { force: true });

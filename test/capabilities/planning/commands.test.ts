@@ -60,7 +60,7 @@ test('a wrong command is refused with what is there and what to type', {
   user.write('handfast.yaml', 'listen: http://127.0.0.1:0\nplugins: [planning]\n');
   await user.up(['--config', 'handfast.yaml']);
   const plan = (line: string, ...words: string[]) => user.run(['plan', ...line.split(' '), ...words]);
-  /** The message and its code. */
+  /** Returns the message and its code. */
   const refused = async (line: string, ...words: string[]): Promise<string> => {
     const { code, stderr } = await plan(line, ...words);
     assert.notEqual(code, 0);

@@ -1,5 +1,5 @@
 /**
- * `handfast plan dispatch` with a real host, a real fleet and a worker, as processes: what the fleet does comes back into the
+ * `handfast plan dispatch` with a real host, a real fleet and a worker, as processes: the outcomes of the fleet get into the
  * plan, and kills of any of them neither repeat a run nor lose one.
  */
 import assert from 'node:assert/strict';
@@ -10,10 +10,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { type Command, type Json, User } from '../../cli/command.ts';
 
 const PATIENCE_MS = 120_000;
-/** Each look is a command, which takes a processor a third of a second. */
+/** Each check is a command, which takes a processor a third of a second. */
 const LOOK_MS = 500;
 
-/** A host, an orchestrator and a worker in a folder without git, each at a socket of its own. */
+/** A host, an orchestrator and a worker in a folder without git, each at a separate socket. */
 class Place {
   readonly user = new User();
   readonly #file = this.user.write(
@@ -45,7 +45,7 @@ class Place {
     return (await this.user.json(['plan', 'add', 'release', ...words])).task_id;
   }
 
-  /** The plan once it fits. */
+  /** Resolves with the plan once it fits. */
   async until(what: string, fits: (tasks: Json[]) => boolean): Promise<Json[]> {
     const startedAt = performance.now();
     for (;;) {
@@ -91,7 +91,7 @@ test('tasks go to the fleet as they become ready, and results, errors and cancel
   const history = await user.run(['plan', 'history', 'release', first]);
   assert.match(history.stdout, /hello/);
   assert.match(history.stdout, /and more/);
-  // What failed is open again, for any agent; the dispatcher leaves it alone until `--retry`.
+  // A failed task is open again, for any agent; the dispatcher leaves it alone until `--retry`.
   const failed = await place.task(failing);
   assert.deepEqual([failed.status, failed.assignee, failed.claim], ['backlog', '', null]);
   assert.equal(failed.metadata.fleet.state, 'error');
@@ -100,7 +100,7 @@ test('tasks go to the fleet as they become ready, and results, errors and cancel
   await user.run(['plan', 'dispatch', 'release', failing, '--retry']);
   assert.equal((await user.json<Json[]>(['task', 'ls'])).length, 4);
 
-  // A cancel in the fleet comes back; a task that is ended in the plan is cancelled in the fleet.
+  // A cancel in the fleet gets into the plan; a task that is ended in the plan is cancelled in the fleet.
   const waiting = await place.add('wait 60000 ms');
   const ended = await place.add('wait 60001 ms');
   const dispatching = user.start(['plan', 'dispatch', 'release', '--json']);
@@ -198,7 +198,7 @@ test('kill -9 of the command, the host and the orchestrator repeats no run and l
   await Promise.all([killed(processes.host), killed(processes.fleet)]);
   [processes.host, processes.fleet] = await Promise.all([place.host(), place.fleet()]);
   await started(13);
-  // Two at once share the work.
+  // Two concurrent dispatchers share the work.
   const other = start();
   await killed(command);
   const { code, stdout, stderr } = await other.ended();

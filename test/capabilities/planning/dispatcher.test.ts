@@ -1,4 +1,4 @@
-/** The dispatcher of plans over a scripted fleet: more ready tasks than a page has, and runs that are sent again. */
+/** The dispatcher of plans over a scripted fleet: more ready tasks than a page has, and retried runs. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -8,7 +8,7 @@ import type { CommandFleet, FleetTask } from '../../../src/packages/capability.t
 import { fail } from '../../../src/wire/errors.ts';
 import { agentOf, planningHost } from './support.ts';
 
-/** A fleet that ends each task at once, as its brief says: `error`, `done`, or after a while: `slow`. */
+/** A fleet that ends each task at once, as its brief says: `error`, `done`, or after a delay: `slow`. */
 class ScriptedFleet implements CommandFleet {
   readonly name = 'scripted';
   readonly tasks = new Map<string, FleetTask>();
@@ -140,7 +140,7 @@ test('a failed run that is sent again comes back into its plan, while the dispat
   const stateOf = (id: string) => first.dispatcher.outcomes.find(({ task_id }) => task_id === id)?.state;
   assert.deepEqual([failing, slow, other].map(stateOf), ['done', 'done', 'error']);
 
-  // It failed again, with another result: that comes back too, once.
+  // The retry failed with another result, which also gets into the plan, once.
   fleet.set(await runOf(other), 'error', 'again', 2);
   for (let times = 0; times < 2; times += 1) {
     const { dispatcher } = dispatcherOf(plan_id);
@@ -157,7 +157,7 @@ test('a failed run that is sent again comes back into its plan, while the dispat
     comments[0] as string,
     /again: error\nafter "handfast task retry .*": "handfast plan dispatch .*" brings/,
   );
-  // And done, with `--retry` as well: it starts no second run.
+  // Then it is done, with `--retry` as well: it starts no second run.
   fleet.set(await runOf(other), 'done', 'at last', 3);
   await dispatcherOf(plan_id, { retry: true }).dispatcher.run({ planning, fleet }, new AbortController().signal);
   assert.equal((await planning.task(plan_id, other)).status, 'done');

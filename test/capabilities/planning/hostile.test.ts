@@ -1,4 +1,4 @@
-/** What a hostile agent sends: documents made to be slow, cycles through thousands of tasks, names of prototypes. */
+/** Requests of a hostile agent: documents made to be slow, cycles through thousands of tasks, names of prototypes. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HandfastError } from '../../../src/wire/errors.ts';

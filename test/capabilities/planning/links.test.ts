@@ -1,6 +1,6 @@
 /**
- * Subscriptions of plans over links that break: cut in the middle of messages, swallowed by a dead router, and of a host that is
- * killed and started again. No entry is missing and none comes twice. And the claim over pipes to a host as a child.
+ * Subscriptions of plans over links that break: cut in the middle of messages, swallowed by a dead router, and of a host that
+ * is killed and restarted. No entry is missing and none arrives twice. Also the claim over pipes to a host as a child.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -100,7 +100,7 @@ test('a follower that remembers the last entry misses none when its host is kill
   });
   const open = (agentId: string) =>
     connect(`unix://${socket}`, { capabilities: ['planning'], agentId, reconnect: { maxMs: 1 }, timeoutMs: 20_000 });
-  /** Runs until it returns, over as many hosts as it takes. */
+  /** Repeats until it returns, over as many hosts as necessary. */
   const through = async <T>(run: () => Promise<T>): Promise<T> => {
     for (;;) {
       try {
@@ -145,7 +145,7 @@ test('a follower that remembers the last entry misses none when its host is kill
     seen.map(({ seq }) => seq),
     Array.from(seen, (_, at) => at + 1),
   );
-  // One that was written when the host was killed may be there twice: its acknowledgement was lost.
+  // A comment that was written when the host was killed may exist twice: its acknowledgement was lost.
   const comments = seen.flatMap(({ comment }) => comment ?? []);
   assert.deepEqual([...new Set(comments)], acknowledged);
 });

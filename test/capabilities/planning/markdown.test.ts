@@ -1,4 +1,7 @@
-/** Task lists in Markdown: what is understood, that everything else keeps its bytes, and merging with a plan in both directions. */
+/**
+ * Task lists in Markdown: the recognised tasks, that everything else retains its bytes, and merging with a plan in both
+ * directions.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { agentOf, parseMarkdown, planningHost } from './support.ts';
@@ -42,7 +45,7 @@ test('tasks are found with their nesting, and code, comments and other lists are
   );
 });
 
-/** The text without what a sync adds. */
+/** Returns the text without the additions of a sync. */
 const without = (text: string): string =>
   text.replace(/[ \t]*<!-- task:[0-9a-f]{12}@\d+ -->/g, '').replace(/<!-- plan:[0-9a-f]{12}@\d+ -->\r?\n/g, '');
 
@@ -162,7 +165,7 @@ describe('a document and a plan', { timeout: 120_000 }, () => {
       );
       const joined = other.join('');
       assert.equal(otherNow.join('').slice(0, joined.length), joined, JSON.stringify(text));
-      // A title is the plan's; around it every byte of a task line stays, too.
+      // The plan has the title; around it every byte of a task line also stays.
       for (const [at, { line }] of parsed.tasks.entries()) {
         const now = kept.lines[kept.tasks[at]!.line] as string;
         assert.equal(without(now).trimEnd(), without(parsed.lines[line] as string).trimEnd(), JSON.stringify(text));

@@ -7,7 +7,7 @@ import { HandfastError } from '../../../src/wire/errors.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { agentOf, planningHost } from './support.ts';
 
-/** What a call is refused with. */
+/** Returns the error with which a call is refused. */
 async function refusal(call: Promise<unknown>): Promise<HandfastError> {
   const error = await call.then(
     () => assert.fail('it was not refused'),
@@ -184,7 +184,7 @@ describe('claims', { timeout: 60_000 }, () => {
     assert.ok(stale !== undefined);
     assert.equal((await refusal(bo.planning.claim(plan_id, { taskId: task_id }))).code, 'planning.claimed');
     assert.equal((await refusal(bo.planning.update(plan_id, task_id, { status: 'done' }))).code, 'planning.claimed');
-    // What the work does not depend on may change.
+    // Fields on which the work does not depend may change.
     await bo.planning.update(plan_id, task_id, { description: 'more' });
     const fresh = await bo.planning.claim(plan_id, { waitMs: 30_000 });
     assert.equal(fresh?.fence, 2);
@@ -213,7 +213,7 @@ describe('claims', { timeout: 60_000 }, () => {
       for (let renewals = 1; renewals <= 3; renewals += 1) {
         t.mock.timers.tick(20_000);
         assert.equal(mock.callCount(), renewals);
-        // The host starts the lease again, also the third time, when the first one would have ended.
+        // The host starts the lease again, even the third time, when the first one would have ended.
         await mock.calls.at(-1)?.result;
         assert.equal((await planning.task(plan_id, claim.id)).claim?.fence, 1);
       }
@@ -330,7 +330,7 @@ describe('history', { timeout: 60_000 }, () => {
       ],
     );
     assert.deepEqual(entries[2]?.changes, { title: ['a', 'b'] });
-    // What was deleted is still told.
+    // The history still has a deleted task.
     assert.equal((entries[6]!.changes.task![0] as { title: string }).title, 'b');
   });
 
@@ -364,7 +364,7 @@ describe('history', { timeout: 60_000 }, () => {
     assert.equal((await refusal(planning.update(plan_id, task_id, { title: 'a\nb' }))).code, 'planning.invalid');
     const big = await refusal(planning.update(plan_id, task_id, { description: 'x'.repeat(30_000) }));
     assert.equal(big.code, 'quota_exceeded');
-    // What was refused was not done, neither on disk nor in memory.
+    // A refused change was not made, neither on disk nor in memory.
     assert.equal((await planning.task(plan_id, task_id)).description, '');
     assert.equal((await planning.update(plan_id, task_id, { title: 'fits' })).title, 'fits');
   });
@@ -431,7 +431,7 @@ test('everything is there after a restart; a claim has its whole lease again, an
   const other = await agentOf(t, after, 'bo');
   assert.equal(await other.planning.claim(plan_id), undefined);
   const next = await other.planning.claim(plan_id, { waitMs: 30_000, key: 'k' });
-  // The holder of the first one renews nothing here.
+  // The holder of the first claim renews nothing here.
   assert.deepEqual([next?.id, next?.fence], [first.task_id, 2]);
 });
 

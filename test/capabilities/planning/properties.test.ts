@@ -1,6 +1,6 @@
 /**
- * What holds for every plan, with random tasks and changes: the graph against a slow and simple model, the rules of columns,
- * and Markdown documents of any text.
+ * Properties of every plan, with random tasks and changes: the graph against a slow and simple model, the rules of columns, and
+ * Markdown documents of any text.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -37,7 +37,7 @@ const taskOf = (fields: Partial<StoredTask> & Pick<StoredTask, 'task_id' | 'firs
 
 const claim = { principal: 'p', agent: 'a', fence: 1, lease_ms: 1_000, claimed_at: 0, from: 'backlog' };
 
-/** Changes of a plan: some are refused, as the plan does. */
+/** Changes of a plan, some of which the plan refuses. */
 const change = fc.record({
   id: fc.constantFrom(...IDS),
   deps: fc.uniqueArray(fc.constantFrom(...IDS), { maxLength: 3 }),
@@ -50,13 +50,13 @@ const change = fc.record({
   removed: fc.integer({ min: 0, max: 9 }).map((one) => one === 0),
 });
 
-/** What each task waits for, as the definition says it. */
+/** Returns the tasks that a task waits for, by the definition. */
 const waitsFor = (tasks: ReadonlyMap<string, StoredTask>, id: string): string[] => [
   ...(tasks.get(id)?.deps ?? []).filter((dep) => tasks.has(dep)),
   ...[...tasks.values()].filter(({ parent }) => parent === id).map(({ task_id }) => task_id),
 ];
 
-/** Whether a task is reached from itself. */
+/** Returns true if a task is reached from itself. */
 function isInCycle(tasks: ReadonlyMap<string, StoredTask>, id: string): boolean {
   const seen = new Set<string>();
   const open = waitsFor(tasks, id);
@@ -76,7 +76,7 @@ test('ready, blocked, counts and cycles are those of the definition, after any c
       const tasks = new Map<string, StoredTask>();
       for (const [at, { id, removed, claimed, ...fields }] of changes.entries()) {
         if (removed) {
-          // The plan takes a removed task out of those that name it.
+          // The plan removes a deleted task from those that name it.
           for (const one of [...tasks.values()]) {
             const deps = one.deps.filter((dep) => dep !== id);
             const parent = one.parent === id ? '' : one.parent;
@@ -166,7 +166,7 @@ test('rules that are made of columns, and of columns that changed, name only col
 
 test('a move is allowed exactly when the rules have it, is forced, or changes nothing', () => {
   const column = fc.constantFrom(...DEFAULT_COLUMNS);
-  // A status may be any text where the rules had no moves before.
+  // A status may be any text if the rules had no moves before.
   const any = fc.constantFrom(...DEFAULT_COLUMNS, 'x', 'constructor', 'toString', '__proto__');
   const moves = fc.dictionary(fc.constantFrom(...DEFAULT_COLUMNS, '__proto__'), fc.array(column), {
     noNullPrototype: true,
@@ -189,7 +189,7 @@ test('a move is allowed exactly when the rules have it, is forced, or changes no
   );
 });
 
-/** Lines that documents have, broken ones among them. */
+/** Lines of documents, with broken ones. */
 const line = fc.oneof(
   fc.constantFrom(
     '# Title',
@@ -222,7 +222,7 @@ const text = fc
     return ends ? whole : whole.trimEnd();
   });
 const PLAN = 'a1b2c3d4e5f6';
-/** Titles that the plan has: any line, with what looks like a comment too. */
+/** Titles of a plan: any line, even one that looks like a comment. */
 const titles = fc
   .oneof(
     fc.constantFrom(
@@ -279,7 +279,7 @@ test('tasks that were written into a document are read from it again: id, revisi
           again.map(({ taskId, revision, title, done }) => ({ taskId, revision, title, done })),
           [...rewritten.values()].map(({ taskId, revision, title, done }) => ({ taskId, revision, title, done })),
         );
-        // Lines that are no task are as they were.
+        // Lines that are no task are unchanged.
         const at = new Set(document.tasks.map((task) => task.line));
         const isOther = (_: string, place: number) => !at.has(place) && place !== document.marker?.line;
         assert.deepEqual(
@@ -304,5 +304,5 @@ test('tasks that were written into a document are read from it again: id, revisi
   );
 });
 
-/** The last line gets an end where the marker follows it. */
+/** Returns the last line, with a line end if the marker follows it. */
 const endOf = (one: string, written: string): string => (written.includes(`${one}\r\n`) ? `${one}\r\n` : `${one}\n`);

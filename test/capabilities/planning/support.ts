@@ -8,7 +8,7 @@ import { createHost, type Host, type HostOptions } from '../../../src/host/host.
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import type { Principal } from '../../../src/session/principal.ts';
 
-/** A host for principals whose token is their name and `-token`; without any, for `local`. */
+/** Returns a host for principals whose token is their name and `-token`; without principals, for `local`. */
 export async function planningHost(
   t: TestContext,
   {
@@ -35,7 +35,7 @@ export const parseMarkdown = (text: string, planId = '') => atOnce(parsingMarkdo
 export const renderMarkdown = (...given: Parameters<typeof renderingMarkdown>): string =>
   atOnce(renderingMarkdown(...given));
 
-/** An agent of a host. */
+/** Connects an agent to a host. */
 export async function agentOf(t: TestContext, host: Host, agentId = 'ana', principal?: string) {
   const agent = await connect(host, {
     capabilities: ['planning'],

@@ -1,6 +1,6 @@
 /**
- * Every planning message, raw, on the running program: with a token that may only read, with one that has no planning, for plans
- * that are not shared, and malformed. Each refusal has its code, nothing changes, and the connection stays usable.
+ * Every planning message, raw, on the running program: with a token that may only read, with one that has no planning, for
+ * plans that are not shared, and malformed. Each refusal has its code, nothing changes, and the connection stays usable.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -15,7 +15,7 @@ import type { Message } from '../../support/raw-agent.ts';
 
 const token = (name: string): string => `${name}-0123456789abcdef0123456789abcdef`;
 
-/** Requests that only read, and those that change something: what each needs beside the plan. */
+/** Requests that only read, and those that change something, with their fields beside the plan. */
 const reads = (taskId: string): Record<string, object> => ({
   'planning/plan/list': {},
   'planning/task/list': {},
@@ -51,7 +51,7 @@ const types = Object.values(published.$defs).flatMap(({ properties }) => propert
 const requests = types.filter((type) => !/\/(resp|event)$/.test(type));
 
 let sent = 0;
-/** Sends a request and returns its reply; events and replies of others are skipped. */
+/** Sends a request and returns its reply; skips events and replies of other requests. */
 async function ask(peer: Peer, type: string, body: object): Promise<Message> {
   const id = `r${++sent}`;
   peer.send({ type, id, version: '1.0', ts: 1, ...body });
@@ -61,7 +61,7 @@ async function ask(peer: Peer, type: string, body: object): Promise<Message> {
   }
 }
 
-/** The code of a refusal, in either of its forms; undefined: it is none. */
+/** Returns the code of a refusal, in either of its forms; undefined: no refusal. */
 const codeOf = ({ type, code, success, error }: Message): string | undefined =>
   type === 'error' ? code : success === false ? error.code : undefined;
 
@@ -98,17 +98,17 @@ test('each raw message of a restricted token is refused with its code, changes n
     return { plan_id, task_id };
   };
   const [shared, secret] = [await made('shared'), await made('secret')];
-  // It is shared for writing: the grant of the reader is what refuses.
+  // It is shared for writing: the grant of the reader refuses.
   const share = { plan_id: shared.plan_id, principal: 'reader', role: 'write' };
   assert.equal(codeOf(await ask(owner, 'planning/plan/share/req', share)), undefined);
-  /** All that the owner has. */
+  /** Returns the whole state of the owner. */
   const everything = async (): Promise<string> => {
     const parts: unknown[] = [(await ask(owner, 'planning/plan/list', { include_archived: true })).plans];
     for (const { plan_id } of [shared, secret]) {
       parts.push((await ask(owner, 'planning/history/req', { plan_id, limit: 1_000 })).entries);
       parts.push((await ask(owner, 'planning/task/list', { plan_id, include_archived: true })).tasks);
     }
-    // The time that is left of a lease is none of it.
+    // The rest of a lease is not part of the state.
     return JSON.stringify(parts, (key, value: unknown) => (key === 'expires_in_ms' ? undefined : value));
   };
   const before = await everything();

@@ -1,4 +1,4 @@
-/** Large documents and plans: read in turns, or refused by a limit that is named and changes nothing. */
+/** Large documents and plans: read in turns, or refused by a named limit without any change. */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -9,7 +9,7 @@ import { agentOf, planningHost } from './support.ts';
 const document = (count: number, from = 0): string =>
   Array.from({ length: count }, (_, at) => `- [ ] task ${from + at}\n`).join('');
 
-/** The limit that a request is refused by. */
+/** Returns the limit by which a request is refused. */
 async function limitOf(t: TestContext, what: string, request: () => Promise<unknown>): Promise<unknown> {
   return inTurns(t, what, () =>
     request().then(
@@ -50,7 +50,7 @@ test('a plan of thousands of tasks is read, listed and merged in turns', async (
 
   const host = await planningHost(t, { stateFile });
   const [agent, other] = [await agentOf(t, host), await agentOf(t, host, 'ben')];
-  // Both ask while the plan is read: it is read once, and both have it.
+  // Both ask while the plan is read: it is read once, and both get it.
   const shown = await inTurns(t, 'load', () =>
     Promise.all([agent, other].map((each) => each.request('planning/plan/show/req', { plan_id }))),
   );

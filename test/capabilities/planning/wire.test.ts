@@ -73,14 +73,14 @@ for (const transport of allTransports) {
       const first = await call('planning/task/add', { plan_id, title: 't', status: 'backlog', deps: [], metadata: {} });
       assert.deepEqual([first.success, first.status], [true, 'backlog']);
       const second = await call('planning/task/add', { plan_id, title: 'u', deps: [first.task_id] });
-      // Neither a plan nor a task that is not there.
+      // Neither a missing plan nor a missing task.
       const lost = await call('planning/task/add', { plan_id: 'a1b2c3d4e5f6', title: 't' });
       assert.deepEqual([lost.success, lost.task_id, lost.status], [false, '', '']);
       assert.equal(lost.error.code, 'planning.unknown_plan');
       const task_id = first.task_id;
       const none = await call('planning/task/update', { plan_id, task_id: '0f1e2d3c4b5a', status: 'done' });
       assert.deepEqual([none.success, none.task_id], [false, '0f1e2d3c4b5a']);
-      // Nothing to change is no failure.
+      // An empty change is no failure.
       const same = await call('planning/task/update', { plan_id, task_id, status: '', assignee: '', deps: [] });
       assert.equal(same.success, true);
       const blocked = await call('planning/task/update', { plan_id, task_id: second.task_id, status: 'done' });
@@ -113,7 +113,7 @@ test('every request of the set gets one reply of its type', async (t) => {
   const peer = await peerOf(t, 'memory');
   for (const message of vectors.filter((message) => !isReply(message))) {
     const reply = await ask(peer, message);
-    // A plan of another host can be read as little as it can be changed.
+    // A plan of another host can neither be read nor changed.
     const unknown = ['planning/task/list', 'planning/plan/board'].includes(message.type) && message.plan_id !== '';
     assert.equal(reply.type, unknown ? 'error' : `${message.type}/resp`, message.type);
     if (unknown) assert.equal(reply.code, 'planning.unknown_plan');

@@ -1,4 +1,4 @@
-/** A command that a user runs at a terminal, in a shell that says how the terminal is afterwards. */
+/** A command that a user runs at a terminal, in a shell that reports the state of the terminal afterwards. */
 import type { TestContext } from 'node:test';
 import { type Child, startChild } from '../../../src/base/child.ts';
 import { openTerminal, type PseudoTerminal } from '../../../src/base/pseudo-terminal.ts';

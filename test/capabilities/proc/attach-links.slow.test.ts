@@ -1,4 +1,7 @@
-/** `handfast proc attach` where links are cut or swallow everything, sessions are lost and the host is killed: it continues where it was, or says what to do. */
+/**
+ * `handfast proc attach` when links are cut or swallow everything, sessions are lost and the host is killed: it continues at
+ * its last position, or reports the next step.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
@@ -11,7 +14,7 @@ import { isAlive, until } from './support.ts';
 
 const pty = { cols: 80, rows: 24 };
 const LOST = /\[the connection is lost and tried again; Ctrl-P Ctrl-Q leaves\]/;
-/** Links that end after so many bytes, both ways together. */
+/** Bytes after which links end, both directions together. */
 const BUDGET = 24_000;
 
 async function siteOf(
@@ -42,7 +45,7 @@ async function siteOf(
   const flags = ['--connect', `tcp://127.0.0.1:${relay.port}`, '--token-file', tokenFile];
   const attach = (id: string, ...words: string[]): AtTerminal =>
     new AtTerminal(t, user, ['proc', 'attach', id, ...flags, ...words]);
-  /** How many sessions the host has. */
+  /** Returns the number of sessions of the host. */
   const sessions = async (): Promise<number> => {
     const response = await fetch(`${http}/status`, { headers: { authorization: `Bearer ${token}` } });
     return ((await response.json()) as { sessions: number }).sessions;
@@ -88,7 +91,7 @@ test('over a link that swallows everything, until that is noticed', { timeout: 3
   relay.swallowing = true;
   await at.terminal.write('echo typed-$((1+1))\r');
   await shell.write('echo hidden-$((1+1))\r');
-  // Neither end gets an end of the link: both find out by themselves.
+  // Neither end gets an end of the link: both detect it by themselves.
   await at.says(LOST);
   relay.swallowing = false;
   const after = await at.says(/typed-2\r\n/);
@@ -109,7 +112,7 @@ test('over links that end again and again, in the middle of messages: every line
   await until(async () => (await child.info()).pty?.cols === 90, 'the attached terminal');
   await child.write('\r');
   const said = await at.says(/code=9=\r\nsame\r\n/);
-  // A link that is away for long is said, wherever its output had come to.
+  // A link that is lost for long is reported, at any position of the output.
   const all = said.replaceAll(new RegExp(`\r\n${LOST.source}\r\n`, 'g'), '');
   assert.deepEqual(
     [...all.matchAll(/line (\d+)/g)].map(([, number]) => Number(number)),
@@ -147,7 +150,7 @@ for (const returns of [true, false]) {
     const shell = await shellOf(agent);
     const at = attach(shell.id, '--history');
     await at.says('ready> ');
-    // A mode that the program cannot undo any more.
+    // A mode that the program can no longer undo.
     await at.terminal.write('printf "\\033[?1049h\\033[?25lfull"\r');
     await at.says(/25lfull/);
     host.child.kill('SIGKILL');

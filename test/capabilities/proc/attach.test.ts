@@ -1,4 +1,4 @@
-/** `handfast proc attach` and `run --pty` at a real terminal: keys, size, leaving, the end, and the terminal as it was before. */
+/** `handfast proc attach` and `run --pty` at a real terminal: keys, size, detaching, the end, and the restored terminal. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
@@ -40,7 +40,7 @@ test('a user is at the terminal of a process: keys, size, leaving, coming back, 
   await first.says(/again\r\nagain\r\n/);
   await first.terminal.write('\x03');
   await first.says('ready> ');
-  // A key that leaves only with the next one.
+  // A key that is sent only with the next one.
   await first.terminal.write('\x10');
   await first.terminal.write('\x11');
   const left = await first.says(/same\r\n/);
@@ -68,7 +68,7 @@ test('without a terminal the output is printed as it is, with the exit code', { 
   const child = await agent.proc.spawn(['sh', '-c', 'read -r line; printf "got "; echo "$line"; exit 5'], { pty });
   const attached = user.start(['proc', 'attach', child.id]);
   const ending = attached.ended();
-  // It is there once the host has a reader: what comes before is not shown.
+  // The process is listed once the host has a reader: earlier output is not shown.
   await until(async () => {
     const text = (await user.run(['proc', 'ls'])).stdout;
     return text.includes('running');

@@ -1,4 +1,7 @@
-/** What the holder of a restricted token tries: other programs, other arguments, other folders, links, and variables that run code. */
+/**
+ * Attempts of the holder of a restricted token: other programs, other arguments, other folders, links, and variables that run
+ * code.
+ */
 import assert from 'node:assert/strict';
 import { chmodSync, copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -57,7 +60,7 @@ describe('the holder of a restricted token', { timeout: 240_000 }, () => {
       ['echo', 'a', 'b'],
       ['echo'],
       ['echo', '-e', 'a'],
-      // A pattern is one argument: no line break and no separator makes two of one.
+      // A pattern is one argument: no line break and no separator splits it.
       ['cat', 'notes/a', '/etc/passwd'],
       ['cat', '/etc/passwd'],
     ]) {
@@ -78,7 +81,7 @@ describe('the holder of a restricted token', { timeout: 240_000 }, () => {
     ]) {
       assert.equal(await tried([program, 'abc']), 'proc.denied', program);
     }
-    // A link to the file that the rule names is that file.
+    // A link to the file that the rule names counts as that file.
     symlinkSync('/bin/echo', join(user.cwd, 'says'));
     assert.equal(await tried(['./says', 'abc']), 'ran');
   });
@@ -142,7 +145,7 @@ describe('the holder of a restricted token', { timeout: 240_000 }, () => {
     for (const name of ['', 'A B', 'A=B', 'A\0B', 'Ä']) {
       assert.equal(await tried(['env'], { env: { [name]: 'x' } }), 'proc.invalid', JSON.stringify(name));
     }
-    // Nor the one by which its processes are found.
+    // Nor may it set the variable by which its processes are found.
     assert.equal(await tried(['env'], { env: { HANDFAST_CHILD_OF: 'nothing' } }), 'proc.denied');
     const child = await agent.proc.spawn(['env']);
     let text = '';
@@ -191,7 +194,7 @@ describe('the holder of a restricted token', { timeout: 240_000 }, () => {
     );
     await theirs.kill('SIGKILL');
     await other.close();
-    // Each waits for a reader: more output than the pipe and the store take.
+    // Each waits for a reader: more output than the pipe and the store hold.
     const cmd = ['cat', 'notes/endless'];
     symlinkSync('/dev/zero', join(user.cwd, 'notes', 'endless'));
     const running = [await agent.proc.spawn(cmd), await agent.proc.spawn(cmd)];

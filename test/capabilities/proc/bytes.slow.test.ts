@@ -1,4 +1,4 @@
-/** Not one byte is lost of what programs write last: they print and exit at once, a thousand times. */
+/** Not one byte of the last output of programs is lost: they print and exit at once, a thousand times. */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';

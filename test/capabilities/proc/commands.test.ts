@@ -49,7 +49,7 @@ test('programs are run, listed, read and ended from the command line', { timeout
     ['unknown_proc', 'no process has an id that starts with "nope"; see: handfast proc ls'],
   );
 
-  // What it prints has no reader any more, as behind `| head`.
+  // Its output has no reader any more, as behind `| head`.
   const unread = user.start(['proc', 'run', '--', 'sh', '-c', 'while :; do echo again; done']);
   await unread.says('again');
   const [flood] = await user.json(['proc', 'ls']);

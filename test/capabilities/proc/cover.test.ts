@@ -15,7 +15,7 @@ auth: { tokens: [{ name: restricted, token: ${TOKEN}, capabilities: [proc] }] }
 `;
 const pty = { cols: 80, rows: 24 };
 
-/** Says each signal that it gets, and ends at SIGTERM. */
+/** Reports each signal that it gets, and ends at SIGTERM. */
 const LISTENING = `
 trap 'echo INT' INT; trap 'echo HUP' HUP; trap 'echo USR1' USR1; trap 'echo TERM; exit 0' TERM
 echo ready
@@ -46,7 +46,7 @@ test('a program in a cover gets signals and keys, and ends as it wants to', {
   const shown = await agent.proc.spawn(['sh', '-c', LISTENING], { pty });
   await ends(shown, (name) => (name === 'INT' ? shown.write('\x03') : shown.kill(`SIG${name}`)));
 
-  // One that handles nothing ends by the signal, all of it.
+  // A program that handles nothing ends by the signal, all of it.
   const plain = await agent.proc.spawn(['cat']);
   assert.equal(await plain.kill('SIGTERM'), 'stopped');
   assert.deepEqual(await plain.wait(), { code: 143, signal: '', reason: 'killed' });

@@ -1,6 +1,6 @@
 /**
- * An agent in a process of its own that a test kills: `kill-client.ts ADDRESS AGENT STEP RUN...` brings one process of each
- * kind to a step, prints how far as one line of JSON, and waits.
+ * An agent in a separate process that a test kills: `kill-client.ts ADDRESS AGENT STEP RUN...` brings one process of each kind
+ * to a step, prints its progress as one line of JSON, and waits.
  */
 import { connect } from '../../../src/connect.ts';
 import { KINDS, reach, STEPS } from './kill-steps.ts';

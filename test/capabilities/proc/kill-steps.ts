@@ -1,24 +1,24 @@
 /**
- * The story of a process, by its steps: each brings one to a moment at which a test kills something, and gives what is known
- * and what waits then. Run by `kill-table.slow.test.ts`, and in a process of its own by `kill-client.ts`.
+ * The story of a process, by its steps: each brings one to a moment at which a test kills something, and returns the state
+ * known then and the pending promises. `kill-client.ts` runs them in a separate process.
  */
 import type { OutputPiece, ProcClient, ProcessExit, RemoteProcess } from '../../../src/capabilities/proc/client.ts';
 import { until } from './support.ts';
 
-/** What its program runs on: pipes, or a terminal. */
+/** The channels of its program: pipes, or a terminal. */
 export const KINDS = ['pipes', 'terminal'] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** By it the processes of a run are found: a value in their environment. */
+/** The variable by which the processes of a run are found: a value in their environment. */
 export const RUN = 'KILLED_RUN';
-/** Lines that it prints behind the end of its input. */
+/** Number of lines that it prints after the end of its input. */
 export const LINES = 2_000;
-/** Its exit code, where it ends. */
+/** Its exit code, if it ends. */
 export const CODE = 3;
 
 /**
- * Starts one process in its group, one that left it and one that forked twice as well; says `ready`, repeats its input to the
- * end, prints lines, and ends or stays. Where it stays it ignores SIGTERM.
+ * Starts one process in its group, one that left it and one that also forked twice; says `ready`, repeats its input to the end,
+ * prints lines, and ends or stays. A staying one ignores SIGTERM.
  */
 const SCRIPT = `
 sleep 600 >/dev/null 2>&1 </dev/null &
@@ -33,20 +33,20 @@ echo stays
 while :; do sleep 600; done
 `;
 
-/** How far a process was brought. */
+/** The progress of a process. */
 export interface Reached {
   /** Undefined while its spawn waits. */
   readonly child?: RemoteProcess;
-  /** Text that was read, and the number of the piece behind it. */
+  /** Text that was read, and the number of the piece after it. */
   readonly text: string;
   readonly next: number;
-  /** What waits, by its name. */
+  /** Pending promises, by name. */
   readonly waiting: Readonly<Record<string, Promise<unknown>>>;
 }
 
 export interface Step {
   readonly name: string;
-  /** The process ends by itself. */
+  /** True when the process ends by itself. */
   readonly ends?: true;
   /** `other` is a second session of the agent. */
   readonly run: (proc: ProcClient, other: ProcClient, start: Start) => Promise<Reached>;
@@ -55,20 +55,20 @@ export interface Step {
 /** Starts the program. */
 type Start = () => Promise<RemoteProcess>;
 
-/** Reads until the text has come, or to the end. */
+/** Reads until the text has arrived, or to the end. */
 export class Reading {
   text: string;
   next: number;
   readonly #output: AsyncGenerator<OutputPiece, ProcessExit | undefined>;
 
-  /** @param text that was read before: one piece may have all lines, or end within the text that is looked for */
+  /** @param text that was read before: one piece may have all lines, or end within the wanted text */
   constructor(child: RemoteProcess, from = 0, text = '') {
     this.text = text;
     this.next = from;
     this.#output = child.output({ from });
   }
 
-  /** Undefined: the text has come, or the process was ended with its session. */
+  /** Reads on. Undefined: the text has arrived, or the process was ended with its session. */
   async until(text?: string): Promise<ProcessExit | undefined> {
     while (text === undefined || !this.text.includes(text)) {
       const { value, done } = await this.#output.next();

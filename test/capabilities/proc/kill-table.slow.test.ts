@@ -23,10 +23,10 @@ import { isAlive, procHost, until } from './support.ts';
 
 const skip = !existsSync('/proc/self/stat') && 'needs /proc to see what is left';
 const CLIENT = fileURLToPath(new URL('./kill-client.ts', import.meta.url));
-/** Far above what anything takes. */
+/** Far above the duration of any step. */
 const PATIENCE_MS = 60_000;
 
-/** How a promise settled: a value, or a code. */
+/** The outcome of a settled promise: a value, or a code. */
 type Outcome = { readonly value: unknown } | { readonly code: string };
 
 const outcomeOf = (promise: Promise<unknown>): Promise<Outcome> =>
@@ -35,7 +35,7 @@ const outcomeOf = (promise: Promise<unknown>): Promise<Outcome> =>
     ({ code }: HandfastError) => ({ code }),
   );
 
-/** All that waited, once it has settled. */
+/** Returns the outcomes of all pending promises, once they have settled. */
 async function settled({ waiting }: Reached): Promise<Record<string, Outcome>> {
   const all = Object.entries(waiting).map(async ([name, promise]) => [name, await outcomeOf(promise)]);
   return Object.fromEntries(await within(Promise.all(all), 'what waits settles', PATIENCE_MS));
@@ -46,14 +46,14 @@ const newRuns = (): string[] => KINDS.map(() => randomBytes(16).toString('hex'))
 const noneLeft = (runs: readonly string[]): Promise<void> =>
   until(() => runs.every((run) => carriers(run).length === 0), 'the end of all processes');
 
-/** Nothing that waits may be reported as unhandled before the test asks for it. */
+/** Brings processes to a step. No pending promise may be reported as unhandled before the test awaits it. */
 async function reachAll(step: Step, runs: readonly string[], proc: ProcClient, other: ProcClient): Promise<Reached[]> {
   const reached = await Promise.all(KINDS.map((kind, at) => reach(step, kind, runs[at] as string, proc, other)));
   for (const { waiting } of reached) for (const each of Object.values(waiting)) each.catch(() => {});
   return reached;
 }
 
-/** The text of the whole story, or of its beginning: every line once and in order. */
+/** Checks the text of the whole story, or of its beginning: every line once and in order. */
 function mustBeInOrder(text: string): void {
   const numbers = [...text.matchAll(/line (\d+)\r?\n/g)].map(([, number]) => Number(number));
   assert.deepEqual(
@@ -118,7 +118,7 @@ describe('the host is killed, and started again', { skip, timeout: 600_000 }, ()
         for (const [name, outcome] of Object.entries(await settled(one))) {
           const isOther = step.name === 'another link reads from a cursor';
           const codes = isOther ? ['connection_lost'] : AGAIN;
-          // What had been replied before.
+          // Replies that arrived before.
           const early = name === 'spawn' || (name === 'kill' && 'value' in outcome && outcome.value === 'running');
           assert.ok('code' in outcome ? codes.includes(outcome.code) : early, `${name}: ${JSON.stringify(outcome)}`);
         }
@@ -163,7 +163,7 @@ describe('the process is killed', { skip, timeout: 600_000 }, () => {
         const end = await child.wait();
         const killed = { code: -9, signal: 'SIGKILL', reason: 'signal' };
         if (step.ends) assert.deepEqual(end, { code: CODE, signal: '', reason: 'exited' });
-        // The request for a signal may have come before the kill or behind it.
+        // The request for a signal may have arrived before the kill or after it.
         else if (outcomes.kill === undefined) assert.deepEqual(end, killed);
         else assert.deepEqual({ ...end, reason: 'signal' }, killed);
         for (const [name, outcome] of Object.entries(outcomes)) {
@@ -172,7 +172,7 @@ describe('the process is killed', { skip, timeout: 600_000 }, () => {
           else if (name !== 'spawn') assert.deepEqual(outcome.value, end, name);
         }
         await until(() => inGroup(child.pid).length === 0, 'the end of its group');
-        // Its output is complete and can be read by each session, from any place.
+        // Its output is complete, and each session can read it from any position.
         const found = await other.proc.find(child.id);
         const [whole, rest] = [new Reading(found), new Reading(found, one.next)];
         const exits: (ProcessExit | undefined)[] = [await whole.until(), await rest.until()];
@@ -182,7 +182,7 @@ describe('the process is killed', { skip, timeout: 600_000 }, () => {
         if (step.ends) assert.match(whole.text, new RegExp(`line ${LINES - 1}\r?\n$`));
         await assert.rejects(found.write('late'), { code: 'proc_dead' });
       }
-      // What had left its group ends with the session.
+      // A process that left its group ends with the session.
       await agent.close();
       await noneLeft(runs);
     });
@@ -214,7 +214,7 @@ describe('the agent is killed', { skip, timeout: 600_000 }, () => {
         if (id === '') continue;
         assert.ok(ids.includes(id));
         const child = await agent.proc.find(id);
-        // It is where it was: its input is open until it was ended.
+        // It is unchanged: its input is open until it was ended.
         await child.write('two\n', { eof: true }).catch(({ code }: HandfastError) => assert.equal(code, 'proc_dead'));
         const [whole, rest] = [new Reading(child), new Reading(child, next, text)];
         const stays = step.ends ? undefined : 'stays';
@@ -224,8 +224,8 @@ describe('the agent is killed', { skip, timeout: 600_000 }, () => {
         mustBeInOrder(whole.text);
         assert.match(whole.text, new RegExp(`line ${LINES - 1}\r?\n`));
       }
-      // Nothing came back in time: the session ends, and its processes with it.
-      // As the host does when the window for a new link is over; here the test says when that is.
+      // No link returned in time: the session ends, and its processes with it. The host does so when the window for a new link
+      // is over; here the test decides when.
       const { find } = at.host as unknown as { find: (id: string) => Session | undefined };
       for (const id of sessions) find.call(at.host, id)?.close('session_expired', 'no link came back in time');
       await noneLeft(runs);

@@ -1,4 +1,4 @@
-/** The proc capability over a host, with real processes: spawn, write, read, kill, wait, and what ends them. */
+/** The proc capability over a host, with real processes: spawn, write, read, kill, wait, and the causes of their ends. */
 import assert from 'node:assert/strict';
 import { mkdirSync, realpathSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import type { OutputPiece, RemoteProcess } from '../../../src/capabilities/proc/
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import { agentOf, isAlive, procHost, until } from './support.ts';
 
-/** All that a process writes, by stream. */
+/** Returns the whole output of a process, by stream. */
 async function textOf(child: RemoteProcess): Promise<{ stdout: string; stderr: string; pieces: OutputPiece[] }> {
   const pieces: OutputPiece[] = [];
   for await (const piece of child.output()) pieces.push(piece);
@@ -293,7 +293,7 @@ describe('output', { timeout: 120_000 }, () => {
     const seen: string[] = [];
     for await (const { text } of child.output({ from: 1, follow: false })) seen.push(text);
     assert.deepEqual(seen, ['b\n', 'c\n']);
-    // A reader that leaves ends the reading alone.
+    // A reader that leaves only ends its reading.
     for await (const _ of child.output()) break;
     assert.equal((await child.info()).state, 'running');
   });
@@ -303,7 +303,7 @@ describe('output', { timeout: 120_000 }, () => {
     for (let run = 0; run < 5; run++) {
       const child = await proc.spawn(['sh', '-c', 'sleep 0.05; echo last']);
       const reading = textOf(child);
-      // Longer than what is silent is waited for, at any place of the end.
+      // Longer than the wait for a silent process, at any moment of the end.
       const until = performance.now() + 2_000;
       const blocking = setInterval(() => {
         const busy = performance.now() + 600;

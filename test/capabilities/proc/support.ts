@@ -1,4 +1,4 @@
-/** Hosts with the proc capability for its tests, in this process, in a workspace of their own. */
+/** Hosts with the proc capability for its tests, in this process, in separate workspaces. */
 import type { TestContext } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import { type ProcPluginOptions, procPlugin } from '../../../src/capabilities/proc/plugin.ts';
@@ -8,7 +8,7 @@ import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import type { Principal } from '../../../src/session/principal.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 
-/** What the tests run. */
+/** Programs that the tests run. */
 export const PROGRAMS = ['sh', 'cat', 'sleep', process.execPath];
 
 export interface ProcHost {
@@ -16,7 +16,7 @@ export interface ProcHost {
   readonly workspace: string;
 }
 
-/** A host for principals whose token is their name and `-token`; without any, for `local`. */
+/** Returns a host for principals whose token is their name and `-token`; without principals, for `local`. */
 export async function procHost(
   t: TestContext,
   {
@@ -37,7 +37,7 @@ export async function procHost(
   return { host, workspace };
 }
 
-/** An agent of a host. */
+/** Connects an agent to a host. */
 export async function agentOf(t: TestContext, { host }: ProcHost, agentId = 'ana', principal?: string) {
   const agent = await connect(host, {
     capabilities: ['proc'],
@@ -48,7 +48,7 @@ export async function agentOf(t: TestContext, { host }: ProcHost, agentId = 'ana
   return agent;
 }
 
-/** True while a process of this id runs. */
+/** Returns true while a process of this id runs. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -58,7 +58,7 @@ export function isAlive(pid: number): boolean {
   }
 }
 
-/** Waits until something holds; fails after a minute. */
+/** Waits until a condition holds; fails after a minute. */
 export async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
   for (let waited = 0; waited < 60_000; waited += 20) {
     if (await holds()) return;

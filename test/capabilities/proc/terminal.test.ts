@@ -17,7 +17,7 @@ async function textOf(child: RemoteProcess): Promise<string> {
   return text;
 }
 
-/** Reads on until a text has come; what has come so far. */
+/** Reads on until a text has arrived; returns the text so far. */
 async function says(output: AsyncGenerator<OutputPiece, unknown>, text: string): Promise<string> {
   let seen = '';
   while (!seen.includes(text)) {
@@ -28,7 +28,7 @@ async function says(output: AsyncGenerator<OutputPiece, unknown>, text: string):
   return seen;
 }
 
-/** How many terminals a process has open, its own not counted. */
+/** Returns the number of terminals that a process has open, without its own. */
 function mastersOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).filter((name) => /ptmx$/.test(readlinkSync(`/proc/${pid}/fd/${name}`))).length;
 }
@@ -116,7 +116,7 @@ describe('a process at a terminal', { timeout: 120_000 }, () => {
       const shell = await proc.spawn(['sh'], { pty, env: { PS1: 'ready> ' } });
       const output = shell.output();
       await says(output, 'ready> ');
-      // With `set -m` each job has a group of its own.
+      // With `set -m` each job has a separate group.
       await shell.write('set -m; (trap "" HUP TERM; exec sleep 600) & echo "job=$!="\r');
       const [, job] = /job=(\d+)=/.exec(await says(output, '=\r\n')) ?? [];
       const pid = Number(job);
@@ -183,7 +183,7 @@ describe('a process at a terminal', { timeout: 120_000 }, () => {
   });
 });
 
-/** The process that started one; NaN: there is none of this name. */
+/** Returns the process that started one; NaN: no process has this id. */
 function parentOf(pid: string): number {
   try {
     return Number(

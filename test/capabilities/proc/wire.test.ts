@@ -1,6 +1,6 @@
 /**
  * The proc messages on the wire: every line of other implementations is valid and gets a reply of the right form, over every
- * transport, and a plain client gets exactly the events of A2E 1.0, behind the reply.
+ * transport, and a plain client gets exactly the events of A2E 1.0, after the reply.
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
@@ -35,7 +35,7 @@ async function ask(peer: Peer, message: Message): Promise<Message> {
   }
 }
 
-/** The next events of a request. */
+/** Returns the next events of a request. */
 async function eventsOf(peer: Peer, id: string, count: number): Promise<Message[]> {
   const events: Message[] = [];
   while (events.length < count) {
@@ -65,7 +65,7 @@ for (const transport of allTransports) {
       { stream_type: 'stdout', data: { text: 'got a line\n' } },
       { stream_type: 'stderr', data: { text: 'oops\n' } },
     ];
-    // Between two pipes there is no order.
+    // Two pipes have no common order.
     const both = seen[0]?.stream_type === 'stdout' ? [one, two] : [two, one];
     assert.deepEqual(
       seen.map(({ seq, ...rest }) => [seq, rest]),

@@ -1,6 +1,7 @@
 /**
- * Skills that attack their sandbox: loops, memory, files, environment, network, the objects around them, forged results. Each runs
- * over the real host in every tier; what came of it is the table in docs/skill.md, also where a tier does not stop it.
+ * Skills that attack their sandbox: loops, memory, files, environment, network, the objects around them, forged results. Each
+ * runs over the real host in every tier; the outcomes are the table in docs/skill.md, even where a tier does not stop an
+ * attack.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -15,20 +16,20 @@ import { agentOf, errorOf, skillHost, skipTier, writeSkill } from './support.ts'
 
 const TIERS = ['quickjs', 'process', 'bubblewrap'] as const satisfies readonly Tier[];
 
-/** What comes of an attack in a tier. */
+/** The outcome of an attack in a tier. */
 interface Outcome {
-  /** The errors it may end with, or the result it comes to. */
+  /** The errors it may end with, or its result. */
   readonly ends: readonly string[] | { readonly result: unknown };
-  /** What of it is in the table. */
+  /** The text of the outcome in the table. */
   readonly outcome: string;
 }
 
 interface Attack {
   readonly name: string;
-  /** What it tries, for the table. */
+  /** The attempt, for the table. */
   readonly tries: string;
   readonly code: string;
-  /** In every tier, but for those of `in`. */
+  /** The outcome in every tier, except those of `in`. */
   readonly all: Outcome;
   readonly in?: Partial<Record<Tier, Outcome>>;
 }
@@ -39,7 +40,7 @@ const ended = (...codes: readonly string[]): Outcome => ({
 });
 const nothing = (result: unknown, outcome: string): Outcome => ({ ends: { result }, outcome });
 const main = (body: string): string => `export default async (args, skill) => { ${body} };`;
-/** What processes have and QuickJS has not; without it a skill only says so. */
+/** Returns a skill for the features that processes have and QuickJS lacks; without them the skill only reports that. */
 const node = (body: string): string =>
   main(`const p = globalThis.process; if (p === undefined) return 'there is none'; ${body}`);
 const none = nothing('there is none', 'there is none');
@@ -363,7 +364,7 @@ const TABLE = ['| A skill tries | `quickjs` | `process` | `bubblewrap` |', '| --
   attacks.map((attack) => `| ${attack.tries} | ${TIERS.map((tier) => outcomeOf(attack, tier).outcome).join(' | ')} |`),
 );
 
-/** What attacks aim at: a port and a socket of this process, and a file of its user. */
+/** Returns the targets of attacks: a port and a socket of this process, and a file of its user. */
 async function targets(t: TestContext, folder: string, tier: Tier) {
   const listening = async (at: number | string): Promise<unknown> => {
     const server = createServer((socket) => socket.destroy());
@@ -387,7 +388,8 @@ for (const tier of TIERS) {
     writeSkill(site.root, 'good', { code: main('return 42;') });
     for (const attack of attacks) {
       const { ends } = outcomeOf(attack, tier);
-      // What should end by its time need not have much of it; others have more than a loaded machine takes to start a thread or a process.
+      // An attack that should end by its timeout needs little time; others have more than a loaded machine takes to start a
+      // thread or a process.
       const seconds = 'result' in ends || !ends.includes('timeout') ? 50 : ends[0] === 'timeout' ? 1 : 3;
       writeSkill(site.root, attack.name, { front: `timeout_seconds: ${seconds}`, code: attack.code });
     }

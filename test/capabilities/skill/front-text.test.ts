@@ -1,4 +1,4 @@
-/** Descriptions that YAML cuts or refuses say how to quote them. */
+/** The errors of descriptions that YAML cuts or refuses advise how to quote them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readSkillFile } from '../../../src/capabilities/skill/folder/skill-file.ts';

@@ -1,4 +1,4 @@
-/** Skills in QuickJS that use up their memory end as such, also where the interpreter has none left to say so. */
+/** Skills in QuickJS that use up their memory end with that error, even if the interpreter has none left to report it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { QuickJs } from '../../../src/capabilities/skill/sandbox/quickjs.ts';
@@ -40,13 +40,13 @@ test('memory that promises and objects use up ends a run as out_of_memory, at ev
 });
 
 test('errors of a skill with memory left are its own', { timeout: 120_000 }, async (t) => {
-  // Less than the interpreter has at its start.
+  // Less than the initial memory of the interpreter.
   const sandbox = new QuickJs({ memoryBytes: 8 * MIB, warm: 1, maxMessageChars: MIB });
   t.after(() => sandbox.close());
   for (const [code, said] of [
     [main('throw null;'), 'null'],
     [main('return new Promise(() => {});'), 'its promise never settles'],
-    // Refused once, and free again; the error is one of its own.
+    // Refused once, and free again; the error is that of the skill.
     [
       main(`let all = []; try { for (;;) all.push({}); } catch { all = []; } throw new Error('what it says');`),
       'what it says',

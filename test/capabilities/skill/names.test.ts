@@ -1,4 +1,4 @@
-/** The digest of a skill names one content: names of files that would stand for several are refused. */
+/** The digest of a skill identifies one content: ambiguous names of files are refused. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';

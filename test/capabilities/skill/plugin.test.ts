@@ -113,7 +113,7 @@ test('a tool is called with the rights of the caller, and ends with the run', { 
   cancelled.abort();
   assert.equal((await errorOf(call)).code, 'cancelled');
   await until(() => site.called.includes('slow ended'));
-  // A finer grant: what it does not name is not there.
+  // A finer grant: a skill that it does not name is unknown.
   const narrow = await agentOf(t, site, 'narrow');
   assert.deepEqual(
     (await narrow.skill.list()).map(({ name }) => name),
@@ -123,9 +123,9 @@ test('a tool is called with the rights of the caller, and ends with the run', { 
   const hidden = await errorOf(narrow.skill.describe('other'));
   assert.deepEqual([hidden.code, hidden.detail], ['unknown_skill', { row: 'not_found', name: 'other' }]);
   assert.equal(hidden.message, 'there is no skill "other" in the skill folders of this host (1)');
-  // Of the skills that it may use, one is near.
+  // One of the skills that it may use has a similar name.
   assert.match((await errorOf(narrow.skill.call('slowyl'))).message, /; did you mean "slowly"\?$/);
-  // Administrators read where it was looked for.
+  // Administrators see the searched folders.
   const lost = await errorOf(root.skill.call('othr'));
   assert.equal(lost.message, `there is no skill "othr" in ${site.root}; did you mean "other"?`);
   assert.deepEqual([lost.detail.roots, lost.detail.did_you_mean], [[site.root], 'other']);

@@ -1,4 +1,4 @@
-/** The processes that skills run in: each for one run, some waiting, all ended with the sandbox. */
+/** The processes in which skills run: each for one run, some waiting, all ended with the sandbox. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { ProcessSandbox } from '../../../src/capabilities/skill/sandbox/process.ts';
@@ -31,12 +31,12 @@ for (const tier of ['process', 'bubblewrap'] as const) {
       return found;
     };`;
     for (let round = 1; round <= 3; round++) assert.deepEqual(await runIn(sandbox, code), ['undefined', null, 0]);
-    // More of them start while runs come faster than they do, and not more than that.
+    // More of them start while runs arrive faster than they do, and not more than that.
     const many = Array.from({ length: 12 }, () => runIn(sandbox, code));
     for (const run of many) assert.deepEqual(await run, ['undefined', null, 0]);
     assert.ok((await sandboxesNow()).length <= 2 + 4);
     await until(async () => (await sandboxesNow()).length === 2);
-    // One of those that wait is taken, and ends with its run; another one waits in its place.
+    // A waiting one is taken, and ends with its run; another one waits in its place.
     const before = await sandboxesNow();
     const stop = new AbortController();
     const running = errorOf(runIn(sandbox, 'export default () => { for (;;); };', stop.signal));

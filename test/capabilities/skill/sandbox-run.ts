@@ -1,4 +1,4 @@
-/** Runs of a sandbox without a host, and what they start: for tests of the places that sandboxes keep. */
+/** Runs of a sandbox without a host, and the threads and processes that they start: for tests of sandbox places. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { readFileSync } from 'node:fs';
 import type { TestContext } from 'node:test';
@@ -7,7 +7,7 @@ import { readProcesses } from '../../../src/base/children/process-table.ts';
 import { Conversation } from '../../../src/capabilities/skill/sandbox/conversation.ts';
 import type { Sandbox } from '../../../src/capabilities/skill/sandbox/sandbox.ts';
 
-/** The threads that this process starts from here, and those that have not ended. */
+/** Returns the threads that this process starts from here, and those that have not ended. */
 export function threadsOf(t: TestContext): { readonly all: readonly Worker[]; readonly live: () => readonly Worker[] } {
   const all: Worker[] = [];
   const add = (message: unknown): void => void all.push((message as { worker: Worker }).worker);
@@ -16,7 +16,7 @@ export function threadsOf(t: TestContext): { readonly all: readonly Worker[]; re
   return { all, live: () => all.filter(({ threadId }) => threadId !== -1) };
 }
 
-/** The processes that this one has started and that run, with theirs. */
+/** Returns the running processes that this one has started, with theirs. */
 export async function below(root: number): Promise<number[]> {
   const all = await readProcesses();
   const found = [root];
@@ -24,7 +24,7 @@ export async function below(root: number): Promise<number[]> {
   return found.slice(1);
 }
 
-/** True for the process that starts others for a host. */
+/** Returns true for the process that starts others for a host. */
 export function isLauncher(pid: number): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('launcher-entry');
@@ -33,7 +33,7 @@ export function isLauncher(pid: number): boolean {
   }
 }
 
-/** The sandboxes of this process that run or wait: what its launchers have started. */
+/** Returns the sandboxes of this process that run or wait: the processes that its launchers have started. */
 export async function sandboxesNow(): Promise<number[]> {
   const all = await readProcesses();
   const own = await below(process.pid);
@@ -41,7 +41,7 @@ export async function sandboxesNow(): Promise<number[]> {
   return all.filter(({ pid, parent }) => launchers.includes(parent) && own.includes(pid)).map(({ pid }) => pid);
 }
 
-/** Runs code that has a module of its own, `met`; the result, when nothing of it runs any more. */
+/** Runs code with a separate module, `met`; resolves with the result, when nothing of it runs any more. */
 export async function runIn(
   sandbox: Sandbox,
   body: string,
@@ -52,7 +52,7 @@ export async function runIn(
     { maxMessageChars: 1024 ** 2, maxPrintedChars: 1000, maxCalls: 10, maxEvents: 10 },
   );
   const files = { 'main.js': `import { met } from './met.js'; ${body}`, 'met.js': 'export const met = [];' };
-  // Behind its result a run is ended, as a host does.
+  // After its result a run is ended, as a host does.
   const over = new AbortController();
   const end = (): void => over.abort();
   conversation.result.then(end, end);

@@ -1,4 +1,4 @@
-/** Hosts with the skill capability for its tests, in this process, with skills of their own. */
+/** Hosts with the skill capability for its tests, in this process, with separate skills. */
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -45,11 +45,14 @@ export function put(path: string, content: string | Uint8Array): void {
 export interface SkillHost {
   readonly host: Host;
   readonly root: string;
-  /** The tools that were called, with who called. */
+  /** The called tools, with their callers. */
   readonly called: string[];
 }
 
-/** A host for principals whose token is their name and `-token`; without any, for `local`. It has the tools `add`, `slow`, `secret`. */
+/**
+ * Returns a host for principals whose token is their name and `-token`; without principals, for `local`. It has the tools
+ * `add`, `slow`, `secret`.
+ */
 export async function skillHost(
   t: TestContext,
   {
@@ -109,7 +112,7 @@ export async function skillHost(
   return { host, root, called };
 }
 
-/** An agent of a host. */
+/** Connects an agent to a host. */
 export async function agentOf(t: TestContext, { host }: Pick<SkillHost, 'host'>, principal?: string) {
   const agent = await connect(host, {
     capabilities: ['skill'],
@@ -129,7 +132,7 @@ export async function errorOf(promise: PromiseLike<unknown>): Promise<HandfastEr
   throw new Error('it did not fail');
 }
 
-/** Waits until something holds; fails after a minute. */
+/** Waits until a condition holds; fails after a minute. */
 export async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   for (let waited = 0; !(await holds()); waited += 10) {
     if (waited > 60_000) throw new Error('it did not come');
@@ -137,10 +140,13 @@ export async function until(holds: () => boolean | Promise<boolean>): Promise<vo
   }
 }
 
-/** Whether the permission model of this Node holds the network. */
+/** Whether the permission model of this Node confines the network. */
 const HOLDS_NETWORK = process.allowedNodeEnvironmentFlags.has('--allow-net');
 
-/** Skips a test of a tier that takes a program which is not installed; where tests must not be skipped, it fails and says so. */
+/**
+ * Skips a test of a tier that needs a program which is not installed; if tests must not be skipped, it fails and names the
+ * program.
+ */
 export const skipTier = (tier: Tier): { skip?: string } =>
   tier === 'process' && !HOLDS_NETWORK
     ? { skip: 'this Node leaves the network open to a process, so the host runs no code in it' }
@@ -150,7 +156,7 @@ export const skipTier = (tier: Tier): { skip?: string } =>
       ? { skip: 'bubblewrap is not installed: apt-get install bubblewrap' }
       : {};
 
-/** What a host says about its sandbox to a further agent, once it was tried. */
+/** Returns the report of a host about its sandbox to a further agent, once it was tried. */
 export async function tierFacts(
   t: TestContext,
   site: Pick<SkillHost, 'host'>,

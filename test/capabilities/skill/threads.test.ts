@@ -1,4 +1,4 @@
-/** The threads that skills run in: reused with a new interpreter for each run, replaced, bounded, and ended. */
+/** The threads in which skills run: reused with a new interpreter for each run, replaced, bounded, and ended. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { QuickJs } from '../../../src/capabilities/skill/sandbox/quickjs.ts';
@@ -29,7 +29,7 @@ test('runs of one thread have nothing of each other', { timeout: 120_000 }, asyn
     );
     assert.deepEqual(found, untouched);
   }
-  // Used up to its limit, and left full: the next has all of it again.
+  // Used up to its limit, and left full: the next run has all of it again.
   const fill = `const all = []; for (let at = 0; at < 40; at++) all.push(new Uint8Array(1e6).fill(7)); globalThis.all = all;`;
   for (let round = 0; round < 3; round++) {
     const found = await runIn(
@@ -70,7 +70,7 @@ test('what code does behind its result neither counts nor stays', { timeout: 120
     assert.equal((await agent.skill.call(name)).data, 1, name);
     assert.equal((await agent.skill.call('good')).data, 2, `after ${name}`);
   }
-  // Nothing of them keeps a thread: the one that waits is left.
+  // Nothing of them retains a thread: the waiting one is left.
   await until(() => threads.live().length === 1);
 });
 
@@ -123,7 +123,7 @@ test('runs beyond the threads of the host wait for one, as long as their deadlin
   const second = errorOf(agent.skill.call('good', {}, { signal: cancel.signal }));
   cancel.abort();
   assert.equal((await second).code, 'cancelled');
-  // Those that wait count, too.
+  // Waiting ones count, too.
   const outcomes: unknown[] = [];
   const calls = Array.from({ length: 3 }, () =>
     agent.skill.call('good').then(
@@ -137,7 +137,7 @@ test('runs beyond the threads of the host wait for one, as long as their deadlin
   assert.equal((await first).code, 'cancelled');
   await Promise.all(calls);
   assert.deepEqual(outcomes.slice(1), [1, 1]);
-  // What replaced the one that was ended.
+  // The replacement of the ended one.
   await until(() => threads.live().length === 1);
   await site.host.close(0);
   await until(() => threads.live().length === 0);

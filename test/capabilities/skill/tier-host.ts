@@ -1,4 +1,7 @@
-/** A host in a process of its own that calls a skill and says when it runs; it is not closed. Usage: `tier-host.ts <tier> <root> <skill>` */
+/**
+ * A host in a separate process that calls a skill and reports when it runs; it is not closed. Usage: `tier-host.ts <tier>
+ * <root> <skill>`
+ */
 import { skillPlugin } from '../../../src/capabilities/skill/plugin.ts';
 import type { Tier } from '../../../src/capabilities/skill/sandbox/sandbox.ts';
 import { connect } from '../../../src/connect.ts';

@@ -1,6 +1,6 @@
 /**
- * The tiers that are processes: what a skill does in them, how they are tried, that nothing of a run is left behind it, the view of
- * the workspace. What they stop is in `escapes.test.ts`.
+ * The tiers that are processes: the abilities of a skill in them, how they are tried, that nothing of a run is left behind it,
+ * the view of the workspace. `escapes.test.ts` has the attacks that they stop.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -44,7 +44,7 @@ export default async ({ a }, skill) => {
   return { sum, twice: twice(sum), note: skill.resource('note ä.txt'), name: basename('/x/y'), denied };
 };`;
 
-/** The processes of Node that run skills, of this process or below it. */
+/** Returns true for a running process; a zombie does not count. */
 const isRunning = (pid: number): boolean => existsSync(`/proc/${pid}/stat`) && !/\) Z /.test(statOf(pid));
 
 function statOf(pid: number): string {
@@ -108,7 +108,7 @@ for (const tier of TIERS) {
     stop.abort();
     assert.equal((await errorOf(call)).code, 'cancelled');
     assert.equal((await errorOf(agent.skill.call('endless', {}, { timeoutMs: 5_000 }))).code, 'timeout');
-    // What starts and watches over children stays.
+    // The processes that start and watch over children stay.
     await until(() =>
       mine.every((pid) => !isRunning(pid) || isLauncher(pid) || /^\d+ \((?:sh|grep)\)/.test(statOf(pid))),
     );
@@ -137,9 +137,9 @@ for (const tier of TIERS) {
       host.kill(how);
       await until(() => its.every((pid) => !isRunning(pid)));
     }
-    // A process that waits for its skill keeps no host open that has nothing else to do.
+    // A process that waits for its skill does not hold open a host that has nothing else to do.
     assert.deepEqual(await (await start('brief')).ended, [0, null]);
-    // Closing the sandbox is waited for to its end: Node exits with 13 when nothing is left that could settle a wait.
+    // Closing the sandbox is awaited to its end: Node exits with 13 when nothing is left that could settle a wait.
     const closing = spawn(process.execPath, ['-C', 'handfast-source', '--input-type=module', '-e', CLOSING, tier], {
       stdio: 'inherit',
     });

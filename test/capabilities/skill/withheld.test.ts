@@ -1,4 +1,7 @@
-/** In the tier `process` no function of Node tells whether a file of the host exists: its outcome is equal for existing and missing files. */
+/**
+ * In the tier `process` no function of Node tells whether a file of the host exists: its outcome is equal for existing and
+ * missing files.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { agentOf, skillHost, skipTier, writeSkill } from './support.ts';

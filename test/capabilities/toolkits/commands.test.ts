@@ -25,7 +25,7 @@ test('toolkits are listed, shown, configured, enabled, disabled and searched fro
   await user.run(['tools', 'call', 'make_directory', 'path=made']);
   assert.match((await user.run(['tools', 'call', 'list_dir', 'path=.'])).stdout, /made/);
 
-  // Another session, which stays as it is made.
+  // Another session, which stays unchanged.
   const token = readFileSync(ready.token_file as string, 'utf8').trim();
   const agent = await connect(ready.url, { capabilities: ['toolkits', 'tools'], token });
   t.after(() => agent.close());

@@ -1,4 +1,4 @@
-/** `git_push` to a real server: what it pushes with a grant, and what neither a caller nor a repository makes of it. */
+/** `git_push` to a real server: its pushes with a grant, and misuse by a caller or a repository. */
 import assert from 'node:assert/strict';
 import { appendFileSync, chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -90,7 +90,7 @@ test('other remotes, helpers of remotes and rewritten addresses are refused', as
     git(workspace, 'config', 'remote.origin.url', address);
     assert.equal(await refusalOf(push()), 'tool_denied scheme', address);
   }
-  // A second address behind a plain one.
+  // A second address after a plain one.
   git(workspace, 'config', 'remote.origin.url', server.url);
   for (const address of [`ext::${program}`, elsewhere]) {
     git(workspace, 'config', '--add', 'remote.origin.url', address);
@@ -143,7 +143,7 @@ test('hooks and credential helpers do not run, and files of the host are not use
   git(workspace, 'config', `credential.${server.url}.helper`, `!${program}`);
   assert.equal(await refusalOf(push()), 'tool_denied repository_runs_code');
   git(workspace, 'config', '--unset', `credential.${server.url}.helper`);
-  // ssh has a fixed program, which asks for nothing; there is no server behind the address.
+  // ssh has a fixed program, which asks for nothing; no server listens at the address.
   git(workspace, 'config', 'remote.origin.url', 'ssh://127.0.0.1:1/x.git');
   assert.equal(await refusalOf(push()), 'tool_error git_failed');
   git(workspace, 'config', 'remote.origin.url', `ssh://-oProxyCommand=${program}/x.git`);

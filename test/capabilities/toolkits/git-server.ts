@@ -5,9 +5,9 @@ import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 
 export interface GitServer {
-  /** Of the repository. */
+  /** The address of the repository. */
   readonly url: string;
-  /** What was asked for, with the user of `Authorization`, if any. */
+  /** The received requests, with the user of `Authorization`, if any. */
   readonly requests: readonly string[];
 }
 

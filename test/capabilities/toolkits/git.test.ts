@@ -1,4 +1,4 @@
-/** The toolkit `git` with real repositories: what it does, and what a repository or a caller cannot make it do. */
+/** The toolkit `git` with real repositories: its effects, and effects that neither a repository nor a caller can cause. */
 import assert from 'node:assert/strict';
 import {
   appendFileSync,
@@ -164,7 +164,7 @@ test('values of a caller are never options, addresses or places outside', async 
     assert.equal(await refusalOf(call('commit', { message: 'x', paths: [revision] })), 'tool_denied option');
     assert.equal(await refusalOf(call('push', { remote: revision, branch: 'main' })), 'tool_denied option');
   }
-  // Of two paths outside, or one of them, git would show the differences.
+  // Given two outside paths, or one, git would show the differences.
   writeFileSync(join(outside, 'secret.txt'), 'secret\n');
   for (const path of [join(outside, 'secret.txt'), '../x', 'a/../../x', '..', '/dev/null']) {
     assert.equal(await refusalOf(call('diff', { paths: [path, '/dev/null'] })), 'tool_denied outside_workspace', path);
@@ -262,7 +262,7 @@ test('a protected file under another name is neither read nor committed', async 
     pathGuard: new PathGuard([{ path: join(outside, 'token'), kind: 'file', deny: 'all' }]),
   });
   const some = await agentOf(t, host, { principal: 'some', enable: ['git'] });
-  // A link to a file that is not protected is none of it.
+  // A link to an unprotected file does not count.
   writeFileSync(join(outside, 'plain'), 'plain\n');
   linkSync(join(outside, 'plain'), join(workspace, 'plain'));
   assert.equal((await some.tools.call('git_commit', { message: 'x', paths: ['plain'] })).success, true);
@@ -277,7 +277,7 @@ test('a protected file under another name is neither read nor committed', async 
   }
   const boss = await agentOf(t, host, { principal: 'boss', enable: ['git'] });
   assert.equal((await boss.tools.call('git_commit', commit)).success, true);
-  // Neither where that name is no UTF-8 text.
+  // Nor if that name is no UTF-8 text.
   git(workspace, 'rm', '--quiet', '--cached', 'innocent');
   renameSync(join(workspace, 'innocent'), Buffer.concat([Buffer.from(join(workspace, 'a')), Buffer.of(0xe9)]));
   assert.equal(await refusalOf(some.tools.call('git_status', {})), 'tool_denied protected_path');

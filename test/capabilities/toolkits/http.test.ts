@@ -23,7 +23,7 @@ async function server(
   return `http://127.0.0.1:${(listening.address() as AddressInfo).port}`;
 }
 
-/** Sends back what it was asked. */
+/** Sends back the request it received. */
 const echo = (t: TestContext) =>
   server(t, async (request, response) => {
     let body = '';
@@ -95,7 +95,7 @@ test('private networks are refused: as addresses, as names, by a redirect, and b
     assert.equal(await refusalOf(call('fetch', { url: each })), 'tool_denied private_address', each);
     assert.equal(await refusalOf(call('send', { url: each })), 'tool_denied private_address', each);
   }
-  // A name is resolved once: what was checked is what is connected to.
+  // A name is resolved once: the connection goes to the checked address.
   assert.equal(asked, 4);
   assert.equal(await refusalOf(call('fetch', { url: 'file:///etc/passwd' })), 'tool_denied scheme');
   assert.equal(await refusalOf(call('fetch', { url: 'http://user:pass@example.com/' })), 'tool_denied url_credentials');
@@ -110,7 +110,7 @@ test('only the hosts that the host and the session allow, also behind a redirect
   const { agent, call, seen } = await agentWith(t, { allowPrivateAddresses: true, hosts: ['127.*'] });
   assert.equal(await refusalOf(call('fetch', { url: other })), 'tool_denied host_not_allowed');
   assert.equal(await refusalOf(call('fetch', { url: `${from}/out` })), 'tool_denied host_not_allowed');
-  // What was written for one server is not for another, and only 308 repeats what changes something.
+  // Headers for one server do not reach another, and only 308 repeats a request that changes something.
   const sent = { headers: { 'X-One': '1' }, body: 'b' };
   const turned = await seen('send', { url: `${from}/302`, ...sent });
   assert.deepEqual([turned.method, turned.body, turned.headers['x-one']], ['GET', '', undefined]);

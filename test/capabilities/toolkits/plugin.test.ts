@@ -1,4 +1,7 @@
-/** Toolkits in sessions: enabled, disabled, configured, searched, with secrets by reference, rights, and what outlives a host. */
+/**
+ * Toolkits in sessions: enabled, disabled, configured, searched, with secrets by reference, rights, and the state that outlives
+ * a host.
+ */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -189,7 +192,7 @@ test('a principal has the toolkits, tools and sessions that it is granted', asyn
   assert.deepEqual(namesOf(await admin.toolkits.list()), ['filesystem', 'many', 'search', 'sqlite', 'tracker']);
   assert.deepEqual(namesOf(await plain.toolkits.list()), ['filesystem', 'many', 'search']);
   assert.deepEqual(namesOf(await some.toolkits.list()), ['filesystem', 'many']);
-  // What can lose data needs more than the toolkit.
+  // A tool that can lose data needs more than the toolkit.
   const { toolkit } = await some.toolkits.describe('filesystem');
   assert.ok(toolkit.tools.includes('read_file') && !toolkit.tools.includes('delete_file'));
   assert.equal((await errorOf(some.tools.call('delete_file', { path: 'a' }))).code, 'tool_denied');
@@ -270,7 +273,7 @@ test('what a session has made of its toolkits survives kill -9 and an orderly re
     await command.ended();
     ({ command, ready } = await user.up(['--config', config, '--port', port]));
     assert.deepEqual(await state(), before, end);
-    // The host's own tool serves where the toolkit that has one of this name is off.
+    // The host's own tool serves if the toolkit with a tool of this name is off.
     const grep = (await agent.tools.list()).find(({ name }) => name === 'grep');
     assert.equal(grep?.toolkit, null);
   }

@@ -8,13 +8,13 @@ import { folder } from './support.ts';
 const NEUTRAL = { GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_NOSYSTEM: '1' };
 const IDENTITY = ['-c', 'user.name=Test', '-c', 'user.email=test@example.invalid'];
 
-/** What git prints. It reads no configuration but that of the repository. */
+/** Returns the output of git, which reads only the configuration of the repository. */
 export function git(cwd: string, ...words: string[]): string {
   const env = { PATH: process.env.PATH ?? '', HOME: '/nonexistent', ...NEUTRAL };
   return execFileSync('git', [...IDENTITY, ...words], { cwd, env, encoding: 'utf8' });
 }
 
-/** A repository with one commit, and the command that a program of its would run: it leaves a file. */
+/** Makes a repository with one commit, and the command that a program of the repository would run: it leaves a file. */
 export function repository(t: TestContext) {
   const workspace = folder(t);
   git(workspace, 'init', '-q', '-b', 'main');

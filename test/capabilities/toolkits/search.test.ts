@@ -1,4 +1,4 @@
-/** The toolkit `search`, ranked: real folders that change between searches, limits, and who sees what. */
+/** The toolkit `search`, ranked: real folders that change between searches, limits, and the visibility of files. */
 import assert from 'node:assert/strict';
 import {
   existsSync,
@@ -32,7 +32,7 @@ function put(workspace: string, files: Readonly<Record<string, string | Uint8Arr
   }
 }
 
-/** Searches without a thread, with an index of its own. */
+/** Searches without a thread, with a separate index. */
 function searcher(t: TestContext, workspace: string, guard?: PathGuard) {
   const index = join(folder(t), 'search.db');
   const search = (query: string, more: Partial<RankedArgs> = {}, limits?: IndexLimits) => {
@@ -72,7 +72,7 @@ test('passages with the words of a query are found, the best first, with the num
     scores,
     scores.toSorted((one, other) => other - one),
   );
-  // What would be syntax elsewhere is text.
+  // Text that would be syntax elsewhere is text.
   for (const query of ['"', 'a" OR "b', 'NEAR(', '*', '-x ^y {z}: AND', '\u0000', '\ud800'.toWellFormed()]) {
     assert.deepEqual((await search(query)).complete, true, query);
   }
@@ -102,7 +102,7 @@ test('files that are new, changed, renamed, deleted or ignored by now', async (t
   assert.deepEqual(pathsOf(await search('apple banana')).sort(), ['a.txt', 'b.txt']);
   const { atime, mtime } = statSync(join(workspace, 'a.txt'));
   writeFileSync(join(workspace, 'a.txt'), 'melon\n');
-  // Also one with the size and the time of the old one.
+  // Even one with the size and the time of the old file.
   utimesSync(join(workspace, 'a.txt'), atime, mtime);
   rmSync(join(workspace, 'b.txt'));
   renameSync(join(workspace, 'c.txt'), join(workspace, 'e.txt'));
@@ -111,7 +111,7 @@ test('files that are new, changed, renamed, deleted or ignored by now', async (t
   assert.deepEqual(pathsOf(await search('melon cherry fig date')).sort(), ['a.txt', 'e.txt', 'f.txt', 'sub/d.txt']);
   put(workspace, { '.gitignore': 'sub/\n' });
   assert.deepEqual(pathsOf(await search('date')), []);
-  // Who names an ignored directory wants to see what is in it; it does not stay for others.
+  // A caller that names an ignored directory wants to see its content; it does not stay for others.
   assert.deepEqual(pathsOf(await search('date', { path: 'sub' })), ['sub/d.txt']);
   assert.deepEqual(pathsOf(await search('date')), []);
 });
@@ -149,7 +149,7 @@ test('more files than are indexed, an index that is full, and a time that is up:
   const whole = await search('word1400');
   assert.deepEqual([whole.complete, pathsOf(whole)], [true, [name(1400)]]);
   assert.equal(whole.files_searched, 1_500);
-  // What a search that was stopped has in the index is used, although the walk did not come to it.
+  // Files that a stopped search has indexed are found, although the walk did not reach them.
   assert.deepEqual(pathsOf(await search('word1400', {}, { readingMs: 0 })), [name(1400)]);
 
   const words = (at: number) => Array.from({ length: 400 }, (_, word) => `w${at}x${word}`).join(' ');

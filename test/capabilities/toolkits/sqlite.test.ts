@@ -1,4 +1,4 @@
-/** The toolkit `sqlite` with real files: rows, limits of rows and time, and what a statement cannot do. */
+/** The toolkit `sqlite` with real files: rows, limits of rows and time, and statements that are refused. */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -98,7 +98,7 @@ test('a statement that runs for ever is ended, and the host replies meanwhile', 
   await agent.ping();
   const { code, detail } = await failing;
   assert.deepEqual([code, detail.reason], ['timeout', 'time_limit']);
-  // One that is cancelled ends too.
+  // A cancelled one ends, too.
   const cancelled = query(endless, { time_limit_seconds: 100 });
   await agent.ping();
   cancelled.cancel();
@@ -119,7 +119,7 @@ test('reading changes nothing and opens no other file', async (t) => {
     "SELECT load_extension('x')",
     'PRAGMA journal_mode = WAL',
     'PRAGMA writable_schema = ON',
-    // It has the path of the host.
+    // Its result would contain the path of the host.
     'PRAGMA database_list',
     'SELECT file FROM pragma_database_list',
     "SELECT readfile('/etc/passwd')",
@@ -135,7 +135,7 @@ test('reading changes nothing and opens no other file', async (t) => {
 test('what needs too much memory fails, fills no disk, and is not repeated in errors', async (t) => {
   const { query } = await agentIn(t, filled(t));
   const many = 'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c LIMIT 100000)';
-  // Sorted in memory, which is bounded: in a file it would fill the disk until the time is up.
+  // Sorted in memory, which is bounded: in a file it would fill the disk until the timeout.
   const sorted = await errorOf(
     query(`${many} SELECT randomblob(100000) AS b FROM c ORDER BY b`, { time_limit_seconds: 60 }),
   );
@@ -159,7 +159,7 @@ test('a journal that names another file is not played back, and logs are no link
   writeFileSync(join(workspace, 'a.db-journal'), journalNaming(victim));
   assert.equal(await refusalOf(write('a.db')), 'tool_error unfinished_change');
   assert.equal(existsSync(victim), true);
-  // What is left of a change that has ended is no hindrance.
+  // The rest of a change that has ended is no hindrance.
   writeFileSync(join(workspace, 'a.db-journal'), Buffer.alloc(512));
   assert.equal((await write('a.db')).success, true);
   for (const suffix of ['-wal', '-shm', '-journal']) {

@@ -23,6 +23,6 @@ test('the configuration of a session survives a restart, however far the clock h
   const after = new SessionStates();
   after.open(folder);
   for (const id of ['a', 'b']) assert.deepEqual(after.of(session(id), 'git'), { config: { id } });
-  // One that no host has taken up for a week, measured by the others.
+  // A session that no host has taken up for a week, measured by the others.
   assert.deepEqual(readdirSync(join(folder, 'sessions')).sort(), ['a.json', 'b.json']);
 });

@@ -15,7 +15,7 @@ import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 import type { Principal } from '../../../src/session/principal.ts';
 import { asError, type HandfastError } from '../../../src/wire/errors.ts';
 
-/** Longest wait for anything: far above what it takes on a busy machine. */
+/** Longest wait: far above the duration of any step on a busy machine. */
 export const PATIENCE_MS = 60_000;
 
 export function folder(t: TestContext): string {
@@ -79,13 +79,16 @@ interface ToolkitsHost extends Partial<HostOptions> {
   readonly more?: readonly Plugin[];
 }
 
-/** Code and reason of a call that fails. */
+/** Returns code and reason of a failing call. */
 export async function refusalOf(call: PromiseLike<unknown>): Promise<string> {
   const { code, detail } = await errorOf(call);
   return `${code} ${detail.reason}`;
 }
 
-/** A host for principals whose token is their name and `-token`; without any, for `local`. It has a tool of its own too. */
+/**
+ * Returns a host for principals whose token is their name and `-token`; without principals, for `local`. It also has its own
+ * tool.
+ */
 export async function toolkitsHost(
   t: TestContext,
   { principals, toolkits, builtin, kits, more = [], ...options }: ToolkitsHost = {},
@@ -103,7 +106,7 @@ export async function toolkitsHost(
   return host;
 }
 
-/** An agent of a host. */
+/** Connects an agent to a host. */
 export async function agentOf(
   t: TestContext,
   host: Host,

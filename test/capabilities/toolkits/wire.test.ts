@@ -43,7 +43,7 @@ for (const transport of allTransports.filter((name) => name !== 'stdio')) {
       assert.ok(checks.get(reply.type)?.(reply), JSON.stringify(reply));
       seen.push(reply.status ?? reply.toolkits.map(({ name }: Message) => name).join(' '));
     }
-    // Neither an unnamed toolkit nor a session that is not there can be configured.
+    // Neither an unnamed toolkit nor a missing session can be configured.
     assert.deepEqual(seen, ['filesystem search sqlite', 'filesystem', 'error', 'error']);
   });
 }

@@ -233,7 +233,7 @@ test('what a principal may not call it does not see, and is denied by name', asy
   assert.deepEqual(await rules({ allow: ['*_file'], deny: ['write*'] }), ['read_file']);
   assert.deepEqual(await rules({ denyRisks: ['exec', 'writes'] }), ['read_file']);
   assert.deepEqual(await rules({ deny: ['read_file'] }, { denyRisks: ['exec'] }), ['write_file']);
-  // What runs programs is named, by its whole name, or it is for administrators.
+  // Tools that run programs must be named, by their whole name, or are for administrators.
   assert.deepEqual(await rules(undefined), ['read_file', 'write_file']);
   assert.deepEqual(await rules({ allow: ['*'] }), ['read_file', 'write_file']);
   assert.deepEqual(await rules({ allow: ['sh*ll', 'shel*'] }), []);

@@ -1,4 +1,4 @@
-/** Environments with one fault each, by the rule that finds it: a walk on a line, and what is wrong with it. */
+/** Environments with one fault each, by the rule that finds it: a walk on a line, and its fault. */
 import { Generator } from '../../../../src/base/random/generator.ts';
 import type {
   Environment,
@@ -128,7 +128,7 @@ class Reuses extends Walk {
   }
 }
 
-/** The same array comes again after eight calls: three calls in a row look innocent. */
+/** The same array returns after eight calls: three calls in a row look innocent. */
 class ReusesAfterEight extends Walk {
   readonly ring = Array.from({ length: 8 }, () => [0, 0]);
   count = 0;
@@ -145,7 +145,7 @@ class Owned extends Walk {
     return start;
   }
   override step(action: number) {
-    // A new array each time, but the one that was returned is read again.
+    // A new array each time, but the returned one is read again.
     this.state = [Math.fround((this.state[0] as number) / 2 + action), this.steps];
     return { ...super.step(action), observation: this.state };
   }
@@ -174,7 +174,7 @@ class IgnoresSeeds extends Walk {
   }
 }
 
-/** What Gymnasium's issue 1084 reports: deterministic with a seed, and random without one after it. */
+/** Gymnasium's issue 1084: deterministic with a seed, and random without one after it. */
 class RandomWithoutSeed extends Walk {
   override reset(request: ResetRequest = {}) {
     const { seed } = request;

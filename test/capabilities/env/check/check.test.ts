@@ -1,4 +1,4 @@
-/** `env/check/req` and what it is made of: every rule finds its fault, and what is correct passes. */
+/** `env/check/req` and its parts: every rule finds its fault, and correct environments pass. */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { checkEnvironment } from '../../../../src/capabilities/env/check/check.ts';
@@ -21,7 +21,7 @@ describe('a check', () => {
       const found = findings.find((each) => each.rule === rule);
       assert.ok(found, JSON.stringify(findings));
       assert.ok(found.expected !== '' && found.mend !== '' && found.found !== '');
-      // The array of one environment hides its other fault from a single look, so that both rules are broken.
+      // The array of one environment hides its other fault from a single inspection, so that both rules are broken.
       const others = findings.filter((each) => each.rule !== rule).map((each) => each.rule);
       assert.deepEqual(
         others,

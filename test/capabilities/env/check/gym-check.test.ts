@@ -1,6 +1,6 @@
 /**
- * `agent.env.check` of environments of Python: every rule finds its fault there, and what Gymnasium's own checker finds of it is
- * what the table in docs/environments.md says.
+ * `agent.env.check` of environments of Python: every rule finds its fault there, and the verdict of Gymnasium's own checker is
+ * the one in the table of docs/environments.md.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -17,7 +17,7 @@ import { gymPython, skip } from '../gym-python.ts';
 const FIXTURES = join(import.meta.dirname, '../fixtures');
 const PAGE = join(import.meta.dirname, '../../../../docs/environments.md');
 
-/** How a row of the table names the verdict. */
+/** Returns the word for the verdict in a row of the table. */
 const wordOf = ({ problem, warnings }: GymnasiumVerdict): string => {
   if (problem !== null) return 'finds it';
   return warnings.length > 0 ? 'warns' : 'passes it';

@@ -1,4 +1,4 @@
-/** What holds for every environment: the contract of `environment.ts`, snapshots, pictures. */
+/** Properties of every environment: the contract of `environment.ts`, snapshots, pictures. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inflateSync } from 'node:zlib';
@@ -16,7 +16,7 @@ const variants: readonly [id: string, make: JsonObject][] = [
   ['Blackjack-v1', { sab: false, natural: true }],
 ];
 
-/** Actions that make sense: suggestions, where there are some, else samples. */
+/** Returns sensible actions: suggestions if any exist, else samples. */
 function policy(environment: Environment, seed: number): () => unknown {
   const generator = new Generator(seed);
   const sample = environment.actionSpace.sampler(seed);
@@ -47,7 +47,7 @@ for (const [id, make] of variants) {
         assert.ok(Number.isFinite(result.reward));
         if (result.terminated || result.truncated) break;
       }
-      // A null seed continues the generator, also that of a copy.
+      // A null seed continues the generator, even that of a copy.
       copy.restore!(copyOf(environment.snapshot!()));
       assert.deepEqual(await copy.reset(), await environment.reset());
     }
@@ -61,7 +61,7 @@ for (const [id, make] of variants) {
       for (let step = 0; step < 30; step += 1) {
         const result = await environment.step(act());
         results.push(copyOf(result));
-        // A caller may do with an observation what it likes.
+        // A caller may change an observation.
         if (Array.isArray(result.observation)) result.observation.fill(12345);
         if (result.terminated || result.truncated) break;
       }
@@ -104,7 +104,7 @@ for (const [id, make] of variants) {
 
 const seededMap = { random_map: { size: 6, p: 0.8, seed: 3 } };
 
-/** The picture of a PNG file without filters. */
+/** Returns the picture of a PNG file without filters. */
 function decoded(png: Buffer): Image {
   assert.equal(png.toString('latin1', 1, 4), 'PNG');
   const [width, height] = [png.readUInt32BE(16), png.readUInt32BE(20)];

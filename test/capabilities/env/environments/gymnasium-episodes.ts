@@ -1,6 +1,6 @@
 /**
- * Plays recorded episodes of Gymnasium again and compares. Used with the few that are checked in, and by the interop test with a
- * thousand of each environment.
+ * Plays recorded episodes of Gymnasium again and compares: the few that are checked in, and in the interop test a thousand of
+ * each environment.
  */
 import assert from 'node:assert/strict';
 import type { Environment } from '../../../../src/capabilities/env/environment.ts';
@@ -33,14 +33,14 @@ interface RandomMap {
 }
 
 /**
- * Largest difference of a free-running episode; and of a step from the same state, where episodes are chaotic: of Acrobot, and of a
- * pole held up for 500 steps, in which the last place of a sine grows by e each quarter of a second.
+ * Largest difference of a free-running episode; and of a step from the same state, for chaotic episodes: of Acrobot, and of a
+ * pole held up for 500 steps, in which the last digit of a sine grows by e each quarter of a second.
  */
 const FREE_RUNNING = 1e-9;
 const SAME_STATE = 1e-12;
 /**
- * Observations of Acrobot are float32: two cosines that differ in their last place as float64 may round to neighbours. Its first
- * observation is computed in float32 by NumPy, which may be off by one place more.
+ * Observations of Acrobot are float32: two cosines that differ in their last digit as float64 may round to neighbours. NumPy
+ * computes its first observation in float32, which may differ by one digit more.
  */
 const FLOAT32 = 2.5e-7;
 
@@ -111,7 +111,7 @@ export class GymnasiumComparison {
   }
 }
 
-/** Largest difference of two numbers in the same places; infinite where the forms differ. */
+/** Returns the largest difference of two numbers in the same places; infinite if the forms differ. */
 function distance(actual: unknown, expected: unknown): number {
   if (typeof actual === 'number' && typeof expected === 'number') return Math.abs(actual - expected);
   if (typeof actual !== 'object' || typeof expected !== 'object' || actual === null || expected === null)

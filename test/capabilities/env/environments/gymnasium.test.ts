@@ -1,4 +1,4 @@
-/** The environments of Gymnasium's ids, played beside what Gymnasium itself did. The interop test does the same with more. */
+/** The environments of Gymnasium's ids, compared with recordings of Gymnasium itself. The interop test compares more. */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,10 +1,10 @@
-/** The text world: every world can be solved by its own suggestions, seeds decide it, words are forgiven. */
+/** The text world: its own suggestions solve every world, seeds decide it, words are matched loosely. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TextWorld } from '../../../../src/capabilities/env/environments/text-world.ts';
 import type { JsonObject } from '../../../../src/wire/json.ts';
 
-/** Commands that lead from the state of a snapshot to the end of the quest: breadth first over the suggested commands. */
+/** Returns commands from the state of a snapshot to the end of the quest: breadth first over the suggested commands. */
 function solve(options: JsonObject, seed: number): string[] {
   const world = new TextWorld(options);
   world.reset({ seed });

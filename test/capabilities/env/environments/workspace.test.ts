@@ -1,4 +1,4 @@
-/** A workspace as an environment: a failing test is made to pass, and only by changing what may be changed. */
+/** A workspace as an environment: a failing test is made to pass, and only by permitted changes. */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import type { JsonObject } from '../../../../src/wire/json.ts';
 const BROKEN = 'export const add = (a, b) => a - b;\n';
 const MENDED = 'export const add = (a, b) => a + b;\n';
 
-/** A small project whose test fails. */
+/** Makes a small project whose test fails. */
 function project(context: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-task-'));
   context.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -25,7 +25,7 @@ function project(context: TestContext): string {
   return folder;
 }
 
-/** Where the copies of this test are made. */
+/** Returns the folder for the copies of this test. */
 function ownTemporaryFolder(context: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-copies-'));
   const before = process.env.TMPDIR;

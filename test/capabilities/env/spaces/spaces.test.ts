@@ -33,7 +33,7 @@ interface Recorded {
 const vectors = join(import.meta.dirname, '../../../vectors/gymnasium/spaces.json');
 const recorded = JSON.parse(readFileSync(vectors, 'utf8')) as Recorded;
 
-/** Equal but for the last places of numbers. */
+/** Returns true for values that are equal except for the last digits of numbers. */
 function close(actual: unknown, expected: unknown): boolean {
   if (typeof actual === 'number' && typeof expected === 'number')
     return Math.abs(actual - expected) <= 1e-12 * Math.max(1, Math.abs(expected));
@@ -46,7 +46,10 @@ function close(actual: unknown, expected: unknown): boolean {
 
 const name = (space: JsonObject): string => JSON.stringify(space).slice(0, 100);
 
-/** An unbounded element is drawn by logarithms, whose last place is the platform's. */
+/**
+ * Returns true for a space with exact samples: an unbounded element is drawn by logarithms, whose last digit depends on the
+ * platform.
+ */
 const isExact = (space: JsonObject): boolean => !JSON.stringify(space).includes('Infinity');
 
 for (const { space: description, seed, samples } of recorded.samples) {
@@ -69,7 +72,7 @@ for (const { space: description, seed, mask, samples } of recorded.masked) {
   });
 }
 
-/** A random space, of any kind, nested at most `depth` deep. */
+/** Returns a random space, of any kind, nested at most `depth` deep. */
 function randomSpace(generator: Generator, depth: number): Space {
   const number = (low: number, high: number): number => generator.integer(low, high);
   const several = <Item>(make: () => Item): Item[] => Array.from({ length: number(1, 4) }, make);

@@ -1,7 +1,6 @@
 /**
- * An agent of the proof: claims tasks, works on them and ends them until none is open, and writes what it knows into a log
- * beside the store. Arguments: socket, plan, log, slot, lease and mean time of work in milliseconds, the
- * task that has the counters.
+ * An agent of the proof: claims tasks, works on them and ends them until none is open, and logs its claims and updates beside
+ * the store. Arguments: socket, plan, log, slot, lease and mean time of work in milliseconds, the task that has the counters.
  *
  * Times are of the monotonic clock of the machine, which all processes share.
  */
@@ -14,7 +13,7 @@ const [, , socket = '', planId = '', logFile = '', slot = '', lease = '1000', wo
 const leaseMs = Number(lease);
 const log = openSync(logFile, 'a');
 const nowMs = (): number => Number(process.hrtime.bigint() / 1_000n) / 1_000;
-/** One line in one write: lines of several processes do not mix. */
+/** Writes one line in one write: lines of several processes do not mix. */
 const note = (kind: string, fields: object): void =>
   void writeSync(log, `${JSON.stringify({ kind, slot, pid: process.pid, at: nowMs(), ...fields })}\n`);
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
@@ -37,12 +36,12 @@ async function work(): Promise<void> {
     const claim = await planning.claim(planId, { leaseMs, renew: false, key, waitMs: 200 });
     if (claim === undefined) {
       const { open } = await planning.ready(planId);
-      // What is left is the task of the counters.
+      // The remaining task is that of the counters.
       if (open <= 1) return;
       continue;
     }
     claims += 1;
-    // A wait may be part of the call; the lease starts at the host between asking and the reply.
+    // The call may include a wait; the lease starts at the host between request and reply.
     note('claimed', { task: claim.id, fence: claim.fence, askedAt });
     await pause(Math.random() * 2 * Number(workMs));
     counter += 1;

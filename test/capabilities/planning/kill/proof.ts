@@ -1,9 +1,9 @@
 /**
- * The proof that no task is claimed twice within its lease and no acknowledged update is lost: agents in processes of their
- * own work through a plan while they and their host are killed with SIGKILL at random, and a log that they write beside the
- * store is compared with what the last host has on disk.
+ * The proof that no task is claimed twice within its lease and no acknowledged update is lost: agents in separate processes
+ * work through a plan while they and their host are killed with SIGKILL at random, and the log that they write beside the store
+ * is compared with the state of the last host on disk.
  *
- * Run by `kill.test.ts` for some rounds and by `bench/planning-kill.ts` for a thousand.
+ * `kill.test.ts` runs some rounds, `bench/planning-kill.ts` a thousand.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -14,14 +14,14 @@ import { join } from 'node:path';
 import { connect } from '../../../../src/connect.ts';
 
 export interface ProofOptions {
-  /** Kills, one after the other. */
+  /** Number of kills, one after the other. */
   readonly rounds: number;
   readonly agents: number;
   readonly tasks: number;
   readonly leaseMs: number;
-  /** How long an agent works on a task, milliseconds, on average. */
+  /** Mean time that an agent works on a task, milliseconds. */
   readonly workMs: number;
-  /** Pause between two kills, milliseconds, on average. */
+  /** Mean pause between two kills, milliseconds. */
   readonly everyMs: number;
   readonly random?: () => number;
 }
@@ -32,7 +32,7 @@ export interface ProofReport {
   readonly agentKills: number;
   readonly claims: number;
   readonly done: number;
-  /** Of them, before the last kill. */
+  /** Tasks of these that were done before the last kill. */
   readonly doneUnderFire: number;
   readonly updates: number;
   readonly comments: number;
@@ -69,7 +69,7 @@ async function killed(child: ChildProcess): Promise<void> {
   await exited;
 }
 
-/** Runs the proof. Throws an assertion for every promise that was broken. */
+/** Runs the proof. Throws an assertion for every broken promise. */
 export async function prove(options: ProofOptions): Promise<ProofReport> {
   const { rounds, agents, tasks, leaseMs, workMs, everyMs, random = Math.random } = options;
   const startedAt = performance.now();
@@ -111,7 +111,7 @@ export async function prove(options: ProofOptions): Promise<ProofReport> {
       );
     };
     for (let at = 0; at < agents; at += 1) startAgent(`slot${at}`);
-    /** Every kill meets work: since the one before, something was claimed, unless all is done. */
+    /** Waits until each kill meets work: since the kill before, something was claimed, unless all is done. */
     let seen = 0;
     const progress = async (): Promise<void> => {
       for (let tries = 0; tries < 400 && statSync(logFile).size === seen; tries += 1) {
@@ -135,7 +135,7 @@ export async function prove(options: ProofOptions): Promise<ProofReport> {
       }
     }
     const doneUnderFire = lines().filter(({ kind }) => kind === 'done').length;
-    // Those that live end the rest, and the last host shows what is on disk.
+    // The surviving agents end the rest, and the last host shows the state on disk.
     for (const [slot, child] of running) {
       if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
       assert.equal(
@@ -155,7 +155,7 @@ export async function prove(options: ProofOptions): Promise<ProofReport> {
 
     const effects = lines();
     const of = (kind: Line['kind']): Line[] => effects.filter((line) => line.kind === kind);
-    // No update lost: every acknowledged comment, end and count is there.
+    // No update is lost: every acknowledged comment, end and count is stored.
     for (const { text } of of('said')) assert.ok(comments.has(text), `the comment ${text} was lost`);
     for (const { task, by } of of('done')) {
       const found = details.find(({ task_id }) => task_id === task);
@@ -168,7 +168,7 @@ export async function prove(options: ProofOptions): Promise<ProofReport> {
       const stored = Number(counters[pid] ?? 0);
       assert.ok(stored >= acknowledged && stored <= asked, `${pid}: ${acknowledged} ≤ ${stored} ≤ ${asked}`);
     }
-    // No task claimed twice: a later claim follows the end of the one before, or of its lease.
+    // No task is claimed twice: a later claim follows the end of the one before, or of its lease.
     const claims = of('claimed');
     const byTask = Map.groupBy(claims, ({ task }) => task);
     for (const [task, held] of byTask) {
@@ -181,7 +181,7 @@ export async function prove(options: ProofOptions): Promise<ProofReport> {
           (line) =>
             line.kind === 'ending' && line.task === task && line.fence === claim.fence && line.pid === claim.pid,
         );
-        // The lease began after it was asked for; the next claim was acknowledged after it was given.
+        // The lease began after the request; the next claim was acknowledged after it was granted.
         const over = Math.min(claim.askedAt + leaseMs, ended?.at ?? Number.POSITIVE_INFINITY);
         assert.ok(next.at >= over, `${task} was claimed again ${over - next.at} ms before its lease ended`);
       }

@@ -10,7 +10,7 @@ import { call, callShaped, failsWith, makeWorkspace, testCall } from './support.
 
 const program = ['function one() {', '  return 1;', '}', '', 'function two() {', '  return 2;', '}', ''].join('\n');
 
-/** The error of an edit that must fail. */
+/** Returns the error of an edit that must fail. */
 async function conflictOf(text: string, ...edits: Parameters<typeof applyEdits>[1]): Promise<HandfastError> {
   try {
     await applyEdits(text, edits);
@@ -117,7 +117,7 @@ test('line ends of mixed files stay as they are outside of what is replaced', as
   const edited = await applyEdits(mixed, [{ old_text: 'b\nc', new_text: 'x\ny' }]);
   assert.equal(edited.text, 'a\nx\r\ny\nb\r\nd\n');
   assert.equal((await applyEdits(mixed, [{ old_text: '\nb\n', new_text: '|', replace_all: true }])).text, 'a|c|d\n');
-  // Explicit carriage returns are meant.
+  // Explicit carriage returns are intended.
   assert.equal((await applyEdits(mixed, [{ old_text: 'b\r\nd', new_text: 'b\nd' }])).text, 'a\nb\r\nc\nb\nd\n');
 });
 

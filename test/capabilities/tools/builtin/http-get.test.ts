@@ -11,7 +11,7 @@ import { call, callShaped, failsWith, testCall } from './support.ts';
 const anywhere = httpGet({ addressAllowed: () => true });
 const context = () => testCall('/nonexistent');
 
-/** A local server; returns where it listens, and the requests it saw. */
+/** Starts a local server; returns its address, and the requests it received. */
 async function serve(
   t: TestContext,
   listener: RequestListener,
@@ -189,7 +189,7 @@ test('a redirect to a private address is refused like a first call', async (t) =
 test('a name is resolved once and the checked address is the one that is connected to', async (t) => {
   const { port, seen } = await serve(t, (_request, response) => response.end('here'));
   let asked = 0;
-  // A name that changes its answer: allowed when it is checked, something else afterwards.
+  // A name that changes its address: allowed at the check, another one afterwards.
   const resolve = async () => {
     asked += 1;
     return [{ address: asked === 1 ? '127.0.0.1' : '127.0.0.66', family: 4 }];

@@ -107,7 +107,7 @@ test('no descriptor, child or timer stays behind, whether calls succeed or fail'
     return failed;
   };
   const busy = () => process.getActiveResourcesInfo().filter((kind) => /Process|Timeout|Worker|MessagePort/.test(kind));
-  // Descriptors the first round opens for good belong to the runtime.
+  // Descriptors that the first round opens permanently belong to the runtime.
   await round();
   await settled(() => busy().length === 0);
   const before = await openDescriptors();
@@ -118,7 +118,7 @@ test('no descriptor, child or timer stays behind, whether calls succeed or fail'
   assert.ok((await openDescriptors()) <= before);
 });
 
-/** Waits until something holds, for at most a minute. */
+/** Waits until a condition holds, for at most a minute. */
 async function settled(holds: () => boolean | Promise<boolean>): Promise<void> {
   const until = performance.now() + 60_000;
   while (!(await holds()) && performance.now() < until) {
@@ -128,7 +128,7 @@ async function settled(holds: () => boolean | Promise<boolean>): Promise<void> {
   }
 }
 
-/** How many descriptors this process has open; 0 where that cannot be counted. */
+/** Returns the number of open descriptors of this process; 0 if they cannot be counted. */
 async function openDescriptors(): Promise<number> {
   return (await readdir('/proc/self/fd').catch(() => [])).length;
 }

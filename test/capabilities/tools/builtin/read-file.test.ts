@@ -135,7 +135,7 @@ test('the end of a very large file is reached without loading or counting it', a
   const head = await call(readFile, { path: 'huge', limit: 2, max_bytes: 256 }, testCall(workspace)).catch(
     (error) => error,
   );
-  // Holes are NUL bytes, so the file counts as binary from its first bytes on; the bytes themselves can be had.
+  // Holes are NUL bytes, so the file counts as binary from its first bytes on; the bytes themselves are readable.
   assert.ok(failsWith('tool_error', 'binary_file')(head));
   const tail = await call(readFile, { path: 'huge', encoding: 'base64', byte_offset: size - 8 }, testCall(workspace));
   assert.equal(Buffer.from(tail.content, 'base64').toString(), 'the end\n');

@@ -211,7 +211,7 @@ test('a pattern that is no expression, or cannot match a line, is refused with i
   assert.equal((await call(grep, { pattern: '^\\p{Lu}$' }, testCall(workspace))).files[0].matches[0].line, 2);
 });
 
-/** How often the event loop went round while something ran. */
+/** Returns the number of turns of the event loop during some work. */
 async function turnsDuring(work: Promise<unknown>): Promise<number> {
   let turns = 0;
   const timer = setInterval(() => (turns += 1), 5);

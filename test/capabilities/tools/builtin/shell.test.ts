@@ -13,7 +13,7 @@ import { call, callShaped, failsWith, makeWorkspace, put, testCall } from './sup
 
 const tool = shell({ killGraceMs: 300 });
 
-/** True while a process runs; one that is dead but not yet collected by its parent does not count. */
+/** Returns true while a process runs; one that is dead but not yet collected by its parent does not count. */
 function runs(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -81,7 +81,7 @@ test('either argv or command must be given, and a missing program is reported', 
   await assert.rejects(call(tool, { argv: ['a'], command: 'b' }, testCall(workspace)), bad);
   await assert.rejects(call(tool, { argv: [''] }, testCall(workspace)), bad);
   await assert.rejects(call(tool, { command: 'a\0b' }, testCall(workspace)), bad);
-  // Where a folder of the user's PATH may not be searched, it cannot be known that it is missing.
+  // If a folder of the user's PATH may not be searched, the program is not known to be missing.
   const plainPath = shell({ hostEnvironment: { PATH: '/usr/bin:/bin' } });
   const missing = call(plainPath, { argv: ['no-such-program'] }, testCall(workspace));
   await assert.rejects(missing, failsWith('tool_error', 'command_not_found'));
@@ -168,7 +168,7 @@ test('standard input is given whole, or not at all, and need not be read', async
 
 test('of long output the beginning and the end are kept, in bounded memory', async (t) => {
   const { workspace } = await makeWorkspace(t);
-  // Events that were kept by the test would be what takes the memory.
+  // Events that the test stored would take the memory.
   const context = Object.assign(testCall(workspace), { emit: () => undefined });
   const before = process.memoryUsage().rss;
   const command = 'echo begin; head -c 100000000 /dev/zero | tr "\\0" x; echo; echo end';
@@ -237,7 +237,7 @@ test('output capture keeps the same bytes however they are cut', () => {
 test('a time limit ends the whole group and keeps the output', async (t) => {
   const { workspace } = await makeWorkspace(t);
   const command = 'sleep 60 & echo $!; sleep 60';
-  // On a busy machine it may take a while until they hear of it.
+  // On a busy machine, the signal may reach them late.
   const patient = shell({ killGraceMs: 30_000 });
   const run = await callShaped(patient, { command, timeout_seconds: 1.5 }, testCall(workspace));
   assert.deepEqual(
@@ -316,7 +316,7 @@ test('F-49: a time limit ends what has left the group, forked twice and ignores 
   const run = await call(tool, { command, timeout_seconds: 3 }, testCall(workspace));
   assert.deepEqual([run.timed_out, run.stdout], [true, 'up\n']);
   assert.equal(runs(Number(await readFile(join(workspace, 'pid'), 'utf8'))), false);
-  // Which of both depends on what else runs on this machine.
+  // The load of this machine decides between both.
   assert.match(run.descendants ?? '', /^(?:ended|may_survive)$/);
 });
 

@@ -1,6 +1,6 @@
 /**
- * What the tests of the built-in tools share: a workspace on the real disk, a running request made of plain parts, and a
- * call as the host makes it: arguments checked and completed by the tool's schema, the result checked by its shape.
+ * The common parts of the tests of the built-in tools: a workspace on the real disk, a running request made of plain parts, and
+ * a call as the host makes it: arguments checked and completed by the tool's schema, the result checked by its shape.
  */
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,11 +19,11 @@ export interface RecordedEvent {
 /** A running request whose events are recorded. */
 export interface TestCall extends CallContext {
   readonly events: RecordedEvent[];
-  /** Gives the request up, as a cancel does. */
+  /** Cancels the request. */
   cancel(): void;
 }
 
-/** `onEvent` may return a promise: the tool then feels a reader that is slow. */
+/** Returns a running request. `onEvent` may return a promise: then the tool has a slow reader. */
 export function testCall(workspace: string, onEvent?: (event: RecordedEvent) => Promise<void> | void): TestCall {
   const controller = new AbortController();
   const events: RecordedEvent[] = [];
@@ -68,7 +68,7 @@ export function testCall(workspace: string, onEvent?: (event: RecordedEvent) => 
   };
 }
 
-/** A fresh directory with a `workspace` in it, removed after the test. */
+/** Makes a fresh directory with a `workspace` in it, removed after the test. */
 export async function makeWorkspace(
   t: TestContext,
   files: Record<string, string | Uint8Array> = {},
@@ -119,7 +119,7 @@ export async function call(tool: AnyTool, args: Record<string, unknown>, context
   return (await callShaped(tool, args, context)).data;
 }
 
-/** For `assert.rejects`: the code and the reason, and no path of the host in what the caller receives. */
+/** Returns a check for `assert.rejects`: the code and the reason, and that the caller's error contains no path of the host. */
 export function failsWith(code: string, reason?: string, secret?: string): (error: unknown) => boolean {
   return (error) => {
     if (!(error instanceof HandfastError)) throw error;
