@@ -108,11 +108,11 @@ export class ChainsClient {
   }
 
   /**
-   * Runs a chain: await it for the result, iterate it for what happens to its nodes (`event.fields`: `node_id`, `phase`,
-   * `output`, `error`). A chain that failed is a result with `success` false.
+   * Runs a chain: await it for the result, iterate it for the events of its nodes (`event.fields`: `node_id`, `phase`,
+   * `output`, `error`). A failed chain is a result with `success` false.
    *
    * Rejects with `chains.exists`, `chains.full`, `chains.unknown_chain`, `chains.invalid`, `cancelled`, `interrupted`.
-   * @param input what expressions see as `$.name`
+   * @param input values that expressions see as `$.name`
    * @example
    * const { final_output } = await agent.chains.run(
    *   { nodes: [{ node_id: 'read', kind: 'tool', name: 'read_file', input_map: { path: '$.path' } }] },
@@ -172,19 +172,19 @@ export class ChainsClient {
     return this.#calls.call(calls.list, body, options, ({ chains }) => chains);
   }
 
-  /** Removes a stored chain, or one version of it; resolves with how many versions there were. */
+  /** Removes a stored chain, or one version of it; resolves with the number of removed versions. */
   remove(name: string, { version, ...options }: CallOptions & { readonly version?: number } = {}): Call<number> {
     const body = { name, ...(version !== undefined && { chain_version: version }) };
     return this.#calls.call(calls.remove, body, options, ({ versions }) => versions);
   }
 
-  /** The runs of the principal, the newest first: as many as there are, but at most `limit`. Default 100. */
+  /** Returns the runs of the principal, the newest first, at most `limit`. Default 100. */
   async runs(
     { limit = 100, ...filter }: { readonly state?: string; readonly name?: string; readonly limit?: number } = {},
     options: CallOptions = {},
   ): Promise<readonly schema.ChainRun[]> {
     const found: schema.ChainRun[] = [];
-    // A reply has as many as a message may hold.
+    // One reply has only as many runs as a message may hold.
     for (let after: string | undefined = ''; after !== undefined && found.length < limit; ) {
       const body = { ...filter, after, limit: Math.min(limit - found.length, MAX_PAGE) };
       const page: Fields<schema.ChainRunsResp> = await this.#calls.call(calls.runs, body, options);
@@ -195,7 +195,8 @@ export class ChainsClient {
   }
 
   /**
-   * A run and all its nodes; `left_out` names nodes whose output no message may hold. Rejects with `chains.unknown_run`.
+   * Returns a run and all its nodes; `left_out` names nodes whose output no message may hold. Rejects with
+   * `chains.unknown_run`.
    */
   async status(
     chainId: string,

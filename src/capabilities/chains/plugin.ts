@@ -98,7 +98,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
     if (access !== 'write') throw fail('unauthorized', 'the grant of this principal is to read chains and runs only');
   };
 
-  /** All agents of the principal run stored chains, each with its rights. Fails with `unauthorized` for a subagent. */
+  /** Fails with `unauthorized` for a subagent. All agents of the principal run stored chains, each with its rights. */
   const mayStore = (context: CallContext): void => {
     mayWrite(context);
     if (context.session.principal.subagent === undefined) return;

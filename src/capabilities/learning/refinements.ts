@@ -346,7 +346,7 @@ const LOG = 'refinement';
 const RISKS = ['low', 'medium', 'high'] as const;
 const MAX_EDITS = 100;
 
-/** Numbered, so that the oldest is found without a list. */
+/** Returns a numbered key, so that the oldest is found without a list. */
 const beforeKey = (seq: number): string => `before/${seq}`;
 
 const round = (value: number): number => Math.round(value * 1000) / 1000;

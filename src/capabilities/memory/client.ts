@@ -67,7 +67,7 @@ export interface MemoryQuery {
   /** Default 10, at most 1,000. */
   readonly limit?: number;
   readonly minScore?: number;
-  /** Returns only entries that were valid at this time, epoch seconds. */
+  /** Selects only entries that were valid at this time, epoch seconds. */
   readonly asOf?: number;
   /** Default `hybrid`. */
   readonly ranking?: 'hybrid' | 'lexical' | 'vector';

@@ -280,7 +280,7 @@ export class MultiAgentClient {
   }
 
   /**
-   * For a subagent that runs outside of its host: does its tasks, one after another, until the session ends or `signal` aborts.
+   * Does the tasks of a subagent that runs outside of its host, one after another, until the session ends or `signal` aborts.
    * The return value of `work` is the result; its exception is the failure.
    */
   async serveTasks(

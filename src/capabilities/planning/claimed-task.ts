@@ -23,7 +23,7 @@ export interface ClaimedTaskDeps {
   readonly task: Task;
   readonly fence: number;
   readonly leaseMs: number;
-  /** When the lease started, monotonic milliseconds. */
+  /** Start of the lease, monotonic milliseconds. */
   readonly startedAt: number;
   readonly renew: boolean;
 }

@@ -1,6 +1,6 @@
 /**
  * The error codes of the planning capability, each with the row of the error table it behaves like. Requests of A2E 1.0 are
- * refused with `success: false` and the error beside it; all others with an error message.
+ * refused with `success: false` and the error beside it; all others with an error message. @see docs/planning.md#errors
  */
 import { capabilityErrors } from '../../wire/errors.ts';
 

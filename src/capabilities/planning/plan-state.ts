@@ -62,7 +62,7 @@ export class PlanState {
   readonly #limits: Limits;
   readonly #clock: PlanClock;
   readonly #keys = new Map<string, string>();
-  /** When leases expire, monotonic milliseconds, by task. */
+  /** Times when leases expire, monotonic milliseconds, by task. */
   readonly #leases = new Map<string, number>();
   #plan: StoredPlan;
   #seq: number;

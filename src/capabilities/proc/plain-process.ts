@@ -1,6 +1,6 @@
 /**
  * A process of a host with A2E 1.0 alone: its output arrives as events of the request that started it, whether anything reads
- * it or not, and is stored here, because such a host has no request for it.
+ * it or not, and is stored here, because such a host has no request for it (`proc/read/req`).
  */
 import type { CallEvent } from '../../connection/call.ts';
 import { asError, fail, type HandfastError } from '../../wire/errors.ts';

@@ -18,7 +18,7 @@ const ask = (node_id: string, more: Partial<ChainNode> = {}): ChainNode => ({
   ...more,
 });
 
-/** A host with these kinds of subagents, and an agent of it. */
+/** Starts a host with these kinds of subagents, and an agent of it. */
 async function site(
   t: TestContext,
   kinds: Readonly<Record<string, SubagentFunction>>,

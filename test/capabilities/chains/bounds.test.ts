@@ -6,7 +6,7 @@ import { OutputChars } from '../../../src/capabilities/chains/engine/output-char
 import type { ChainNode, ChainResult } from '../../../src/capability.ts';
 import { agentOf, call, chainHost } from './support.ts';
 
-/** The error of the node that failed. */
+/** Returns the error of the node that failed. */
 const causeOf = ({ error }: ChainResult) => error?.detail?.error as { code: string; detail?: { reason?: string } };
 
 /** Each node has the one before it twice. */

@@ -34,7 +34,7 @@ async function run(name: string, args: readonly unknown[], options: Readonly<Rec
   return { exit, lines, documents };
 }
 
-/** `line:column path` of the problems of a file. */
+/** Returns `line:column path` of the problems of a file. */
 async function placesOf(t: TestContext, text: string): Promise<string[]> {
   const error = await loadChainFile(fileOf(t, text)).then(
     () => assert.fail('it was accepted'),

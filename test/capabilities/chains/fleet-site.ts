@@ -21,7 +21,7 @@ export interface SiteOptions {
   readonly fleet?: boolean;
 }
 
-/** A server with a fleet of two workers in this process, and a kind of subagents for its tasks. */
+/** Starts a server with a fleet of two workers in this process, and a kind of subagents for its tasks. */
 export async function fleetSite(
   t: TestContext,
   { kinds = '[{ name: fleet, fleet: {} }]', plugins = '', fleet: hasFleet = true }: SiteOptions = {},

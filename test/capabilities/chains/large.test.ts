@@ -16,7 +16,7 @@ const big = tool({
   run: ({ length }: { length: number }) => ({ text: 'x'.repeat(length) }),
 });
 
-/** An agent on a socket of a host with the tool `big`. */
+/** Connects an agent on a socket of a host with the tool `big`. */
 async function farAgent(t: TestContext) {
   const path = join(temporaryFolder(t), 'socket');
   const { host } = await chainHost(t, { tools: [big] });

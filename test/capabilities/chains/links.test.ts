@@ -10,7 +10,7 @@ import { listenUnix } from '../../../src/transport/socket.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 import { agentOf, call, chainHost } from './support.ts';
 
-/** A host on a socket, and a second socket before it whose links can be cut. */
+/** Starts a host on a socket, and a second socket before it whose links can be cut. */
 async function site(t: TestContext) {
   const folder = temporaryFolder(t);
   const made = await chainHost(t, { journal: memoryJournal() });

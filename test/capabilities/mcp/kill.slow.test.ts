@@ -160,7 +160,7 @@ class Scene {
     return connect(this.url, { capabilities: ['mcp', 'tools'], token, timeoutMs: 0, reconnect: { maxMs: 300 } });
   }
 
-  /** The process ids of a step, in order. */
+  /** Returns the process ids of a step, in order. */
   pids(step: string): number[] {
     const lines = readFileSync(this.#log, 'utf8').split('\n');
     return lines.flatMap((line) => (line.endsWith(` ${step}`) ? [Number(line.split(' ')[0])] : []));

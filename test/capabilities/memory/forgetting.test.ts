@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { connect } from '../../../src/base/sqlite/file.ts';
 import { bytesBelow, memoryHost } from './support.ts';
 
-/** Words that occur nowhere else, alone and inside of other text. */
+/** Returns words that occur nowhere else, alone and inside of other text. */
 const secret = (n: number) => `zqxwvkj${n}secret`;
 
 test('forgotten entries leave no byte in database, log and indexes; the others stay', {

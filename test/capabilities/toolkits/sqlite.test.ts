@@ -30,7 +30,7 @@ async function agentIn(t: TestContext, workspace: string, write = false) {
 }
 
 /**
- * A journal without pages that names a super-journal, which SQLite deletes once it has played the journal back.
+ * Returns a journal without pages that names a super-journal, which SQLite deletes once it has played the journal back.
  * @see https://www.sqlite.org/fileformat2.html#the_rollback_journal
  */
 function journalNaming(path: string): Buffer {

@@ -40,7 +40,7 @@ export class Context {
     return name === 'input' ? this.input : null;
   }
 
-  /** Returns an upper bound of the number of names. */
+  /** An upper bound of the number of names. */
   get size(): number {
     return this.outputs.size + Object.keys(this.input).length + 2;
   }

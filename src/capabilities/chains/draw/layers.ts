@@ -38,7 +38,7 @@ export interface Layout {
 export interface LayoutSizes {
   /** Width of each box. */
   readonly widths: readonly number[];
-  /** Width of the place where a line passes. */
+  /** Returns the width of the place where a line passes. */
   lineWidth(line: Line): number;
   /** Least distance of two places. */
   readonly gap: number;

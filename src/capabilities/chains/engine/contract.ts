@@ -48,7 +48,7 @@ export interface NodeCall {
   readonly key: string;
   /** Returns the rest of the budget of the run. An undefined member has no limit. */
   left(): Spending;
-  /** Milliseconds until the run or the attempt is late; Infinity: never. */
+  /** Returns the milliseconds until the run or the attempt is late; Infinity: never. */
   leftMs(): number;
   /** Reports the totals that the call has spent so far. Stops the run when its budget is spent. */
   spent(total: Spending): void;

@@ -15,7 +15,7 @@ export class ItemFailures {
     if (this.#first.length < MAX_FAILED_ITEMS) this.#first.push({ index, error });
   }
 
-  /** Returns the first failed items in the order of the items. */
+  /** The first failed items in the order of the items. */
   get first(): readonly { readonly index: number; readonly error: ChainError }[] {
     return this.#first.toSorted((one, other) => one.index - other.index);
   }

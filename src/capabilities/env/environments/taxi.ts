@@ -74,7 +74,7 @@ function decode(state: number): Place {
 const standAt = (row: number, column: number): number =>
   stands.findIndex(([standRow, standColumn]) => standRow === row && standColumn === column);
 
-/** True where the border east of a column is open. */
+/** Returns true where the border east of a column is open. */
 const openEast = (row: number, column: number): boolean => map[row + 1]![2 * column + 2] === ':';
 const clamp = (at: number): number => Math.min(Math.max(at, 0), SIDE - 1);
 

@@ -17,7 +17,7 @@ import type { SignatureIndex } from './signatures.ts';
 
 const APPLICATION_ID = 0x48464d45;
 
-/** Epoch seconds. */
+/** Returns the time in epoch seconds. */
 export const seconds = (): number => Date.now() / 1000;
 
 /**

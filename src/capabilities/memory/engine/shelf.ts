@@ -45,7 +45,7 @@ export class Shelf {
     this.#now = now;
   }
 
-  /** Returns the names of the existing files. */
+  /** The names of the existing files. */
   get files(): string[] {
     return readdirSync(this.#folder).filter((name) => name.endsWith('.db'));
   }

@@ -101,7 +101,7 @@ async function mustStand(...places: readonly ResolvedPath[]): Promise<void> {
   for (const { parent, asked } of places) if (!(await parent.confirm())) throw outsideWorkspace(asked);
 }
 
-/** A moved directory takes its contents along: one with protected paths in it stays. */
+/** Fails for a directory with protected paths in it: a moved directory takes its contents along. */
 function mustHoldNothingProtected({ kind, asked, parent, name }: ResolvedPath, { pathGuard }: CallContext): void {
   if (kind !== 'directory' || pathGuard === undefined) return;
   const own = `${parent.realPath}/${name}/`;

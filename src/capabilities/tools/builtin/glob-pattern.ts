@@ -6,9 +6,9 @@
 
 /** A list of patterns as one test. */
 export interface PathFilter {
-  /** True for a path that some pattern names and no `!` pattern excludes. */
+  /** Returns true for a path that some pattern names and no `!` pattern excludes. */
   matches(path: string): boolean;
-  /** False when nothing below the directory can match, so that it need not be read. */
+  /** Returns false when nothing below the directory can match, so that it need not be read. */
   mayHold(directory: string): boolean;
 }
 
@@ -129,7 +129,7 @@ function classAt(text: string, at: number): RegExpExecArray | null {
   return match === null || match[2] === '' ? null : match;
 }
 
-/** `[a-z]`, `[!a-z]`, `[^a-z]`, `[]a]`; without its closing bracket a plain `[`. Never matches `/`. */
+/** Reads `[a-z]`, `[!a-z]`, `[^a-z]`, `[]a]`; without its closing bracket a plain `[`. Never matches `/`. */
 function characterClass(reader: Reader): string {
   const match = classAt(reader.text, reader.at);
   if (match === null) {
@@ -148,7 +148,7 @@ function characterClass(reader: Reader): string {
   }
 }
 
-/** `{a,b}`, also nested; a single branch is plain text, as in a shell. */
+/** Reads `{a,b}`, also nested; a single branch is plain text, as in a shell. */
 function alternatives(reader: Reader, depth: number): string {
   const branches: string[] = [];
   do {

@@ -98,7 +98,7 @@ export class GymnasiumComparison {
     count.steps += actions.length;
   }
 
-  /** The state of the physics, below the time limit. */
+  /** Returns the state of the physics, below the time limit. */
   #state(environment: Environment): unknown {
     const { inner } = environment.snapshot!() as { inner: { state: { state: unknown } } };
     return inner.state.state;
