@@ -52,7 +52,7 @@ export interface SkillPluginOptions {
   readonly maxRuns?: number | undefined;
   /** Number of sandboxes that wait for a skill. Default 1. */
   readonly warm?: number | undefined;
-  /** Maximum age of a scan that answers a list, milliseconds. Default 1,000. */
+  /** Maximum age of a scan that serves a list, milliseconds. Default 1,000. */
   readonly freshMs?: number;
   /** Runs the code of skills, instead of QuickJS. */
   readonly sandbox?: Sandbox;

@@ -70,7 +70,7 @@ export class Library {
   readonly #onChange: () => void;
 
   /**
-   * @param freshMs maximum age of a scan that answers a list
+   * @param freshMs maximum age of a scan that serves a list
    * @param onChange called when a scan found other skills than the one before
    * @param now monotonic milliseconds
    */

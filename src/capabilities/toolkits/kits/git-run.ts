@@ -91,16 +91,10 @@ const SAFE: Readonly<Record<string, string>> = {
   'sequence.editor': 'false',
 };
 
-/**
- * Keys of a repository's configuration that run programs and cannot be overridden by name, because the repository chooses the
- * name.
- */
+/** Keys of a repository's configuration that run programs and cannot be overridden by name: the repository chooses it. */
 const RUNS = String.raw`^(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver|includeif\..*|include\.path|trailer\..*\.(command|cmd)|remote\..*\.(uploadpack|receivepack|vcs)|url\..*|credential\..*\.helper|core\.worktree|extensions\.worktreeconfig|gpg\..*\.program)$`;
 
-/**
- * Keys by which a push reads or writes files of the host, or passes its tickets on; also below an address, which takes
- * precedence over a default.
- */
+/** Keys by which a push reads or writes host files or passes tickets on; also below an address, which beats a default. */
 const USES_FILES = String.raw`^http\.(.*\.)?(cookiefile|savecookies|sslkey|sslcert|proxysslkey|proxysslcert|delegation)$`;
 
 /** Drivers that attributes of files name. */
@@ -440,10 +434,7 @@ async function mustBeWithin(run: Run, context: CallContext, allowOthers: () => P
 
 const OTHER_OWNER = /dubious ownership/;
 
-/**
- * Returns the folders of other users that the user of this process or the system allows git to read: `safe.directory`, and no
- * other key.
- */
+/** Returns the folders of other users that this user or the system allows git to read: `safe.directory`, and no other key. */
 async function allowedFolders(): Promise<readonly string[]> {
   const { GIT_CONFIG_GLOBAL, GIT_CONFIG_SYSTEM } = process.env;
   const own = { ...(GIT_CONFIG_GLOBAL && { GIT_CONFIG_GLOBAL }), ...(GIT_CONFIG_SYSTEM && { GIT_CONFIG_SYSTEM }) };
@@ -492,10 +483,7 @@ async function mustHoldNoOtherName(run: Run, top: string, guard: PathGuard): Pro
   }
 }
 
-/**
- * Refuses a repository whose configuration runs programs under names that the repository chooses: no list of overrides covers
- * them.
- */
+/** Refuses a repository whose configuration runs programs under names that it chooses: no list of overrides covers them. */
 const mustNotRunCode = (run: Run): Promise<void> => mustNotHave(run, RUNS, 'runs programs', 'repository_runs_code');
 
 async function mustNotHave(run: Run, keys: string, does: string, reason: string): Promise<void> {
@@ -556,10 +544,7 @@ const revisionOf = (value: unknown): string => plain(value, 'a revision');
 
 const NAMED_BEHIND = '; put "./" before the name of a file that does';
 
-/**
- * Returns the paths of a call as git knows files: from its folder, without links on the way. The last name may be a link, which
- * git tracks.
- */
+/** Returns the paths of a call as git has them: from its folder, without links, except the last name, which git tracks. */
 async function withPaths(
   command: GitCommand,
   args: Args,
