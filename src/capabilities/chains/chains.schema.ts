@@ -1,5 +1,5 @@
 /**
- * The messages of the chains capability as schemas. `messages.ts` makes method values of them.
+ * The messages of the chains capability as schemas.
  *
  * The pair of A2E 1.0 and its event come first. Fields that A2E 1.0 does not have are optional, and so are the further
  * messages.

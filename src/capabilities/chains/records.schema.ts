@@ -1,6 +1,6 @@
 /**
- * The shapes inside the chain messages: nodes, stored chains, runs and their nodes, entries of the history of a run.
- * `chains.schema.ts` publishes them; the schema of chain files has the same nodes.
+ * The shapes inside the chain messages: nodes, stored chains, runs and their nodes, entries of the history of a run. The schema
+ * of chain files has the same nodes.
  */
 import { anyObject, flag, may, number, oneOf, orNull, shape, text } from '../../protocol/shapes.schema.ts';
 import { type Static, Type } from '../../wire/schema.ts';

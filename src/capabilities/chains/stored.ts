@@ -1,4 +1,4 @@
-/** The stored data of runs and chains, and their keys. `runs.ts` and `library.ts` write it; `views.ts` shows it. */
+/** The stored data of runs and chains, and their keys. */
 import type { Budget, ChainError, ChainNode, ChainUsage } from './chains.schema.ts';
 
 /** A chain as it runs: its nodes and the settings of the run. */

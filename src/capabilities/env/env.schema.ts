@@ -1,5 +1,5 @@
 /**
- * The messages of the env capability as schemas. `messages.ts` makes method values of them.
+ * The messages of the env capability as schemas.
  *
  * @see docs/protocol/a2e.md#env-messages
  */

@@ -1,7 +1,7 @@
 /**
  * The env capability of a host: episodes of its environments.
  *
- * Host builders call `envPlugin({ environments })`; `capability.ts` makes it from the configuration.
+ * Host builders call `envPlugin({ environments })`.
  * @see docs/env.md and docs/protocol/a2e.md#env-messages
  */
 import { SharedSlots } from '../../base/shared-slots.ts';

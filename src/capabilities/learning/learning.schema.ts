@@ -1,7 +1,8 @@
 /**
- * The messages of the learning capability as schemas. `messages.ts` makes method values of them.
+ * The messages of the learning capability as schemas.
  *
- * Messages of A2E first; `learn/decide`, `learn/records`, `learn/evaluate` and `learn/forget`, and the fields marked "Handfast", are additions.
+ * Messages of A2E first; `learn/decide`, `learn/records`, `learn/evaluate` and `learn/forget`, and the fields marked
+ * "Handfast", are additions.
  * @see docs/protocol/a2e.md#learning-messages
  */
 import { PARAMETERS, POLICY_NAMES } from '../../base/bandits/settings.ts';

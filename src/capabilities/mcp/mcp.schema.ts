@@ -1,5 +1,5 @@
 /**
- * The messages of the mcp capability as schemas. `messages.ts` makes method values of them.
+ * The messages of the mcp capability as schemas.
  *
  * Those of A2E 1.0 come first. Fields that it does not have are optional, and so are the further messages.
  * @see docs/mcp.md

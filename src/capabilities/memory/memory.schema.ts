@@ -1,5 +1,5 @@
 /**
- * The messages of the memory capability as schemas. `messages.ts` makes method values of them.
+ * The messages of the memory capability as schemas.
  *
  * `init`, `store`, `retrieve` and `forget` are those of A2E 1.0; their further fields and the other messages are additions,
  * which peers that do not know them ignore.

@@ -1,5 +1,5 @@
 /**
- * The messages of the multi_agent capability as schemas. `messages.ts` makes method values of them.
+ * The messages of the multi_agent capability as schemas.
  *
  * The five pairs of A2E 1.0 come first, then the `SUBAGENT_*` forms, whose requests may come without an id. Fields that A2E 1.0
  * does not have are optional; further requests end in `/req`.

@@ -1,8 +1,6 @@
 /**
  * One subagent: its settings, its tasks one after another, its budget, its end. It is open from its start until it is ended;
  * the end of a task does not end it.
- *
- * `subagents.ts` stores and announces its changes.
  */
 import type { Budget } from '../../base/budget.ts';
 import { fitsPage } from '../../base/page.ts';

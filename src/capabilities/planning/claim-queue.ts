@@ -2,8 +2,8 @@
  * Queues claims that wait for a task to become ready, in the order of their arrival. A change wakes one claim for each task
  * that suits it, and costs by the tasks that became ready: not by the waiting claims, nor by tasks that are assigned to others.
  *
- * One queue per plugin. `plugin.ts` runs claims through it, and notifies it of writes. A waiting claim holds nothing: once
- * woken it tries again, and continues to wait if another agent was faster.
+ * One queue per plugin. A waiting claim holds nothing: once woken it tries again, and continues to wait if another agent was
+ * faster.
  */
 
 import type { CallContext } from '../../host/context.ts';

@@ -1,9 +1,9 @@
 /**
  * The tasks of one plan as a graph: their dependencies, the ready tasks, and the detection of cycles before they arise.
  *
- * A task waits for its dependencies, and for its parts (the tasks whose parent it is). In memory only; `plan-state.ts` owns the
- * graph and puts every changed task into it. Ready tasks are in a heap for each assignee, so that a claim costs O(log n), even
- * behind any number of tasks that are assigned to others.
+ * A task waits for its dependencies, and for its parts (the tasks whose parent it is). In memory only; the owner puts every
+ * changed task into it. Ready tasks are in a heap for each assignee, so that a claim costs O(log n), even behind any number of
+ * tasks that are assigned to others.
  */
 import { Heap, type Placed } from '../../base/heap.ts';
 import type { Rules } from './planning.schema.ts';

@@ -1,5 +1,5 @@
 /**
- * The messages of the planning capability as schemas. `messages.ts` makes method values of them.
+ * The messages of the planning capability as schemas.
  *
  * The six pairs of A2E 1.0 come first; their requests have no `/req`. Fields that A2E 1.0 does not have are optional, and so
  * are the further messages.

@@ -1,5 +1,5 @@
 /**
- * The shapes inside the planning messages: plans, tasks, claims, entries of the history. `planning.schema.ts` publishes them.
+ * The shapes inside the planning messages: plans, tasks, claims, entries of the history.
  */
 import { anyObject, orNull, shape } from '../../protocol/shapes.schema.ts';
 import { type Static, type TSchema, Type } from '../../wire/schema.ts';

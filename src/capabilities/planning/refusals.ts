@@ -1,7 +1,5 @@
 /**
- * The contents of refusals: the blocking tasks, the claim in force and the present revision. Pure.
- *
- * `plan-state.ts` decides that a change is refused. @see docs/planning.md#errors
+ * The contents of refusals: the blocking tasks, the claim in force and the present revision. Pure. @see docs/planning.md#errors
  */
 import { failure } from './errors.ts';
 import type { TaskGraph } from './graph.ts';

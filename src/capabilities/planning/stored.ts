@@ -1,7 +1,7 @@
 /**
  * Plans, tasks and their history in their stored form, and the actors in them.
  *
- * `plan-state.ts` changes them, `plans.ts` writes them, `views.ts` shows them. All are plain JSON and never modified in place.
+ * All are plain JSON and never modified in place.
  */
 import type { Entry, Rules, Share } from './planning.schema.ts';
 

@@ -2,8 +2,6 @@
  * The output of one process: numbered pieces in a store of a fixed size, and the readers that follow it. Pieces that a reader
  * has not got are never dropped: the process waits for the reader. Without a reader, the oldest pieces are dropped, or the
  * process waits, as its caller chose.
- *
- * `process.ts` fills it, `readers.ts` reads it.
  */
 
 /** The stream that a process writes to. */

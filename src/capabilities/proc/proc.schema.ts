@@ -1,8 +1,8 @@
 /**
- * The messages of the proc capability as schemas. `messages.ts` makes method values of them.
+ * The messages of the proc capability as schemas.
  *
- * The four pairs of A2E 1.0 and their event come first. Fields that A2E 1.0 does not have are optional, and so are the
- * further messages.
+ * The four pairs of A2E 1.0 and their event come first. Fields that A2E 1.0 does not have are optional, and so are the further
+ * messages.
  * @see docs/proc.md
  */
 import { answer, base, eventFields, fromAgent, fromHost } from '../../protocol/a2e.schema.ts';

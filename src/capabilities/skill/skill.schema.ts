@@ -1,5 +1,5 @@
 /**
- * The messages of the skill capability as schemas. `messages.ts` makes method values of them.
+ * The messages of the skill capability as schemas.
  *
  * The two pairs of A2E 1.0 and their event come first. Fields that A2E 1.0 does not have are optional, and so is the further
  * message.

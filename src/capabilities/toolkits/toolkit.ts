@@ -2,7 +2,7 @@
  * The interface for toolkit authors: `defineToolkit({ name, description, config, tools })`. A toolkit is a bundle of tools that
  * share a configuration, which each session sets for itself.
  *
- * `plugin.ts` offers toolkits to agents. @see docs/toolkits.md#writing-a-toolkit
+ * @see docs/toolkits.md#writing-a-toolkit
  */
 import type { JsonSchema } from '../../base/json-schema.ts';
 import { valueKind } from '../../base/value-kind.ts';

@@ -1,5 +1,5 @@
 /**
- * The messages of the toolkits capability as schemas. `messages.ts` makes method values of them.
+ * The messages of the toolkits capability as schemas.
  *
  * The two pairs of A2E 1.0 come first. Fields that it does not have are optional, and so are the further messages.
  * @see docs/toolkits.md

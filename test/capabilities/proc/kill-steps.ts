@@ -1,6 +1,6 @@
 /**
  * The story of a process, by its steps: each brings one to a moment at which a test kills something, and returns the state
- * known then and the pending promises. `kill-client.ts` runs them in a separate process.
+ * known then and the pending promises.
  */
 import type { OutputPiece, ProcClient, ProcessExit, RemoteProcess } from '../../../src/capabilities/proc/client.ts';
 import { until } from './support.ts';

@@ -1,8 +1,6 @@
 /**
  * A checked chain: its nodes by number, with their expressions compiled, and the edges that decide when a node may run.
  *
- * `read.ts` makes one graph for each chain; the engine runs it, the dry run computes it, `draw/` draws it.
- *
  * **When a node runs.** Each edge that leads to a node becomes live or dead when the node it starts from ends. An `ended` edge
  * (`next_node`, `after`) is live when that node was done, was skipped by its condition, or failed and says `skip`; `true` and
  * `false` when a branch chose it; `error` when the node failed and names it. Edges from a node that no live edge reached are

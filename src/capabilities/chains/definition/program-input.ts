@@ -1,7 +1,7 @@
 /**
  * The members of the input of `proc` nodes. Pure.
  *
- * `read.ts` checks definitions against the schema, `calls.ts` the values of their expressions.
+ * Definitions are checked against the schema when they are read, the values of their expressions when the node is called.
  */
 import { type JsonSchema, lazyCheck } from '../../../base/json-schema.ts';
 import { issuePath, issueText } from '../../../wire/check.ts';

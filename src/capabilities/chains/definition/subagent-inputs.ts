@@ -1,7 +1,7 @@
 /**
  * The inputs of `agent` and `task` nodes: their members, and the meaning of these for `multi_agent`. Pure.
  *
- * `read.ts` checks definitions against the schemas, `subagent-calls.ts` the values of their expressions.
+ * Definitions are checked against the schemas when they are read, the values of their expressions when the node is called.
  */
 import { type JsonSchema, lazyCheck } from '../../../base/json-schema.ts';
 import { parseTimestamp, TIMESTAMP_FORM } from '../../../base/timestamp.ts';

@@ -2,7 +2,7 @@
  * The content of a chain drawing: boxes and the lines between them, with the states of a run where one is given. A large chain
  * is summarised, so that a drawing has a bounded number of boxes.
  *
- * Made from a graph; `text.ts` and `svg.ts` draw it.
+ * Made from a graph.
  */
 import { escapeControls } from '../../../base/escape-controls.ts';
 import type { NodeState } from '../chains.schema.ts';

@@ -1,8 +1,8 @@
 /**
  * The journal of a run: the events of its nodes in order, and the part of them that is on disk.
  *
- * Entries of one moment share a row of the store, and rows of all runs share its transactions and syncs. `run.ts` writes the
- * journal and awaits `flushed` before an effect of an entry may be seen; `recovery.ts` reads it.
+ * Entries of one moment share a row of the store, and rows of all runs share its transactions and syncs. An effect of an entry
+ * may be seen only after `flushed`.
  */
 import type { Store } from '../../../host/store/store.ts';
 import type { ChainError } from '../chains.schema.ts';

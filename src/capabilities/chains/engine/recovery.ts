@@ -1,6 +1,6 @@
 /**
  * Folds the journal of a run into the state from which it continues: outcomes that stand, finished items of maps, and nodes
- * that may have run without an end. Pure; `runs.ts` folds it, `run.ts` starts from it.
+ * that may have run without an end. Pure.
  */
 import type { ChainError } from '../chains.schema.ts';
 import type { Entry } from './journal.ts';

@@ -3,8 +3,7 @@
  * fails that nothing handles, or when it is stopped.
  *
  * The cost of a node does not depend on the number of nodes: edges are counted down, outputs are added to one context. Every
- * transition is in the journal before its effect can be seen. `runs.ts` makes the run; `steps.ts` runs the steps that take
- * time.
+ * transition is in the journal before its effect can be seen. `steps.ts` runs the steps that take time.
  */
 import { keepAliveTimer } from '../../../base/timer-queue.ts';
 import { asError, fail } from '../../../wire/errors.ts';

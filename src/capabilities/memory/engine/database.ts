@@ -2,7 +2,7 @@
  * The database of one principal's memories, and the one of the shared spaces: tables, opening, the parts that entries belong
  * to. Several processes may have it open.
  *
- * `writes.ts` and `reads.ts` use its statements and contain every rule about entries.
+ * `writes.ts` and `reads.ts` contain every rule about entries.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type Damage, openDatabase } from '../../../base/sqlite/database.ts';

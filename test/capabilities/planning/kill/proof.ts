@@ -2,8 +2,6 @@
  * The proof that no task is claimed twice within its lease and no acknowledged update is lost: agents in separate processes
  * work through a plan while they and their host are killed with SIGKILL at random, and the log that they write beside the store
  * is compared with the state of the last host on disk.
- *
- * `kill.test.ts` runs some rounds, `bench/planning-kill.ts` a thousand.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
