@@ -1,7 +1,7 @@
 /**
- * What readers of events are given: every event with the payload its type has, and the gap that stands for lost ones.
+ * Items that readers of events receive: every event with the payload its type has, and the gap that stands for lost ones.
  *
- * Types only. Given out by `event-reader.ts`; users know them from the entry point `control.ts`.
+ * Types only.
  * @see docs/protocol/session-rpc.md#events
  */
 import type { Gap } from '../connection/reconnect.ts';
@@ -13,7 +13,7 @@ import type {
   SessionEventType,
 } from '../protocol/session-events.ts';
 
-/** What the payload of every event of a session has. */
+/** Members that the payload of every event of a session has. */
 interface OfSession {
   readonly session_id: string;
   /** The turn it belongs to, where it belongs to one. */

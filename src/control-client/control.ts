@@ -1,7 +1,7 @@
 /**
  * A client of session RPC: one handshake, every method typed, events that survive a lost link.
  *
- * Made by `connect` of the entry point `control.ts`. Runs in Node and in browsers.
+ * Runs in Node and in browsers.
  * @see docs/protocol/session-rpc.md
  */
 import { orAborted, withTimeout } from '../base/race.ts';
@@ -52,7 +52,7 @@ export interface ControlOptions {
    * made meanwhile wait, within their time.
    */
   readonly reconnect?: ReconnectSettings;
-  /** What this client is to the sessions it reads; shown to others. Default `driver`. */
+  /** Role of this client in the sessions it reads; shown to others. Default `driver`. */
   readonly role?: 'driver' | 'observer' | 'approver';
   /** Cancels connecting; has no effect once it is connected. */
   readonly signal?: AbortSignal;
@@ -68,7 +68,7 @@ interface OpenedClient {
   readonly terms: HandshakeResult;
 }
 
-/** What a session is opened with. */
+/** Options of a new session. */
 export interface CreateOptions extends Omit<SessionSettings, 'thinking' | 'mcpServers'> {
   readonly title?: string;
   readonly cwd?: string;
@@ -142,7 +142,7 @@ export class ControlClient {
     return this.#link.closed;
   }
 
-  /** What the server said in the newest handshake: version, name, capabilities, methods. */
+  /** The server's part of the newest handshake: version, name, capabilities, methods. */
   get server(): HandshakeResult {
     if (this.#terms === undefined) throw fail('connection_lost', 'the handshake has not completed yet');
     return this.#terms;
@@ -154,7 +154,7 @@ export class ControlClient {
   async call(method: string, params: unknown, options: CallOptions = {}): Promise<unknown> {
     const { timeoutMs = this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS, signal } = options;
     const until = timeoutMs === 0 ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
-    // What was not sent yet cannot happen twice: it waits for the link.
+    // A call that was not sent yet cannot happen twice: it waits for the link.
     while (this.state === 'lost') {
       await this.#untilSettled(until, signal, () =>
         fail('timeout', `${method} was not sent within ${timeoutMs} ms: the connection is lost; reconnecting`),
@@ -164,7 +164,7 @@ export class ControlClient {
     return this.#callNow(method, params, { ...options, timeoutMs: Math.round(leftMs) });
   }
 
-  /** The same, where a lost link is a failure at once. */
+  /** Calls a method, and rejects at once where the link is lost. */
   #callNow(method: string, params: unknown, options: CallOptions): Promise<unknown> {
     if (this.#client !== undefined) return (this.#plain ?? this.#client).call(method, params, options);
     return Promise.reject(this.#ended ?? fail('connection_lost', 'the connection is lost; reconnecting'));
@@ -187,7 +187,7 @@ export class ControlClient {
       } catch (thrown) {
         if (asError(thrown).code !== 'connection_lost' || this.state !== 'lost' || !this.#knowsKeys) throw thrown;
         await this.#untilSettled(until, signal, () => asError(thrown));
-        // The one that is reached now may be another one.
+        // The server reached over the new link may be another one.
         if (!this.#knowsKeys) throw thrown;
       }
     }
@@ -339,7 +339,7 @@ export class ControlClient {
     });
   }
 
-  /** A server that asks whether this client is still there gets a ping of its own. */
+  /** A server that asks whether this client is still there gets a ping in return. */
   #answerPing(): void {
     this.#client?.call(ping.name, {}).catch(() => {});
   }

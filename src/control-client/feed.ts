@@ -3,7 +3,7 @@
  * position and gets each event once; missing events are reported as a gap. After a lost link the feed subscribes again at the
  * lowest position of its readers.
  *
- * Made by `control.ts`, one for each session with a reader; `event-reader.ts` has the readers.
+ * One for each session with a reader; `event-reader.ts` has the readers.
  */
 import type { Gap } from '../connection/reconnect.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';

@@ -2,8 +2,8 @@
  * A server with the 29 methods of plain 1.0.0 alone, made to look like one with the additions that this client uses: calls of
  * methods that it lacks are made of those it has, and its events get numbers, turn ids and stop reasons.
  *
- * Made by `control.ts` for a server whose handshake does not list `events.subscribe`. Keeps the rule that nothing is ignored in
- * silence: a setting that the server has no place for is refused. Runs in browsers too.
+ * For a server whose handshake does not list `events.subscribe`. Keeps the rule that nothing is ignored in silence: a setting
+ * that the server has no place for is refused. Runs in browsers too.
  * @see docs/protocol/session-rpc.md#servers-without-the-additions
  */
 import { folded } from '../base/fold-text.ts';
@@ -58,7 +58,7 @@ const SETTINGS = [
   'turn_timeout_ms',
 ];
 
-/** What plain servers say in words alone: all their failures have one code. */
+/** Failures that plain servers name only in their message: all of them have one code. */
 const MEANINGS: readonly (readonly [RegExp, ErrorName])[] = [
   [/^unknown session: /, 'session_not_found'],
   [/^session is busy; /, 'session_busy'],
@@ -92,7 +92,7 @@ export class PlainServer {
         const all = order === 'newest' ? messages.toReversed() : messages;
         return { session_id, messages: all, next_cursor: null, total: all.length };
       },
-      // It has no end of a session before its own: what runs is ended.
+      // A plain server cannot close a session before the server itself ends: the running turn is interrupted.
       [methods.sessionClose.name]: async ({ session_id }, options) => {
         await this.#own(methods.sessionInterrupt.name, { session_id }, options);
         return { session_id, closed: true };
@@ -154,7 +154,7 @@ export class PlainServer {
     }
   }
 
-  /** Events arrive anyway. What was before cannot be had: it is a gap. */
+  /** The server sends events without a subscription. Events from before cannot be had: they are a gap. */
   #subscribe({ session_id = null, after_seq }: Params, { onResult }: CallOptions): Promise<unknown> {
     const last_seq = this.#seq;
     const after = typeof after_seq === 'number' ? Math.min(after_seq, last_seq) : last_seq;
@@ -242,7 +242,7 @@ export class PlainServer {
     const wanted = typeof query === 'string' ? folded(query) : '';
     return {
       sessions: rows.filter(({ title }) => folded(title).includes(wanted)),
-      // It reports no next cursor although there are more: a page that is not full is the last one.
+      // The server reports no next cursor although it has more sessions: a page that is not full is the last one.
       next_cursor: page.sessions.length < PAGE ? null : String(offset + PAGE),
       total: rows.length,
     };

@@ -1,6 +1,6 @@
 /**
  * Events of plain 1.0.0, told apart by turn: most carry no turn id, and the end of a turn carries no stop reason. Follows which
- * turn runs in each session and fills in what a turn's sender waits for.
+ * turn runs in each session and fills in the members that a turn's sender waits for.
  *
  * A turn that overflows its context ends without a terminal event and continues under an id that was never issued: its
  * events are given the id that its sender knows.
@@ -39,7 +39,7 @@ export class PlainTurns {
     return this.#running.get(sessionId)?.id;
   }
 
-  /** The event with what it lacks; an end that the server leaves out comes before or behind it. */
+  /** Returns the event with the members it lacks; an end that the server leaves out comes before or behind it. */
   event(params: Params): Params[] {
     const { type, payload } = params;
     const { session_id, turn_id, status_label } = isObject(payload) ? payload : {};

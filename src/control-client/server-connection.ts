@@ -14,7 +14,7 @@ import { JsonRpcCodec } from '../wire/jsonrpc.ts';
 export interface CallOptions {
   /** Cancels the request: the server is notified, and the call rejects with the signal's reason or `cancelled`. */
   readonly signal?: AbortSignal;
-  /** Time for the reply in milliseconds; 0 = none of ours. Default 60,000. */
+  /** Time for the reply in milliseconds; 0 = this client sets no limit. Default 60,000. */
   readonly timeoutMs?: number;
   /** See `CallOptions` of an agent. Default: true for methods that only read, and the handshake. */
   readonly idempotent?: boolean;
@@ -22,7 +22,7 @@ export interface CallOptions {
   readonly onResult?: (result: unknown) => void;
 }
 
-/** Receives what belongs to no call. */
+/** Receives messages that belong to no call. */
 export interface ServerListener {
   /** `chars`: the length of the line it came in; 0 where there are no lines. */
   notification(method: string, params: unknown, chars: number): void;
@@ -134,7 +134,7 @@ export class ServerConnection implements ConnectionOwner {
   }
 }
 
-/** What a signal was aborted with, as an error of the table. */
+/** Returns the reason of an aborted signal as an error of the table. */
 export function reasonOf({ reason }: AbortSignal): HandfastError {
   if (reason instanceof HandfastError) return reason;
   return fail('cancelled', 'the caller cancelled the request', {}, reason);

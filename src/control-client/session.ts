@@ -22,7 +22,7 @@ export type Rpc = {
       ) => Promise<ResultOf<(typeof sessionRpcMethods)[Name]>>;
 };
 
-/** What a session needs of the client that opened it. */
+/** Methods that a session needs of the client that opened it. */
 interface SessionClient {
   readonly rpc: Rpc;
   /** The events of a session, shared by its readers. */

@@ -1,4 +1,6 @@
-/** A turn as its sender follows it: its events, and how it ended. Both come out of one reading, which ends with the turn. */
+/**
+ * A turn as its sender follows it: its events, and its end. Both come out of one reading, which ends with the turn.
+ */
 import { sleep } from '../base/sleep.ts';
 import type { StopReason, Usage } from '../protocol/session-types.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
@@ -18,7 +20,7 @@ export interface TurnResult {
   /** The whole answer, also of a turn that was interrupted or failed on the way. */
   readonly text: string;
   readonly usage: Usage;
-  /** What failed, for `stopReason: 'error'`. */
+  /** The failure, for `stopReason: 'error'`. */
   readonly error: HandfastError | undefined;
 }
 
@@ -33,7 +35,7 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
   readonly #events: EventReader;
   #text = '';
   #result: TurnResult | undefined;
-  /** Iterations under way; they read for those who wait for the result. */
+  /** Iterations under way; they also read for callers that wait for the result. */
   #iterating = 0;
   #wanted: PromiseWithResolvers<TurnResult> | undefined;
   #reading = false;
@@ -82,7 +84,7 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
     }
   }
 
-  /** Reads to the end for those who only want the result. */
+  /** Reads to the end for callers that want the result alone. */
   async #readOn(): Promise<void> {
     if (this.#wanted === undefined || this.#reading) return;
     this.#reading = true;

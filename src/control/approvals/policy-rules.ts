@@ -1,9 +1,9 @@
 /**
- * The rules of the configuration about tool calls: expressions (CEL) over the call, and patterns for the commands it runs.
- * The strictest rule that matches decides, and `riskPolicy` where none matches. Compiled by `control-server.ts`, which loads
- * this file only when there are rules, and by `handfast config check`.
+ * The rules of the configuration about tool calls: expressions (CEL) over the call, and patterns for the commands it runs. The
+ * strictest rule that matches decides, and `riskPolicy` where none matches. This file is loaded only when a configuration has
+ * rules.
  *
- * Rules are compiled and type-checked once, with their examples, when the server starts. What fails later fails closed.
+ * Rules are compiled and type-checked once, with their examples, when the server starts. A failure after that fails closed.
  */
 import { normalize, relative, resolve } from 'node:path';
 import { type Condition, conditionCompiler } from '../../base/expressions.ts';
@@ -148,7 +148,7 @@ function compileRule(
   return compiled;
 }
 
-/** What begins like a command that is allowed may run anything else: the text of a command says nothing. */
+/** A text that begins like an allowed command may run anything else: the text of a command proves nothing. */
 function refuseText(condition: Condition, what: string, index: number): void {
   const at = condition.usesPartOf(['tool', 'input', 'command']);
   if (at === undefined) return;

@@ -1,9 +1,8 @@
 /**
  * The status of a session while its turn waits for the user. Clients of plain 1.0.0 ignore `approval.*` events, but show every
- * status label: the label says what is waited for and which command answers it. After the decision the label from before
- * the request returns.
+ * status label: the label names the request that the session waits for and the command that answers it. After the decision the
+ * label from before the request returns.
  *
- * Called by `broker.ts` behind each `approval.requested` and `approval.resolved`.
  * @see docs/protocol/session-rpc.md#status-labels
  */
 import type { Approval } from '../../protocol/session-types.ts';
@@ -30,7 +29,7 @@ export class WaitingStatus {
   /** By session: the label that the first pending request replaced. */
   readonly #before = new Map<string, string>();
 
-  /** A request was sent: it is what the session waits for now. */
+  /** A request was sent: the session waits for it now. */
   requested(log: SessionLog, approval: Approval): void {
     const { id, statusLabel } = log.record;
     // A request that repeats after a restart finds the label of its first time.

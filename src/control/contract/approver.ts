@@ -23,7 +23,7 @@ export interface ApprovalRequest {
   readonly refused?: string;
   readonly kind: ApprovalKind;
   readonly title: string;
-  /** For `tool`: what is to be called. Asking again for the same `call_id` of a turn waits for the first request. */
+  /** For `tool`: the call. Asking again for the same `call_id` of a turn waits for the first request. */
   readonly tool?: {
     readonly name: string;
     readonly input: Readonly<Record<string, unknown>>;
@@ -50,8 +50,8 @@ export interface ApprovalRequest {
 export interface Approver {
   /**
    * Decides by policy and remembered answers, or asks and waits. Resolves with the approval as it was decided: `allowed`,
-   * `denied`, `expired`, or `cancelled` when `signal` aborts. What the policy allows is not an event. A question is on disk
-   * before a client gets it; rejects as `SessionLog.flushed` does when it cannot be, and then no client does.
+   * `denied`, `expired`, or `cancelled` when `signal` aborts. A call that the policy allows causes no event. A question is on
+   * disk before a client gets it; rejects as `SessionLog.flushed` does when it cannot be, and then no client does.
    */
   ask(log: SessionLog, turnId: string, request: ApprovalRequest, signal: AbortSignal): Promise<Approval>;
   /**
@@ -64,6 +64,6 @@ export interface Approver {
     answer: ApprovalAnswer,
     by: string,
   ): { readonly approval: Approval; readonly accepted: boolean };
-  /** A session was loaded again: pending requests get their expiry back; those of ended turns are cancelled. */
+  /** A session was loaded again: pending requests get their expiry back; requests of ended turns are cancelled. */
   restore(log: SessionLog): void;
 }

@@ -1,6 +1,5 @@
 /**
- * What the model backend needs of the settings: which model, with which credentials, at which address. Implemented by
- * `settings.ts` of this folder.
+ * The interface of the settings for the model backend: the model, its credentials, its address. `settings.ts` implements it.
  */
 import type { ModelOption, Provider, SessionSettings, Thinking } from '../../protocol/session-types.ts';
 
@@ -11,7 +10,7 @@ export interface ModelChoice {
   readonly thinking: Thinking;
   /** `any`, or the name of a provider on OpenRouter. */
   readonly openRouterProvider: string;
-  /** What is known of the model; undefined = not in the catalogue. */
+  /** Known facts of the model; undefined = not in the catalogue. */
   readonly option: ModelOption | undefined;
 }
 

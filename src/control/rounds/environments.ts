@@ -1,11 +1,11 @@
 /**
- * The environments of the control edge: which host serves the tools of which session, opened when a tool is first needed.
+ * The environments of the control edge: the host that serves the tools of each session, opened when a tool is first needed.
  *
- * Backends ask for a session's toolbox here. The server's composition decides how a host is reached: by default one in
- * this process for each working directory and principal, or a host at an address. Unused hosts are stopped when
- * there are too many; a session then gets a new one with its next call, because hosts store nothing for it.
+ * The server's composition decides how a host is reached: by default one in this process for each working directory and
+ * principal, or a host at an address. Unused hosts are stopped above their limit; a session then gets a new one with its next
+ * call, because hosts store nothing for it.
  *
- * The A2E session of an idle control session is closed, and its place is free: the next prompt opens a new one. It stays while
+ * The A2E session of an idle control session is closed, and no longer counts: the next prompt opens a new one. It stays while
  * something would be lost with it: episodes of environments, subagents, processes, runs, results that no call has read.
  */
 
@@ -41,7 +41,7 @@ export interface Environment {
   /**
    * Opens an A2E session with the tools capability, as the principal of the place.
    * @param session the control session it is for
-   * @param questions answer what the host asks of the user of that session
+   * @param questions answer the host's questions to the user of that session
    */
   connect(session?: string, questions?: HostQuestions): Promise<EnvironmentAgent>;
   /** Opens a session for subagents, chains and processes of a control session; absent where the host has none. */
@@ -93,7 +93,7 @@ interface LeasedEnvironment {
   busy: number;
   /** When it was last used, in milliseconds of a monotonic clock. */
   usedAt: number;
-  /** Aborted when the turn that uses it has ended. */
+  /** Aborted when the turn that uses the lease has ended. */
   turn?: AbortSignal;
   /** The session that is open or being opened, and where. */
   agent?: { readonly opened: Opened; readonly connecting: Promise<EnvironmentAgent>; settled?: EnvironmentAgent };
@@ -133,7 +133,7 @@ export class Environments {
     return turn?.settings.mcpServers?.length ? this.#mcp.join(own, turn) : own;
   }
 
-  /** The memory of the host of a control session, as a search for what to recall. */
+  /** Returns the memory of the host of a control session, as a search for entries to recall. */
   recallOf(session: string, place: EnvironmentKey): Recall {
     const { borrow } = this.#leasedOf(session, place);
     return (text, options) => withOthers(borrow, async (others) => others?.recall?.(text, options));
@@ -154,8 +154,8 @@ export class Environments {
   }
 
   /**
-   * Gives the model of a turn what happened since its last one: results of its subagents, chains and processes, changes of its
-   * task list by others. Never rejects.
+   * Gives the model of a turn the news since its last one: results of its subagents, chains and processes, changes of its task
+   * list by others. Never rejects.
    */
   async deliver(turn: McpTurn): Promise<void> {
     const { log, cwd, principal } = turn;
@@ -171,7 +171,7 @@ export class Environments {
       await leased.keeper.deliver(turn, async (work) => (await this.#lastingOf(leased)).follow(work));
   }
 
-  /** Takes over what others change in the plan of a session. Resolves when it was read once, or cannot be; never rejects. */
+  /** Takes over changes by others in the plan of a session. Resolves when it was read once, or cannot be; never rejects. */
   #followPlan(leased: LeasedEnvironment): Promise<void> {
     leased.planRead ??= new Promise((read) => {
       const follow = async (): Promise<void> => {

@@ -1,8 +1,6 @@
 /**
  * Waits for a stream until a signal aborts: a provider or a host that neither replies nor
  * reacts to the abort must not keep a turn from ending.
- *
- * Called by `rounds.ts` around every model stream.
  */
 
 /**

@@ -22,7 +22,7 @@ export interface ImageOptions {
   readonly cwd: string;
   /** Absolute paths of the folders images may be read from. Default: `cwd` alone. */
   readonly roots?: readonly string[];
-  /** What `~/` stands for; undefined = nothing. */
+  /** The folder that `~/` stands for; undefined = none. */
   readonly home?: string;
   /** Refuses protected paths, as if they did not exist. */
   readonly guard?: PathGuard | undefined;

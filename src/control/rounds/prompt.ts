@@ -1,8 +1,8 @@
 /**
- * Prompts: what `session.send` was given, made into text and images a turn can use.
+ * Prompts: the parameters of `session.send`, made into text and images that a turn can use.
  *
- * Two steps, both called by `sessions/`: {@link acceptPrompt} when a prompt arrives, which reads nothing but the
- * message, and {@link readPrompt} when its turn begins, which reads the images. What fails there fails the turn.
+ * Two steps: {@link acceptPrompt} when a prompt arrives, which reads nothing but the message, and {@link readPrompt} when its
+ * turn begins, which reads the images. A failure there fails the turn.
  * @see docs/protocol/session-rpc.md#prompts
  */
 import { nextTurn } from '../../base/next-turn.ts';
@@ -40,7 +40,7 @@ const MAX_NAME_CHARS = 4096;
 const DEFAULT_MAX_TOTAL_BYTES = 32 * 1024 * 1024;
 
 /**
- * The prompt in `text` and `images` as they were sent. `images` may be anything: what is no array counts as none, and
+ * The prompt in `text` and `images` as they were sent. `images` may be anything: a value that is no array counts as none, and
  * entries that are no objects or name no image are left out. Empty when neither text nor an image remains.
  *
  * @param now epoch milliseconds; part of the label of an image that came without a path

@@ -110,7 +110,7 @@ function mediaOf(block: unknown): Media | undefined {
   return data === undefined ? undefined : { type, mimeType, data };
 }
 
-/** A block as the model reads it: bytes of an embedded resource as the text that they are, or left out where they are none. */
+/** Returns a block as the model reads it: bytes of an embedded resource as text, or left out where they are no text. */
 function readable(block: unknown): unknown {
   if (!isObject(block) || block.type !== 'resource' || !isObject(block.resource)) return block;
   const { blob, ...resource } = block.resource;

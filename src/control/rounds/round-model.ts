@@ -8,9 +8,9 @@ import type { Usage } from '../../protocol/session-types.ts';
 import type { HistoryItem } from '../contract/session-log.ts';
 import type { ToolOffer } from './toolbox.ts';
 
-/** What one round is made of. */
+/** The parts of one round's request. */
 export interface RoundRequest {
-  /** The whole conversation, the prompt and what this turn did so far included. */
+  /** The whole conversation, with the prompt and the work of this turn so far. */
   readonly history: readonly HistoryItem[];
   /** Id of the running turn; items of the history carry it. */
   readonly turnId: string;
@@ -55,12 +55,12 @@ export type ModelPart =
       /** The cause in the status line. Default: `capacity unavailable`. */
       readonly cause?: string;
     }
-  /** What a request used; added up. */
+  /** Usage of a request; the values are added up. */
   | { readonly type: 'usage'; readonly usage: Usage }
   | {
       readonly type: 'finish';
       readonly reason: FinishReason;
-      /** What the provider wants back with this message in later rounds. Kept in the history, JSON only. */
+      /** Data that the provider wants back with this message in later rounds. Stored in the history, JSON only. */
       readonly providerData?: Readonly<Record<string, unknown>>;
     };
 

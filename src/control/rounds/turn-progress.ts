@@ -10,14 +10,14 @@ import type { HistoryItem } from '../contract/session-log.ts';
 import { failedCall } from './failed-call.ts';
 import { refusalOf } from './with-approvals.ts';
 
-/** A call of a round and what is left to be done with it. */
+/** A call of a round and the steps left for it. */
 export interface RoundCall {
   readonly call: ToolCall;
   /** Why its arguments could not be read. */
   readonly invalid?: string;
   /** True when clients got its start. */
   readonly began?: boolean;
-  /** Its result, when there is one already; `sent` = clients and the history have it. */
+  /** Its result, when it has one already; `sent` = clients and the history have it. */
   readonly ended?: { readonly done: ToolDone; readonly sent: boolean };
 }
 

@@ -1,8 +1,8 @@
 /**
  * The approval step: no tool of a session runs before its policy, or its user, has let this very call through.
  *
- * Backends wrap their toolbox in it; `approvals/` decides. What is shown to the user is what is called: the arguments are
- * copied and frozen before anybody is asked.
+ * Backends wrap their toolbox in it; `approvals/` decides. The call has exactly the arguments that the user saw: they are
+ * copied and frozen before a question goes out.
  */
 import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError } from '../../wire/errors.ts';
@@ -98,7 +98,7 @@ export function refusalOf(call: ToolCall, { id, state, reason, answer }: Approva
   return failedCall(call, 'denied', error, more);
 }
 
-/** One line that says what is asked for, e.g. `shell: npm test`. Invisible characters are shown as escapes. */
+/** Returns one line that names the requested call, e.g. `shell: npm test`. Invisible characters are shown as escapes. */
 export function titleOf({ name, input }: Pick<ToolCall, 'name' | 'input'>): string {
   const member = DESCRIPTIVE.find((member) => Object.hasOwn(input, member)) ?? Object.keys(input)[0];
   const value = member === undefined ? undefined : input[member];

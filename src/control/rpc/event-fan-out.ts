@@ -2,7 +2,7 @@
  * Passes each event to the connections that follow it. All connections share one listener at the event source, so an event of a
  * session only costs the connections that follow that session or all sessions.
  *
- * Made by `rpc-server.ts`; connections subscribe through `subscriptions.ts`.
+ * Connections subscribe through `subscriptions.ts`.
  */
 import type { EventSource, PublishedEvent } from '../contract/events.ts';
 

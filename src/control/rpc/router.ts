@@ -1,7 +1,5 @@
 /**
- * Which handler serves which method. A map, so that names every object inherits are not methods.
- *
- * Made once by `rpc-server.ts`, asked for every request.
+ * The handler of each method. A map, so that names every object inherits are not methods.
  */
 
 import type { Route } from '../../connection/running-request.ts';
@@ -90,7 +88,7 @@ export class Router {
   }
 }
 
-/** A result that leaves once the changes it may tell are on disk. Its text is that of now. */
+/** Returns a result that leaves once the changes it may tell of are on disk. Its text is made now. */
 function whenSettled(result: unknown, settled: () => Promise<unknown> | undefined): unknown {
   if (result instanceof Promise) return result.then((value) => whenSettled(value, settled));
   const waiting = settled();

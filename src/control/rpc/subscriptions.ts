@@ -194,7 +194,7 @@ export class ConnectionEvents implements EventSubscriber {
     throw fail('over_capacity', 'this connection has too many subscriptions', { max_subscriptions: maxSubscriptions });
   }
 
-  /** Ends a subscription. False: there is none of this id. */
+  /** Ends a subscription. False: no subscription has this id. */
   unsubscribe(id: string): boolean {
     const reader = this.#readers.values().find((each) => each.id === id);
     if (reader === undefined) return false;

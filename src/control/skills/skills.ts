@@ -1,7 +1,6 @@
 /**
  * Skills: texts on disk that a prompt calls with `$name`. Lists them for clients and finds those a prompt names.
  *
- * Made by `control-server.ts`; `sessions/` and the model backend ask for the skills of a prompt.
  * @see docs/protocol/session-rpc.md#skills
  */
 
@@ -40,7 +39,7 @@ export class Skills {
     this.#trust = trust;
   }
 
-  /** What the newest scan of the server's own directories found, for snapshots, which cannot wait for the disk. */
+  /** Result of the newest scan of the server's own directories, for snapshots, which cannot wait for the disk. */
   get summary(): { readonly count: number; readonly directories: readonly string[] } {
     return this.#summary;
   }

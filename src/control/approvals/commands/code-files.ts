@@ -1,6 +1,6 @@
 /**
  * Files that programs read as code or settings by their own choice: a line that writes one and starts its program may start
- * anything. From the manuals of the programs. Data; used by `command-reader.ts`.
+ * anything. From the manuals of the programs. Data.
  */
 import { likelyValue, type RunningOptions, runningOptions, wordFor } from './options.ts';
 import type { Word } from './shell-syntax.ts';
@@ -59,7 +59,7 @@ export function readsWritten(files: readonly string[], programs: readonly string
 /** They make their last operand, or files in that folder. */
 const COPIES: ReadonlySet<string> = new Set(['cp', 'ln', 'mv', 'install', 'rsync', 'link', 'rename', 'gcp', 'gmv']);
 const FOLDER = /(?:^|\/)(?:\.{1,2}|hooks|s?bin)?\/?$|\/$/;
-/** Their option for a folder; that of `rsync` with this letter has no value. */
+/** Their option for a folder; this letter has no value as an option of `rsync`. */
 const INTO: RunningOptions = { scripts: '-t --target-directory', stops: 'gmoS' };
 /** Options of `curl`, `wget` and `git` for the file that they write, or its folder. */
 const OUTPUT: RunningOptions = { scripts: '-o -O --output --output-document --output-directory' };

@@ -1,8 +1,8 @@
 /**
- * The patterns of rules about commands: `git push`, `git status|log ...`. Compiled by `policy-rules.ts`, matched against
- * the words of one simple command. Pure.
+ * The patterns of rules about commands: `git push`, `git status|log ...`. A pattern is matched against the words of one simple
+ * command. Pure.
  *
- * The same pattern is read in two ways. To allow, it covers what it spells out and nothing more. To ask or to deny, it is
+ * The same pattern is read in two ways. To allow, it covers the words it spells out and nothing more. To ask or to deny, it is
  * about every command that starts so, with any options between, and `maybe` where words are not known.
  */
 import { fail } from '../../../wire/errors.ts';
@@ -22,7 +22,7 @@ export interface CommandPattern {
   covers(words: readonly Word[]): boolean;
   /** It is about this command. */
   concerns(words: readonly Word[]): Match;
-  /** It is about a command that begins with a later word, as those of `npx` or `docker run`. */
+  /** It is about a command that begins with a later word, as the command behind `npx` or `docker run`. */
   mayConcern(words: readonly Word[]): boolean;
 }
 
@@ -47,12 +47,12 @@ const MAX_STARTS = 16;
 const MAX_LOOKED_AT = 1024;
 const MAX_STEPS = 4096;
 
-/** What a shell would interpret, and parts of words: a pattern is words. */
+/** Characters that a shell would interpret, and parts of words: a pattern is words. */
 const NO_WORD = /[;&<>$"'\\`(){}[\]?!#\s]|^\|?$|\|$|^\||\|\|/;
 
 /**
- * Compiles a pattern: words that must be equal, `a|b` for either of them, `*` for one operand of any text, and `...` at the
- * end for any further operands. `options` may stand anywhere in what it allows: `--stat` also as `--stat=80`.
+ * Compiles a pattern: words that must be equal, `a|b` for either of them, `*` for one operand of any text, and `...` at the end
+ * for any further operands. `options` may stand anywhere in a command it allows: `--stat` also as `--stat=80`.
  *
  * @throws config_invalid with `detail.column` (from 1)
  */

@@ -1,8 +1,9 @@
 /**
- * The commands of a tool call: a command line or a list of words is read into simple commands, and these into what they
- * start in turn, until nothing is left to look into. Called by the policy and for the coverage of remembered answers.
+ * The commands of a tool call: a command line or a list of words is read into simple commands, and these into the commands that
+ * they start in turn, until nothing is left to look into.
  *
- * Rules and answers are about these words, never about the text. What cannot be read is said, and then asks.
+ * Rules and answers are about these words, never about the text. A part that cannot be read is reported, and then the call
+ * asks.
  */
 
 import { join, resolve } from 'node:path';
@@ -34,17 +35,17 @@ export interface Command {
   readonly transparent: boolean;
   /** It is not known whether it is started at all: only rules that ask or deny are perhaps about it. */
   readonly supposed: boolean;
-  /** The program is in no list: unless a rule allows it, rules that ask or deny are perhaps about what it starts. */
+  /** The program is in no list: unless a rule allows it, rules that ask or deny are perhaps about a program that it starts. */
   readonly unknown: boolean;
   /** Each of its words may be a program that it starts. */
   readonly mayStart: boolean;
 }
 
-/** What a call runs. */
+/** The commands that a call runs, and its other effects. */
 export interface CommandReading {
   /** In the order they were found; a command that starts another one stands before it. */
   readonly commands: readonly Command[];
-  /** What else it does; a rule allows a call only where there is nothing. */
+  /** Other effects of the call; a rule allows a call only where this set is empty. */
   readonly notes: ReadonlySet<Note>;
   /** Why commands may be missing from the list. */
   readonly unreadable: string | undefined;
@@ -61,7 +62,7 @@ export const PATH_MEMBERS: readonly string[] = ['path', 'file_path', 'filePath',
 /** Members of an input whose texts are not commands, or are read as the command. */
 const NO_TEXTS: ReadonlySet<string> = new Set([...COMMAND_MEMBERS, ...PATH_MEMBERS]);
 
-/** Members of a command's input that do not change what is run. */
+/** Members of a command's input that do not change which commands run. */
 export const BESIDE_THE_POINT: ReadonlySet<string> = new Set([
   'description',
   'timeout',
@@ -103,7 +104,7 @@ export class CommandReader {
   readonly #names = new Set<string>();
 
   /**
-   * @param open loads the second parser, where it is installed. Default: there is none.
+   * @param open loads the second parser, where it is installed. Default: no second parser.
    * @param realPath the path by which a program is known. Default: files are not looked at.
    */
   constructor(open?: () => Promise<SecondOpinion | undefined>, realPath: RealPath = () => undefined) {
@@ -126,7 +127,7 @@ export class CommandReader {
     return this.#loading();
   }
 
-  /** What a call with this input runs in a session that works in `cwd`; undefined when it has no command. */
+  /** Reads the commands that a call with this input runs in a session that works in `cwd`; undefined when it has no command. */
   read(input: Readonly<Record<string, unknown>>, cwd: string): CommandReading | undefined {
     const { command, argv } = input;
     const given = [command, argv].filter((value) => value !== undefined && value !== null);
@@ -383,7 +384,7 @@ const workOf = (words: readonly Word[]): number =>
 /** The last part of a path, also behind `of=` and `--output=`. */
 const nameOf = (path: string): string => trimmedEnd(path.replace(/^[\w-]+=/, ''), '/').replace(/^.*\//s, '');
 
-/** A word, what stands behind the letter of an option, and the parts of a script: `-oFILE`, `w FILE`, `print > "FILE"`. */
+/** Returns a word, the text behind the letter of an option, and the parts of a script: `-oFILE`, `w FILE`, `print > "FILE"`. */
 function withParts(word: Word): readonly Word[] {
   if (word.value === undefined) return [word];
   const unpacked = word.value.replace(/\.(?:gz|bz2|xz|lzma|zst|lz4|Z)$/, '');
@@ -429,7 +430,7 @@ function changesTheShell({ words, transparent }: Command): boolean {
   );
 }
 
-/** What the members beside the command say. */
+/** Returns the effects that the members beside the command tell of. */
 function notesOf(input: Readonly<Record<string, unknown>>, cwd: string): Note[] {
   const notes: Note[] = [];
   if (!isEmpty(input.env)) notes.push('environment');

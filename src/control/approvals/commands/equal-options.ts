@@ -1,9 +1,9 @@
 /**
- * Options and subcommands with one meaning: a rule that asks or denies names one of them. From the manuals of coreutils, findutils, git and of the
- * programs themselves. Data; read by `command-pattern.ts`.
+ * Options and subcommands with one meaning: a rule that asks or denies names one of them. From the manuals of coreutils,
+ * findutils, git and of the programs themselves. Data.
  */
 
-/** Of each program lists of equal options. Those of subcommands stand with their program. */
+/** For each program, lists of equal options. Options of subcommands stand with their program. */
 const EQUAL: Readonly<Record<string, readonly string[]>> = {
   rm: ['-r -R --recursive', '-f --force', '-d --dir'],
   cp: ['-r -R --recursive', '-f --force', '-a --archive', '-t --target-directory'],

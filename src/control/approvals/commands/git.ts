@@ -1,6 +1,6 @@
 /**
- * The programs that git starts: by settings on its command line, by options and operands of its subcommands, and by addresses. From the
- * manual of git 2.39 to 2.51. Pure; used by `started-by.ts`. Settings of repositories and hooks are files, which are not looked into.
+ * The programs that git starts: by settings on its command line, by options and operands of its subcommands, and by addresses.
+ * From the manual of git 2.39 to 2.51. Pure. Settings of repositories and hooks are files, which are not looked into.
  */
 import {
   commandOf,

@@ -1,6 +1,6 @@
 /**
- * Programs that run code of another language: whether the code stands in a file, which is not looked into, or in the line, which cannot be
- * read. Of `sed` and `awk` it is read as far as it may start a program. Pure; used by `started-by.ts`.
+ * Programs that run code of another language: whether the code stands in a file, which is not looked into, or in the line,
+ * which cannot be read. Code of `sed` and `awk` is read as far as it may start a program. Pure.
  */
 
 import { posix } from 'node:path';

@@ -1,7 +1,7 @@
 /**
  * How programs start others by their arguments: not at all, by some of their options, by any of their words, or in a way that
- * the line does not tell. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the programs themselves.
- * Data; read by `started-by.ts`. A program that is in none of the lists is not known, and a rule that denies may be about it.
+ * the line does not tell. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the programs
+ * themselves. Data. A program that is in none of the lists is not known, and a rule that denies may be about it.
  */
 
 import type { RunningOptions } from './options.ts';
@@ -186,7 +186,10 @@ export const NAMES_PACKAGES = names(
   'install add remove i rm uninstall un upgrade update up outdated info view show search list ls why audit ci dedupe prune fund link unlink pack publish version login logout whoami get download fetch tree metadata vendor sync lock freeze ps images logs inspect pull push tag diff status describe config-view top port',
 );
 
-/** Every other program that starts others, runs code of another language or talks to one that does: what runs is not in the line. */
+/**
+ * Every other program that starts others, runs code of another language or talks to one that does: the programs that run are
+ * not in the line.
+ */
 export const HIDES = names(
   othersCode('programs that start others'),
   othersCode('interpreters'),

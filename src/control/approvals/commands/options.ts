@@ -1,6 +1,6 @@
 /**
- * Options of a command as programs read them: shortened long options, letters in one word, values inside a word or behind it. Pure;
- * used by the files beside it, each with the options it has to know.
+ * Options of a command as programs read them: shortened long options, letters in one word, values inside a word or behind it.
+ * Pure.
  */
 import type { SimpleCommand, Word } from './shell-syntax.ts';
 
@@ -14,7 +14,7 @@ export interface RunningOptions {
   readonly stops?: string;
   /** Longer options, by their first letters taken for one of the others. */
   readonly others?: string;
-  /** The first word may be letters without a dash, as that of `tar`. */
+  /** The first word may be letters without a dash, as in `tar xzf`. */
   readonly bundled?: boolean;
   /** Values that start nothing. */
   readonly harmless?: RegExp;
@@ -92,7 +92,9 @@ function isSafeHead(head: string, all: readonly string[], known: RunningOptions)
   return !head.startsWith('--') && [...head.slice(1)].some((letter) => known.stops?.includes(letter) === true);
 }
 
-/** The long option that a shortened one means, as `getopt_long` finds it; undefined where there is none, or several. */
+/**
+ * Returns the long option that a shortened one means, as `getopt_long` finds it; undefined where none matches, or several do.
+ */
 export function longOption(name: string, options: readonly string[]): string | undefined {
   if (options.includes(name)) return name;
   const meant = options.filter((option) => option.startsWith('--') && option.startsWith(name));

@@ -1,4 +1,6 @@
-/** Names of programs with a version: `python3.12`, `clang-18`. Used by the tables of programs. */
+/**
+ * Names of programs with a version: `python3.12`, `clang-18`.
+ */
 import { trimmedEnd } from '../../../base/trim-end.ts';
 
 /** The name without its version. */

@@ -1,9 +1,9 @@
 /**
  * A second parser for command lines, `tree-sitter-bash`, used where it is installed: where it finds other commands than
- * `shell-syntax.ts`, or cannot read a line, the line asks. The only file that imports it. Opened by `control-server.ts`
- * with the first command of a session.
+ * `shell-syntax.ts`, or cannot read a line, the line asks. The only file that imports it. It is loaded with the first command
+ * of a session.
  *
- * Both packages are optional peers: an independent grammar is worth a megabyte to those who run unattended sessions.
+ * Both packages are optional peers: an independent grammar is worth a megabyte to operators of unattended sessions.
  */
 import { createRequire } from 'node:module';
 import type * as TreeSitter from 'web-tree-sitter';

@@ -1,6 +1,6 @@
 /**
- * The programs that `ssh`, `scp` and `sftp` start: the command for the other machine, which may be this one, and those of settings.
- * Pure; used by `started-by.ts`.
+ * The programs that `ssh`, `scp` and `sftp` start: the command for the other machine, which may be this one, and the commands
+ * of settings. Pure.
  */
 import { commandOf, FURTHER, isOption, mayBeOption, runningOptions, wordFor } from './options.ts';
 import type { Word } from './shell-syntax.ts';

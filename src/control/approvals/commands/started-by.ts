@@ -1,8 +1,7 @@
 /**
- * The programs and scripts that a command starts: the program behind `sudo` or `timeout`, the script of `sh -c`, of `eval` and of
- * `trap`, those of `xargs`, of `find -exec`, of options, aliases and settings. Finds also programs that it may start, and that they
- * are unknown: a rule that denies is then perhaps about it. Pure; called by `command-reader.ts` for every simple command, and
- * again for each result.
+ * The programs and scripts that a command starts: the program behind `sudo` or `timeout`, the script of `sh -c`, of `eval` and
+ * of `trap`, the commands of `xargs`, of `find -exec`, of options, aliases and settings. Finds also programs that it may start,
+ * and that they are unknown: a rule that denies is then perhaps about it. Pure.
  */
 
 import { gitStarted, isPlainEditor } from './git.ts';
@@ -52,11 +51,13 @@ export function programOf({ words }: Pick<SimpleCommand, 'words'>): string | und
     .replace(/\.exe$/, '');
 }
 
-/** Folders of the system: a program there is the one of its name. */
+/** Folders of the system: a program in one of them is the program of its name. */
 const SYSTEM = /^(?:\/usr(?:\/local)?)?\/s?bin\/[^/]+$/;
 const LOADER = /^ld(?:-linux[\w-]*|-musl-\w+)?\.so(?:\.\d+)*$|^ld\.so$/;
 
-/** Looks into a command. A file of the folder that has the name of a starter is one for what it may start, but counts itself. */
+/**
+ * Looks into a command. A file of the folder with the name of a starter may start the same programs, but also counts itself.
+ */
 export function startedBy(command: SimpleCommand): Started {
   const program = programOf(command);
   const [word] = command.words;
@@ -67,7 +68,7 @@ export function startedBy(command: SimpleCommand): Started {
       ? { ...named, supposed: [...(named.supposed ?? []), SSH] }
       : named;
   if (word.value === program) return started;
-  // Through such a path a program is named by what runs now.
+  // Such a path names the program that runs now.
   if (isInput(word)) return { ...started, ...unknown };
   // In capitals, or by a path, it may be another file.
   const isPath = word.value.includes('/') && !SYSTEM.test(word.value);
@@ -242,7 +243,7 @@ const MAX_AMONG = 4;
 /** Their scripts are read. */
 const SCRIPTED = new Set(['sed', 'gsed', 'awk', 'gawk', 'mawk', 'nawk']);
 
-/** Shells and interpreters among words, with what is behind them. */
+/** Finds shells and interpreters among words, with the text behind them. */
 function among(words: readonly Word[]): Pick<Started, 'supposed' | 'hidden'> {
   const starts = words.flatMap((word, at) => {
     const name = programOf({ words: [word] }) ?? '';
@@ -525,7 +526,7 @@ function starter(known: Starter, words: readonly Word[]): Started {
     // Without a program the words behind are command lines.
     if (inner.length === 0) return done({ unreadable: UNKNOWN });
     const started = commandOf([...inner, ...(known.more === true ? [FURTHER] : [])]);
-    // Some of these give what they start to a shell as one text.
+    // Some of these programs give a shell one text that holds the commands.
     const isText = known.joined === true || (at === words.length - 1 && /[\s;&|]/.test(value));
     const text = inner.every((one) => one.value !== undefined) ? inner.map((one) => one.value).join(' ') : undefined;
     if (known.joined === true && text === undefined) return done({ unreadable: UNKNOWN });

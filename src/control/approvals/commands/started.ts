@@ -1,4 +1,6 @@
-/** The result of `started-by.ts` and of the files it uses. */
+/**
+ * The result of looking into a command: the programs and scripts that it starts.
+ */
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
 
 /** The programs and scripts that a command starts. */
@@ -8,7 +10,7 @@ export interface Started {
   /** Scripts for a shell. */
   readonly scripts: readonly string[];
   readonly notes: readonly Note[];
-  /** Why it is not known what it starts: no rule allows it. */
+  /** Reason why the programs it starts are not known: no rule allows it. */
   readonly unreadable?: string;
   /** Why it may start something else, though a rule may allow it word by word. */
   readonly hidden?: string | undefined;

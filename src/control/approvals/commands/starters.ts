@@ -1,6 +1,6 @@
 /**
- * Programs that start another one, with the options that stand before it: from the manuals of coreutils, util-linux, findutils, procps, sudo,
- * strace and systemd. Data; read by `started-by.ts`.
+ * Programs that start another one, with the options that stand before it: from the manuals of coreutils, util-linux, findutils,
+ * procps, sudo, strace and systemd. Data.
  */
 
 /** How a program that starts another one is read. */

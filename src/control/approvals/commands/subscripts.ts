@@ -1,5 +1,5 @@
 /**
- * Subscripts in names of variables, which builtins of a shell evaluate: `test -v 'a[$(…)]'`. Pure; used by `started-by.ts`.
+ * Subscripts in names of variables, which builtins of a shell evaluate: `test -v 'a[$(…)]'`. Pure.
  */
 import type { Word } from './shell-syntax.ts';
 import { NOTHING, type Started, UNKNOWN } from './started.ts';

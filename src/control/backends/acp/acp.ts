@@ -1,6 +1,6 @@
 /**
- * The `acp` backend: any agent that speaks the Agent Client Protocol, as a child process, one for each session that uses
- * it. Made by `server/control/control-assembly.ts`, once per configured agent.
+ * The `acp` backend: any agent that speaks the Agent Client Protocol, as a child process, one for each session that uses it.
+ * One backend per configured agent.
  *
  * A process lives between the turns of its session, is closed when the session is released or was idle for long, and is
  * started again when it is needed. The protocol cannot steer a running turn, so every steer is a late one. A turn does not

@@ -35,9 +35,9 @@ export function withinRights(request: ApprovalRequest, principal: Principal): Ap
 }
 
 /**
- * The agent's option for a decision. What is to hold for the directory is left to the agent too, because its memory may
- * outlive ours; what is to hold for the session is remembered here, so the agent asks for each call. An agent without a
- * fitting option is answered `cancelled`, which runs nothing.
+ * Returns the agent's option for a decision. A decision that holds for the directory is left to the agent too, because its
+ * memory may outlive this host's; a decision that holds for the session is remembered here, so the agent asks for each call. An
+ * agent without a fitting option gets `cancelled`, which runs nothing.
  */
 export function permissionAnswer(
   { state, answer }: Approval,
@@ -52,13 +52,13 @@ export function permissionAnswer(
   return optionOf(options, kinds[state] ?? []);
 }
 
-/** The question of a form; undefined for what we offered nothing for. */
+/** Returns the question of a form; undefined for a form that this client announced no support for. */
 export function questionOf(request: CreateElicitationRequest): ApprovalRequest | undefined {
   const schema = formSchema(request);
   return schema && { kind: 'question', title: request.message, risks: [], schema };
 }
 
-/** What became of a question. */
+/** Returns the agent's form of the answer to a question. */
 export function questionAnswer({ state, answer }: Approval): CreateElicitationResponse {
   if (state === 'allowed') return filledIn(answer?.content);
   return { action: state === 'denied' ? 'decline' : 'cancel' };

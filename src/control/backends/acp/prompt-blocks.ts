@@ -1,6 +1,5 @@
 /**
- * A prompt of ours as content blocks of the protocol, and the conversation so far for an agent that does not know it.
- * Pure; called by `acp-session.ts`.
+ * A prompt as content blocks of the protocol, and the conversation so far for an agent that does not know it. Pure.
  */
 import { pathToFileURL } from 'node:url';
 import type { ContentBlock } from '../../../acp/sdk.ts';
@@ -18,16 +17,16 @@ const MAX_RESULT_CHARS = 1000;
 export interface PromptBlockOptions {
   /** The name of the agent. */
   readonly agent: string;
-  /** What the agent announced. */
+  /** The content types that the agent announced. */
   readonly takes: { readonly image?: boolean; readonly audio?: boolean } | undefined;
   /** The conversation to send first. */
   readonly earlier?: readonly HistoryItem[];
 }
 
 /**
- * The blocks of a prompt.
+ * Returns the blocks of a prompt.
  *
- * @throws not_configured when there is an image or audio the agent cannot take
+ * @throws not_configured when the prompt has an image or audio that the agent cannot take
  */
 export function promptBlocks(
   { text, images }: Turn['prompt'],

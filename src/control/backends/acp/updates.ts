@@ -1,9 +1,9 @@
 /**
- * What an agent reports while it works, turned into what a turn streams and remembers. Called by `acp-session.ts` for
- * every `session/update` of a running prompt; kinds it does not know are left to the debug log.
+ * Turns the reports of a working agent, every `session/update` of a running prompt, into the events and the history of a turn;
+ * kinds it does not know are left to the debug log.
  *
- * The protocol knows no rounds. A round here is what the agent says, with the calls it makes before it speaks again: so
- * the history of such a turn reads like that of any other.
+ * The protocol knows no rounds. A round here is a text of the agent, with the calls it makes before its next text: so the
+ * history of such a turn reads like that of any other.
  */
 import type { ContentBlock } from '../../../acp/sdk.ts';
 import {
@@ -33,7 +33,7 @@ export interface AgentCall {
   /** The round it was sent in; 0 = not sent yet. */
   round: number;
   startedAt: number;
-  /** The text sent so far, without that of terminals. */
+  /** The text sent so far, without the text of terminals. */
   output: string;
   /** The newest output of the terminals it shows. */
   printed: string;
@@ -46,7 +46,7 @@ export interface SessionChanges {
   options(options: unknown): void;
   /** The agent named its session. */
   title(title: string): void;
-  /** Cost of the whole session so far; returns what was added. */
+  /** Takes the cost of the whole session so far; returns the increase. */
   cost(totalUsd: number): number;
 }
 
@@ -184,7 +184,7 @@ export class TurnUpdates {
     });
   }
 
-  /** Contents come whole with each update: what was added is what is new. */
+  /** Contents come whole with each update: the text behind the earlier text is new. */
   #output(call: AgentCall): void {
     for (const terminalId of terminalsOf(call.fields)) {
       const printed = this.#unshown.get(terminalId);

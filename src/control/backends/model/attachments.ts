@@ -71,7 +71,10 @@ const TOO_LARGE: Admission = { reason: 'the images of earlier turns are too larg
 
 const sniffed = new WeakMap<Image, SniffedMedia | 'unknown'>();
 
-/** How each attachment of a conversation goes out. `images`: the oldest first. A separate limit holds for those of earlier turns. */
+/**
+ * Decides how each attachment of a conversation goes out. `images`: the oldest first. Attachments of earlier turns have a
+ * separate limit.
+ */
 export function admissions(
   images: readonly Image[],
   provider: string,

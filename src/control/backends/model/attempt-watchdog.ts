@@ -50,8 +50,8 @@ export class AttemptWatchdog {
   }
 
   /**
-   * Settles as `work` does, or rejects with the reason as soon as the attempt is ended. What comes too late is given to
-   * `late`.
+   * Settles as `work` does, or rejects with the reason as soon as the attempt is ended. A result that comes too late is given
+   * to `late`.
    */
   during<Result>(work: PromiseLike<Result>, late: (result: Result) => void): Promise<Result> {
     const { signal } = this;

@@ -1,5 +1,5 @@
 /**
- * What of a history is summed up and what stays: pure, so that it can be looked at without a model.
+ * Chooses the items of a history that are summed up and those that stay: pure, so that it can be tested without a model.
  *
  * Between turns everything is summed up, and the newest messages are quoted behind the summary. During a turn the turn
  * must be able to continue: its prompt and its newest rounds stay, calls with their results.
@@ -21,9 +21,9 @@ interface SummaryMark {
 export interface CompactionPlan {
   /** Text of the summary that is already there. */
   readonly previous: string | undefined;
-  /** What is summed up, oldest first. May be empty: then only what stays is shortened. */
+  /** The items that are summed up, oldest first. May be empty: then only the items that stay are shortened. */
   readonly summarised: readonly HistoryItem[];
-  /** What comes behind the summary. */
+  /** The items behind the summary. */
   readonly kept: readonly HistoryItem[];
   /** The newest messages, word for word; may be empty. */
   readonly quoted: string;
@@ -34,9 +34,9 @@ export interface CompactionPlan {
 export interface PlanOptions {
   /** The running turn, whose items stay as far as there is room; undefined between turns. */
   readonly turnId?: string;
-  /** Room for what stays of the running turn. */
+  /** Room for the items of the running turn that stay. */
   readonly keepTokens: number;
-  /** Room for what is quoted. */
+  /** Room for the quoted messages. */
   readonly quoteTokens: number;
   readonly tokensOf: (items: readonly HistoryItem[]) => number;
 }
@@ -46,7 +46,7 @@ const MIN_RESULT_BYTES = 2_048;
 /** About how many bytes of JSON a token is. */
 const BYTES_PER_TOKEN = 4;
 
-/** The plan for a history; undefined when there is nothing that could be made shorter. */
+/** Returns the plan for a history; undefined when nothing could be made shorter. */
 export function planCompaction(history: readonly HistoryItem[], options: PlanOptions): CompactionPlan | undefined {
   const first = history[0];
   const mark = first === undefined ? undefined : markOf(first);

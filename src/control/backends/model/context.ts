@@ -1,6 +1,6 @@
 /**
- * How much of a model's context a conversation takes: the protocol's estimate, replaced by the provider's own count as far
- * as it has counted.
+ * The size of a conversation in a model's context: the protocol's estimate, replaced by the provider's own count as far as it
+ * has counted.
  *
  * The functions are pure and may be used by any view of a session. `ContextMeter` is the model backend's: it remembers
  * estimates of items, which never change, and the last count of each session.
@@ -66,13 +66,13 @@ export interface ContextEstimate {
   readonly breakdown: ContextBreakdown;
 }
 
-/** What is sent beside the conversation. */
+/** The parts of a request beside the conversation. */
 export interface Fixed {
   readonly system: string;
   readonly tools: readonly FunctionTool[];
 }
 
-/** What is known of a history better than by estimating it. */
+/** A count of a history that is better than an estimate. */
 interface Count {
   readonly source: 'provider' | 'compaction';
   readonly tokens: number;
@@ -104,7 +104,7 @@ export class ContextMeter {
 
   /** Records the provider's count for a request with this history; its reply is one more item. */
   counted(sessionId: string, history: readonly HistoryItem[], used: Usage): void {
-    // Reasoning is not sent again; what is left of the answer is.
+    // Reasoning is not sent again; the rest of the answer is.
     const tokens = used.input_tokens + Math.max(0, used.output_tokens - used.reasoning_tokens);
     const at = history.length - 1;
     this.#session(sessionId).count =

@@ -1,9 +1,9 @@
 /**
- * The history of a session as a prompt for a provider: images as data, calls paired with their results, and what the
- * provider wants back with its own messages. However the history looks after interrupts, restarts, compactions and
- * changes of model, the prompt is one that providers accept.
+ * The history of a session as a prompt for a provider: images as data, calls paired with their results, and the data that the
+ * provider wants back with its own messages. Whatever form the history has after interrupts, restarts, compactions and changes
+ * of model, the prompt is one that providers accept.
  *
- * Used by `context.ts` and `model-backend.ts` for every round, and by `summary.ts`. Pure.
+ * Pure.
  * @see docs/decisions/0062-requests-that-providers-take.md
  */
 import { FreeNames } from '../../../base/free-names.ts';
@@ -50,7 +50,7 @@ const CALL_ID = /^[A-Za-z0-9_-]{1,64}$/;
 /** Models whose servers take ids of nine letters and digits, and no prompt directly behind results. */
 const MISTRAL = /mistral|mixtral|ministral|magistral|devstral|codestral|pixtral|voxtral/i;
 const MISTRAL_ID = /^[A-Za-z0-9]{9}$/;
-/** What a call is answered with whose result is not in the history. */
+/** The result of a call whose result is not in the history. */
 const NO_RESULT = 'no result: the call was interrupted, it may or may not have taken effect';
 /** Providers that sign texts, also empty ones. */
 const SIGNS_TEXTS: ReadonlySet<string> = new Set(['google', 'antigravity']);
@@ -262,7 +262,7 @@ function freshMistralId(callId: string, used: Set<string>): string {
 /** Puts a text of white space in quotes: providers refuse an empty result, or take it for a missing one. */
 const sentText = (text: string): string => (isBlank(text) ? JSON.stringify(text) : text).toWellFormed();
 
-/** A tool's result as the model reads it. Results are data: what is not a text is JSON. */
+/** A tool's result as the model reads it. Results are data: a value other than a text is sent as JSON. */
 export function resultText({ ok, result, error }: Pick<ToolItem, 'ok' | 'result' | 'error'>): string {
   const json = typeof result === 'string' ? result : (JSON.stringify(result) ?? 'null');
   // JSON writes half of a surrogate pair as an escape, which some servers read once more.

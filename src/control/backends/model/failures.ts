@@ -1,6 +1,6 @@
 /**
- * What a provider's failure means: one error for the caller with the provider's own words and none of its secrets, and
- * whether asking again can help.
+ * The meaning of a provider's failure: one error for the caller with the provider's own words and none of its secrets, and
+ * whether a retry can help.
  *
  * The SDK's errors hold the whole request; nothing of that, and no credential, is passed on.
  */
@@ -99,7 +99,7 @@ function failure(
   return { error, reason, retry, retryAfterMs, ...(isUnconnected && { unreached: unconnected.words }) };
 }
 
-/** What the user can do about a failure that asking again does not mend; '' = the provider's words are all there is. */
+/** Returns advice for the user about a failure that a retry does not mend; '' = the provider's words are all that is known. */
 function adviceOn(reason: FailureReason, provider: string): string {
   switch (reason) {
     case 'auth':
@@ -138,7 +138,7 @@ function reasonOf(facts: ThrownFacts, words: string, provider: string): FailureR
   return 'rejected';
 }
 
-/** One line without credentials. Some providers repeat a wrong key in parts, so what looks like one is removed too. */
+/** One line without credentials. Some providers repeat a wrong key in parts, so a text that looks like one is removed too. */
 function redacted(text: string, token: string): string {
   const named = token.length >= 6 ? text.replaceAll(token, '[credential]') : text;
   const line = named

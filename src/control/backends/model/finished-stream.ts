@@ -3,7 +3,7 @@
  * answer is complete; several servers send it without a `finish_reason` before, which the SDK takes for an answer that broke off.
  * This stream puts the missing reason in front of it.
  *
- * Used by `sdk.ts` for the providers with that API.
+ * For the providers with that API.
  */
 
 import { CallDeltas } from './call-deltas.ts';

@@ -2,7 +2,7 @@
  * Parts of a history that its provider refused, and that no later request has. An item of the history with `leavesOut` names the part:
  * it is appended like any other, so stored items stay unchanged, and clients show the conversation as it was.
  *
- * Written by `refused-requests.ts`; read for every request and summary. Pure.
+ * `refused-requests.ts` adds these items; every request and summary reads them. Pure.
  */
 import type { HistoryItem, LeavesOut } from '../../contract/session-log.ts';
 

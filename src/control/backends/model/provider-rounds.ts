@@ -1,9 +1,8 @@
 /**
  * One round asked of a provider: the request, its attempts, and its answer as the parts of a round while it streams.
  *
- * Called by `model-backend.ts` for each round of a turn and for summaries; the parts go to `control/rounds/rounds.ts`. An
- * attempt is only repeated while nothing of its answer was handed on, so no delta is ever sent twice; every wait has a
- * bound and ends with the turn.
+ * It makes each round of a turn, and summaries. An attempt is only repeated while nothing of its answer was handed on, so no
+ * delta is ever sent twice; every wait has a bound and ends with the turn.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Usage } from '../../../protocol/session-types.ts';
@@ -27,7 +26,7 @@ import { nextAttempt, type RequestLimits } from './request-limits.ts';
 import { canThink, requestSettings } from './request-settings.ts';
 import type { ToolNames } from './tool-names.ts';
 
-/** What the provider is asked. */
+/** Request for a provider. */
 export interface RoundInput {
   readonly system: string;
   readonly messages: readonly PromptMessage[];
@@ -38,7 +37,7 @@ export interface RoundInput {
 export interface ProviderRoundOptions {
   readonly choice: ModelChoice;
   readonly providers: Pick<Providers, 'access'>;
-  /** `received` is called for all that comes from the provider, what is no part of an answer included. */
+  /** `received` is called for all parts that come from the provider, also for those that are no part of an answer. */
   readonly open: (
     choice: ModelChoice,
     access: ProviderAccess,
@@ -148,15 +147,15 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
 /** The defect of an answer that has ended; undefined = it is complete. */
 function brokenEnd({ end }: Answer, choice: ModelChoice): ProviderFailure | undefined {
   const { unified, raw } = end?.finishReason ?? { unified: 'interrupted', raw: undefined };
-  // OpenRouter's package calls an answer finished that has only stopped; then there is no word of the provider's.
-  // Several servers give an empty word on the way.
+  // OpenRouter's package calls an answer finished that has only stopped; then the reason has no word of the provider. Several
+  // servers give an empty word on the way.
   const stopped = unified === 'interrupted' || raw === '' || (choice.provider === 'openrouter' && raw === undefined);
   if (stopped) return brokenAnswer(choice, 'stream_ended', "the provider's answer ended early");
   if (unified !== 'error') return undefined;
   return brokenAnswer(choice, 'unreadable', `the model's answer went wrong at the provider${raw ? ` (${raw})` : ''}`);
 }
 
-/** Stands for tools where there are none. */
+/** Stands in for tools where a request has none. */
 const NO_TOOL: FunctionTool = {
   type: 'function',
   name: 'no_tool',
@@ -195,7 +194,10 @@ function callOf(
   };
 }
 
-/** The request for `session.debug`, with sizes in the place of images. Nothing in it is secret to who may read the session. */
+/**
+ * The request for `session.debug`, with sizes in the place of images. Nothing in it is secret to principals that may read the
+ * session.
+ */
 function debugView(
   { provider, model, thinking }: ModelChoice,
   { abortSignal: _, prompt, ...call }: ModelCall,
@@ -218,7 +220,7 @@ async function drop(reader: ReadableStreamDefaultReader<StreamPart>): Promise<vo
   await reader.cancel().catch(() => {});
 }
 
-/** Reads what is left of a finished answer, for a moment: a connection with an unread rest is closed and not used again. */
+/** Reads the rest of a finished answer, for a moment: a connection with an unread rest is closed and not used again. */
 async function drain(reader: ReadableStreamDefaultReader<StreamPart>): Promise<void> {
   const timer = setTimeout(() => void drop(reader), DRAIN_TIMEOUT_MS);
   timer.unref();

@@ -26,7 +26,7 @@ type RefusedTurn = Pick<Turn, 'id' | 'log'>;
 export interface RefusedRequest {
   readonly input: RoundInput;
   readonly tools: readonly ToolOffer[];
-  /** True when it was refused so often before that there is one more attempt. */
+  /** True when it was refused so often before that one attempt is left. */
   readonly isLast: boolean;
 }
 
@@ -90,7 +90,7 @@ export class Refusals {
     return isRefusal(error) && wasRefusedBefore(turn) && this.#leaveOutNext(turn, choice, error, request);
   }
 
-  /** Two prompts were refused for something that is in both requests: leaves out what it may be, one after the other. */
+  /** Two prompts were refused for something that is in both requests: leaves out the possible causes, one after the other. */
   #leaveOutNext(turn: RefusedTurn, choice: ModelChoice, error: HandfastError, { tools }: RefusedRequest): boolean {
     const trials = this.#trialsOf(turn);
     const known = this.#known(turn, choice);
@@ -110,7 +110,7 @@ export class Refusals {
     return false;
   }
 
-  /** The provider took a request: it keeps what it was tried without. */
+  /** The provider took a request: the tools that it was tried without stay left out. */
   taken({ log }: RefusedTurn): void {
     this.#trials.delete(log.record.id);
   }
@@ -284,7 +284,7 @@ function wasRefusedBefore({ id, log }: RefusedTurn): boolean {
   return before.some((item) => isMark(item) && item.turn === last?.turn && item.leavesOut.part === 'turn');
 }
 
-/** True when there is more of the conversation before this turn. */
+/** True when the conversation has messages before this turn. */
 function hasEarlier({ id, log }: RefusedTurn): boolean {
   return withoutLeftOut(log.record.history).some(({ turn, role }) => turn !== id && role !== 'user');
 }

@@ -124,7 +124,10 @@ export function wellFormed<Value>(value: Value): Value {
   ) as Value;
 }
 
-/** Schemas that are compared with each other. Of more, the text of each is written, and that of a nested schema has those below. */
+/**
+ * Maximum number of schemas that are compared with each other. Of more, the text of each is written; the text of a nested
+ * schema contains the texts of its inner schemas.
+ */
 export const FEW = 8;
 
 /** Counts characters that were written to compare schemas: each level of a nested one writes those below again. */

@@ -1,9 +1,9 @@
 /**
  * The adapter file of the AI SDK: the only file that imports its provider packages, each when a model of its provider is first
- * asked for. They are optional peers; which one is missing, and what to type, is in the error.
+ * asked for. They are optional peers; the error names the missing one and the command that installs it.
  *
- * The models are used through the SDK's provider interface (`doStream`) and not through its `streamText`: rounds, tool
- * calls, retries and limits are ours, and each layer in between costs time on every delta.
+ * The models are used through the SDK's provider interface (`doStream`) and not through its `streamText`: this project has its
+ * own rounds, tool calls, retries and limits, and each layer in between costs time on every delta.
  */
 import { randomUUID } from 'node:crypto';
 import type { OpenAIProvider } from '@ai-sdk/openai';
@@ -110,7 +110,7 @@ const MAKERS: Readonly<Record<Provider, Maker>> = {
       // The package wants it when the model is made, not with the request.
       ...(thinks && { reasoning: { effort: EFFORT[choice.thinking] } }),
       ...(choice.openRouterProvider !== 'any' && { provider: { order: [choice.openRouterProvider] } }),
-      // Anthropic's models cache what a request repeats only on request; the others do so by themselves.
+      // Anthropic's models cache the repeated part of a request only on request; the others do so by themselves.
       ...(choice.model.startsWith('anthropic/') && { cache_control: { type: 'ephemeral' } }),
     });
   },

@@ -1,8 +1,6 @@
 /**
- * Sums up a conversation with the model itself: what is asked, and how a conversation that is longer than the model's
- * context is asked for in pieces, each summary being the beginning of the next.
- *
- * Used by `compaction.ts`, which gives it a way to ask.
+ * Sums up a conversation with the model itself: the request, and the pieces of a conversation that is longer than the model's
+ * context, where each summary is the beginning of the next piece.
  */
 import { fail } from '../../../wire/errors.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
@@ -39,7 +37,7 @@ const MAX_PIECES = 6;
 const MAX_OUTPUT_TOKENS = 8_192;
 /** Longest summary, in characters. */
 const MAX_SUMMARY_CHARACTERS = 32_000;
-/** What one item may take, in characters. */
+/** Maximum size of one item, in characters. */
 const MAX_SPEECH = 12_000;
 const MAX_ARGUMENTS = 1_000;
 const MAX_RESULT = 2_500;

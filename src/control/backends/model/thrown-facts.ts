@@ -1,12 +1,12 @@
 /**
- * What can be read out of the value a request to a provider was ended by: errors of the SDK, of the network, and the many
- * shapes in which providers report a failure in the middle of a stream.
+ * Facts in the value that a failed request to a provider threw: errors of the SDK, of the network, and the many shapes in which
+ * providers report a failure in the middle of a stream.
  *
  * Errors are looked at by their members and not by their classes, because each package may bring its own copy of them.
  */
 
 export interface ThrownFacts {
-  /** HTTP status, or what stands for one in a stream. */
+  /** HTTP status, or the value that stands for one in a stream. */
   readonly status?: number;
   /** Every code and type the provider gave, lower case, joined by spaces. */
   readonly code: string;
@@ -16,7 +16,7 @@ export interface ThrownFacts {
   readonly retryAfterMs?: number;
   /** The provider's own advice about a retry. */
   readonly shouldRetry?: boolean;
-  /** What the SDK thinks about trying again. */
+  /** The SDK's opinion on a retry. */
   readonly retryable: boolean;
   /** The network failed, not the provider. */
   readonly unreachable: boolean;
@@ -106,7 +106,7 @@ export function thrownFacts(thrown: unknown, now: number): ThrownFacts {
   };
 }
 
-/** The failure in the provider's own words; a line of ours where it has none that can be read. */
+/** Returns the failure in the provider's own words; a line made here where it has none that can be read. */
 export function providersWords(facts: ThrownFacts): string {
   const { status, message, body, unreachable, unconnected, unreadable, endedEarly } = facts;
   const own = wordsIn(body, 0);

@@ -1,8 +1,8 @@
 /**
- * Tools as a provider takes them. Names have letters, digits, `_` and `-`, at most 64, beginning with a letter or `_`; ours may hold
- * dots and slashes, so they are translated on the way out and back on the way in, as names of properties are. Schemas are adapted
- * by `tool-schemas.ts`. A tool that cannot be put into the form of the provider is left out, with its reason: one definition that the
- * provider refuses costs the whole request.
+ * Tools as a provider takes them. Names have letters, digits, `_` and `-`, at most 64, beginning with a letter or `_`; names
+ * here may hold dots and slashes, so they are translated on the way out and back on the way in, as names of properties are.
+ * Schemas are adapted by `tool-schemas.ts`. A tool that cannot be put into the form of the provider is left out, with its
+ * reason: one definition that the provider refuses costs the whole request.
  *
  * Pure; the same tools get the same names in every round.
  */

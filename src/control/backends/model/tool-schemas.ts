@@ -3,8 +3,8 @@
  * schema is built again from the keywords of JSON Schema 2020-12 that are valid, in the forms of the provider: a union at the root
  * becomes one object, references are resolved, forms of earlier drafts are translated, names of properties are replaced.
  *
- * Sources: the providers' references of tool definitions, and the messages with which they refuse. Pure; the work on one schema is
- * counted, because strangers write them.
+ * Sources: the providers' references of tool definitions, and the messages with which they refuse. Pure; the work on one schema
+ * is counted, because schemas come from strangers.
  * @see docs/decisions/0062-requests-that-providers-take.md
  */
 import { FreeNames, lettersOf } from '../../../base/free-names.ts';
@@ -84,7 +84,7 @@ export interface AdaptedSchema {
   readonly note: string;
   /** Names of properties that the provider does not take; undefined where it takes all. */
   readonly names: PropertyNames | undefined;
-  /** Subschemas that were built, and what its length counts as: the cost. */
+  /** The cost: subschemas that were built, and the subschemas that its length counts as. */
   readonly work: number;
 }
 
@@ -251,7 +251,10 @@ class Builder {
     return flat;
   }
 
-  /** Adds branches to an object: each level of a nested schema has the names of those below. False when there are too many. */
+  /**
+   * Adds branches to an object: each level of a nested schema has the names of its inner levels. Returns false when the work
+   * exceeds its limit.
+   */
   #merge(into: Built, branches: readonly Built[], how: 'all' | 'some' | 'missing'): boolean {
     for (const branch of branches) this.work += namesOf(branch) / NAMES_PER_PART;
     if (this.work > MAX_WORK) return false;

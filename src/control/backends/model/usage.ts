@@ -1,6 +1,5 @@
 /**
- * What a request used, out of what the provider reported. Pure; nothing is guessed: a cost is there only where the
- * provider named one.
+ * Usage of a request, from the provider's report. Pure; nothing is guessed: usage has a cost only where the provider named one.
  */
 import type { Usage } from '../../../protocol/session-types.ts';
 import type { ProviderFields, ReportedUsage } from './provider-model.ts';

@@ -1,8 +1,8 @@
 /**
- * The directives of the rehearsal backend, and how one clause of plain English names each. Pure; called by `plan.ts`.
+ * The directives of the rehearsal backend, and how one clause of plain English names each. Pure.
  *
- * Everything here is deterministic on purpose: the same words always come to the same tool calls, so that a client, a
- * policy or a recording can be rehearsed without a model.
+ * Everything here is deterministic on purpose: the same words always lead to the same tool calls, so that a client, a policy or
+ * a recording can be rehearsed without a model.
  */
 import { trimmedEnd } from '../../../base/trim-end.ts';
 import type { Token } from './tokens.ts';
@@ -96,7 +96,7 @@ const FILLERS = new Set([
   'afterwards',
 ]);
 
-/** A few words of a prompt with what they were cut from. */
+/** A few words of a prompt with the text they were cut from. */
 export class Clause {
   readonly tokens: readonly Token[];
   readonly #source: string;
@@ -110,7 +110,7 @@ export class Clause {
     return this.tokens.length;
   }
 
-  /** The word at a place in lower case; `''` where there is none, or something quoted. */
+  /** Returns the word at an index in lower case; `''` where the index has none, or a quoted text. */
   word(at: number): string {
     const token = this.tokens[at];
     return token?.kind === 'word' ? token.text.toLowerCase() : '';
@@ -162,7 +162,7 @@ export const isVerb = (word: string): boolean => Object.hasOwn(VERBS, word);
 
 export const isFiller = (word: string): boolean => FILLERS.has(word);
 
-/** The directives of one clause. What is not understood comes back as `unknown` with its words. */
+/** Returns the directives of one clause. A part that is not understood becomes `unknown` with its words. */
 export function directivesOf(given: Clause): readonly Directive[] {
   const clause = given.withoutFillers();
   if (clause.length === 0) return [];
@@ -188,7 +188,7 @@ function names(clause: Clause, from: number): string[] {
     .filter((name) => name !== '');
 }
 
-/** A file, folder or pattern: what is quoted as it is, a word without the end of its sentence. */
+/** Returns the name of a file, folder or pattern: a quoted text unchanged, a word without the end of its sentence. */
 function nameOf({ kind, text }: Token): string {
   if (kind !== 'word') return text;
   const name = trimmedEnd(text, '?!');

@@ -1,6 +1,5 @@
 /**
- * A prompt as steps: the texts and the tool calls of each round. Pure; called by `rehearsal-model.ts`, which carries
- * the steps out.
+ * A prompt as steps: the texts and the tool calls of each round. `rehearsal-model.ts` carries the steps out. Pure.
  */
 import {
   Clause,

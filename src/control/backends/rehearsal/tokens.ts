@@ -1,9 +1,9 @@
 /**
- * Cuts a prompt into words, quoted texts and JSON objects, so that directives can be separated without reading into
- * what stands in quotes. Pure; called by `plan.ts`.
+ * Cuts a prompt into words, quoted texts and JSON objects, so that directives can be separated without reading into quoted
+ * text. Pure.
  */
 
-/** One piece of a prompt. `text` of a quoted piece is what stands between its quotes. */
+/** One piece of a prompt. `text` of a quoted piece is the text between its quotes. */
 export interface Token {
   readonly kind: 'word' | 'quoted' | 'json' | 'comma' | 'sentence' | 'break';
   readonly text: string;
@@ -82,7 +82,7 @@ function jsonAt(source: string, start: number): Token | undefined {
   return undefined;
 }
 
-/** A word up to the next space; punctuation at its end is a piece of its own. Returns where it ends. */
+/** Adds a word up to the next space; punctuation at its end is a separate piece. Returns the index of its end. */
 function pushWord(source: string, start: number, tokens: Token[]): number {
   let end = start;
   while (end < source.length && !/[\s;]/.test(source[end] as string)) end += 1;

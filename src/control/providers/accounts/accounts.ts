@@ -1,8 +1,6 @@
 /**
- * Which providers can be used, and with what: the stored credential, else the key in the environment. Renews the tokens
- * of sign-ins before they end.
- *
- * Made by `settings.ts`; called wherever a provider is asked, and by the model backend through `Providers`.
+ * The providers that can be used, and their credential: the stored one, else the key in the environment. Renews the tokens of
+ * sign-ins before they end.
  */
 import type { Log } from '../../../base/log.ts';
 import { orAborted } from '../../../base/race.ts';
@@ -60,12 +58,14 @@ export class Accounts {
     const stored = credentials.get(provider);
     if (stored !== undefined || provider === 'antigravity') return stored;
     const { key, baseUrl } = endpoints.api[provider];
-    // A server of one's own often needs no key; its address alone enables it.
+    // A user's private server often needs no key; its address alone enables it.
     if (provider === 'compatible') return baseUrl === undefined ? undefined : { kind: 'api_key', key: key ?? '' };
     return key === undefined ? undefined : { kind: 'api_key', key };
   }
 
-  /** What enables a provider, and the variable that holds its key; undefined = it is not enabled. */
+  /**
+   * Returns the credential source that enables a provider, and the variable that holds its key; undefined = it is not enabled.
+   */
   source(provider: Provider): { readonly kind: CredentialSource; readonly variable?: string } | undefined {
     const { credentials, endpoints } = this.#options;
     const stored = credentials.get(provider);
@@ -123,7 +123,7 @@ export class Accounts {
     throw fail('login_failed', `${where} has ${problem}; set the key alone`, { provider });
   }
 
-  /** Address of a provider with this credential. Fails with `not_configured` when there is none. */
+  /** Returns the address of a provider with this credential. Fails with `not_configured` without an address. */
   baseUrl(provider: Provider, credential: Credential | undefined): string {
     const { endpoints } = this.#options;
     if (provider === 'antigravity') return endpoints.antigravity.cloudCodeUrl;
@@ -193,7 +193,7 @@ export class Accounts {
     return this.#replacement(provider, signIn);
   }
 
-  /** The sign-in that replaced another one. Fails with `not_configured` when there is none. */
+  /** Returns the sign-in that replaced another one. Fails with `not_configured` when none did. */
   #replacement(provider: LoginProvider, replaced: SignIn): SignIn {
     const current = this.#options.credentials.get(provider);
     if (current?.kind !== 'oauth' || current === replaced) throw absent(provider);

@@ -2,8 +2,8 @@
  * The secrets of this data directory: API keys and the tokens of sign-ins, in one file.
  *
  * Where the system has a keyring the file is sealed (AES-256-GCM) with a key that only the keyring holds; elsewhere it is
- * plain and only its owner can read it (`base/private-file.ts`). One file either way: it is replaced in one step, and
- * tokens may be longer than some keyrings take. The keyring is asked only when there is something to read or to write.
+ * plain and only its owner can read it (`base/private-file.ts`). One file either way: it is replaced in one step, and tokens
+ * may be longer than some keyrings take. The keyring is asked only for something to read or to write.
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ export interface ApiKey {
   readonly baseUrl?: string;
 }
 
-/** What a sign-in brought. */
+/** Result of a sign-in. */
 export interface SignIn {
   readonly kind: 'oauth';
   readonly accessToken: string;
@@ -44,7 +44,7 @@ export type CredentialName = Provider | 'exa';
 
 export interface CredentialOptions {
   readonly home: string;
-  /** Undefined = there is none. */
+  /** Undefined = the system has none. */
   readonly keyring: Keyring | undefined;
   readonly log: Log;
 }
@@ -86,7 +86,7 @@ export class CredentialStore {
     return store;
   }
 
-  /** The credential; undefined when there is none. From memory. */
+  /** Returns the credential; undefined when none is stored. From memory. */
   get(name: CredentialName): Credential | undefined {
     return this.#credentials[name];
   }
@@ -210,7 +210,7 @@ function unseal(sealed: unknown, key: Buffer): string {
   }
 }
 
-/** What of the file is a credential; anything else is left out. */
+/** Returns the credentials of the file; all other members are left out. */
 function readCredentials(value: unknown): Credentials {
   const found: Partial<Record<CredentialName, Credential>> = {};
   for (const [name, entry] of Object.entries(record(value))) {

@@ -12,7 +12,7 @@ import { fail } from '../../../wire/errors.ts';
 
 /** One secret of this user, by account. Every method fails with `runtime_error` when the keyring cannot be reached. */
 export interface Keyring {
-  /** The secret; undefined when there is none. */
+  /** Returns the secret; undefined when the keyring has none. */
   read(account: string): Promise<string | undefined>;
   write(account: string, secret: string): Promise<void>;
   remove(account: string): Promise<void>;
@@ -25,8 +25,8 @@ const DEFAULT_TIMEOUT_MS = 3_000;
 const MAX_REPLY_BYTES = 16 * 1024;
 
 /**
- * What the child runs. The request comes on its standard input, so that no secret is ever an argument. On Linux the
- * Secret Service is demanded: the library's other choice, the kernel's keyring, forgets everything at the next boot.
+ * Program of the child. The request comes on its standard input, so that no secret is ever an argument. On Linux the Secret
+ * Service is demanded: the library's other choice, the kernel's keyring, forgets everything at the next boot.
  */
 const CHILD = `
 let text = '';

@@ -1,7 +1,5 @@
 /**
- * The sign-in services of the providers and our client at each.
- *
- * Called by `accounts.ts` (renewal, revocation) and by the sign-ins of `control/providers/sign-in/`.
+ * The sign-in services of the providers, and the OAuth client that this project is registered as at each.
  */
 import { fail } from '../../../wire/errors.ts';
 import type { Endpoints, LoginProvider } from '../http/endpoints.ts';

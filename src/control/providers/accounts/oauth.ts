@@ -1,6 +1,7 @@
 /**
  * Signing in with OAuth 2: authorization code with PKCE, refresh, revocation. The protocol's checks (state, PKCE, issuer,
- * audience and times of the ID token) are the certified library's; this file configures it and turns its failures into ours.
+ * audience and times of the ID token) are the certified library's; this file configures it and turns its failures into errors
+ * of the table.
  *
  * Adapter file of `openid-client`, which is loaded with the first sign-in.
  */
@@ -16,13 +17,13 @@ export interface OAuthService {
   /** Installed applications of Google have one; it is not treated as a secret there. */
   readonly clientSecret?: string;
   readonly scope: string;
-  /** Paths below the issuer; undefined = those of its discovery document. */
+  /** Paths below the issuer; undefined = the paths of its discovery document. */
   readonly paths?: { readonly authorize: string; readonly token: string; readonly revoke: string };
   /** Added to the address the user is sent to. */
   readonly authorizeParameters?: Readonly<Record<string, string>>;
 }
 
-/** What a sign-in or a refresh brought. */
+/** Result of a sign-in or a refresh. */
 export interface Tokens {
   readonly accessToken: string;
   readonly refreshToken?: string;
@@ -34,7 +35,7 @@ export interface Tokens {
 
 export interface OAuthOptions {
   readonly fetch: Fetch;
-  /** Ends every request of the client; its reason is what they reject with. */
+  /** Ends every request of the client; the requests reject with its reason. */
   readonly signal: AbortSignal;
 }
 
@@ -49,7 +50,7 @@ type TokenReply = Awaited<ReturnType<OpenId['refreshTokenGrant']>>;
 export interface BrowserAttempt {
   /** Where the user has to go. */
   readonly url: string;
-  /** What the callback must carry. */
+  /** The `state` that the callback must carry. */
   readonly state: string;
   /** Ends it with the address the browser came back to. */
   finish(callback: URL): Promise<Tokens>;
@@ -184,7 +185,7 @@ async function configuration(openid: OpenId, service: OAuthService, fetch: Bound
   return made;
 }
 
-/** Runs one exchange with the service; its failure becomes one of ours. */
+/** Runs one exchange with the service; its failure becomes an error of the table. */
 async function guarded<T>(issuer: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   signal.throwIfAborted();
   try {

@@ -1,5 +1,5 @@
 /**
- * The claims of a sign-in's tokens: whose account, until when. Pure.
+ * The claims of a sign-in's tokens: the account and the expiry. Pure.
  *
  * Tokens are read, not verified: they came straight from the service, and nothing here decides about rights.
  */
@@ -27,7 +27,7 @@ export function accountOf(tokens: Tokens): string | undefined {
   return undefined;
 }
 
-/** Who signed in with Google; undefined when the ID token has no e-mail address. */
+/** Returns the profile of the Google account; undefined when the ID token has no e-mail address. */
 export function profileOf(tokens: Tokens): AntigravityProfile | undefined {
   const email = textOf(tokens.claims.email);
   if (email === undefined) return undefined;

@@ -1,9 +1,9 @@
 /**
- * Where each provider is reached and which client signs in there: the `providers` section of the configuration, then
- * the environment over it. Everything is configurable, so that a proxy, a gateway or a local server can stand in.
+ * The address of each provider and the client that signs in there: the `providers` section of the configuration, then the
+ * environment over it. Everything is configurable, so that a proxy, a gateway or a local server can stand in.
  *
- * Read once at start by `settings.ts`. A sign-in service that is not the provider's own is never handed the provider's
- * own API address by default: tokens of one must not travel to the other.
+ * Read once at start. A sign-in service that is not the provider's own is never handed the provider's own API address by
+ * default: tokens of one must not travel to the other.
  */
 import { trimmedEnd } from '../../../base/trim-end.ts';
 import type { Provider } from '../../../protocol/session-types.ts';
@@ -95,7 +95,7 @@ const DEFAULTS: Readonly<Record<KeyProvider, { url?: string; urlEnv: string; key
   google: {
     url: 'https://generativelanguage.googleapis.com/v1beta',
     urlEnv: 'GOOGLE_BASE_URL',
-    // The names in the wild: the AI SDK's, that of Google's own command line, and that of its older libraries.
+    // The common names: the AI SDK's, the one of Google's own command line, and the one of its older libraries.
     keyEnvs: ['GOOGLE_GENERATIVE_AI_API_KEY', 'GEMINI_API_KEY', 'GOOGLE_API_KEY'],
   },
   compatible: { urlEnv: 'HANDFAST_COMPATIBLE_BASE_URL', keyEnvs: ['HANDFAST_COMPATIBLE_API_KEY'] },

@@ -2,8 +2,8 @@
  * One JSON request to a provider, bounded in time and size. Used for model lists, keys, limits and device codes;
  * requests to the models are the model backend's.
  *
- * What comes back is untrusted: callers get `unknown`. Messages name the host only, never a path, a query or a header,
- * because those can hold a key.
+ * The reply is untrusted: callers get `unknown`. Messages name the host only, never a path, a query or a header, because those
+ * can hold a key.
  */
 import { asError, HandfastError } from '../../../wire/errors.ts';
 import { membersOf } from '../../../wire/json.ts';
@@ -82,7 +82,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** ` (ECONNREFUSED)`: the system's word where there is one. */
+/** ` (ECONNREFUSED)`: the system's code where the error has one. */
 function reasonOf(thrown: unknown): string {
   const cause = (thrown as { cause?: { code?: unknown } } | null)?.cause;
   return typeof cause?.code === 'string' ? ` (${cause.code})` : '';

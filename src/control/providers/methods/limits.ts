@@ -1,8 +1,8 @@
 /**
- * What is left of the limits of the accounts that signed in: OpenAI's usage windows and Antigravity's quotas per model.
+ * The rest of the limits of the accounts that signed in: OpenAI's usage windows and Antigravity's quotas per model.
  *
- * Called by `limits.get` and the `/limits` command. Both are asked at the same time, each with its own deadline; one that
- * fails is reported in its place and does not affect the other.
+ * Both providers are asked at the same time, each with its own deadline; one that fails is reported in its place and does not
+ * affect the other.
  * @see docs/protocol/session-rpc.md#limits
  */
 import { fail } from '../../../wire/errors.ts';
@@ -20,7 +20,7 @@ export interface LimitWindow {
   readonly resetAtEpochSeconds: number | null;
 }
 
-/** What one provider answered; null = it is not connected. */
+/** Reply of one provider; null = it is not connected. */
 export type LimitReport<Limits> =
   | null
   | { readonly ok: false; readonly message: string }

@@ -1,8 +1,8 @@
 /**
- * Which model a session uses: its own choice, else the configuration's, else the stored one, else the default of a provider
+ * The model that a session uses: its own choice, else the configuration's, else the stored one, else the default of a provider
  * that has a credential, so that a key alone is enough.
  *
- * Asked by `settings.ts` for each turn and by `model-methods.ts`. Asks no network.
+ * Decided for each turn. Uses no network.
  * @see docs/models.md
  */
 import type { ResultOf } from '../../../protocol/rpc-reader.ts';
@@ -24,7 +24,7 @@ export interface ChoiceDeps {
   readonly configured: string | undefined;
 }
 
-/** A choice and what decided it. */
+/** A choice and the setting that decided it. */
 export interface DecidedModel extends ModelChoice {
   readonly source: ChoiceSource;
 }

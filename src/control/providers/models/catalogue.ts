@@ -118,7 +118,7 @@ export class Catalogue {
 
   /** The routing providers of a model on OpenRouter, read now and stored in its row. Fails with `provider_error`. */
   async routingProviders(id: string, access: ProviderAccess, signal: AbortSignal): Promise<readonly string[]> {
-    // Without an author there is nothing to ask about; `..` must not leave the list of models.
+    // A model id without an author has no list of providers; `..` must not leave the list of models.
     if (!/^[^/]+\/[^/]+$/.test(id) || id.split('/').some((part) => part === '.' || part === '..')) return [];
     const names = await fetchRoutingProviders(id, access, { fetch: this.#options.fetch, signal });
     const list = this.#lists.get('openrouter');
@@ -168,7 +168,7 @@ export class Catalogue {
   }
 }
 
-/** What of the cache file can be used. */
+/** Returns the usable entries of the cache file. */
 function readLists(text: string | undefined): [Provider, StoredList][] {
   if (text === undefined) return [];
   let stored: Readonly<Record<string, unknown>>;

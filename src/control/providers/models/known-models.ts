@@ -1,6 +1,6 @@
 /**
- * What is known of models without asking anybody: the rows shown before a provider's list was read for the first time,
- * and the facts its list leaves out (OpenAI's names models and nothing else).
+ * Built-in facts about models: the rows shown before a provider's list was read for the first time, and the facts its list
+ * leaves out (OpenAI's names models and nothing else).
  *
  * Facts are matched by the beginning of a model's id, longest first; they only fill in what a provider left out.
  */
@@ -59,7 +59,7 @@ const FACTS: Readonly<Partial<Record<Provider, Readonly<Record<string, Facts>>>>
   },
 };
 
-/** What is known of a model; undefined when nothing is. */
+/** Returns the known facts of a model; undefined when none is known. */
 export function factsOf(provider: Provider, id: string): Facts | undefined {
   const table = FACTS[provider] ?? {};
   const beginnings = Object.keys(table).filter((beginning) => id.startsWith(beginning));

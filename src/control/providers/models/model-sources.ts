@@ -1,7 +1,7 @@
 /**
- * How each provider lists its models and whether it takes a key: one request each, and a reader that believes nothing.
+ * The requests that list the models of each provider and check a key: one request each, and a reader that trusts nothing.
  *
- * Called by `catalogue.ts` (lists) and `control/providers/methods/auth-methods.ts` (keys). Every reply of a provider is cut to sane sizes.
+ * Every reply of a provider is cut to sane sizes.
  */
 import type { ModelOption, Provider, Thinking } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -20,7 +20,7 @@ import {
 import { type ModelFacts, modelRow, PLAIN_LEVELS, REASONING_LEVELS } from './known-models.ts';
 import { thinkingOf } from './thinking.ts';
 
-/** Most models of a provider; the largest catalogue there is has a few hundred. */
+/** Maximum number of models of a provider; the largest known catalogue has a few hundred. */
 const MAX_MODELS = 2_000;
 const MAX_LIST_BYTES = 16 * 1024 * 1024;
 /** ChatGPT's list leaves out models that are too new for the client's version. */
@@ -69,7 +69,10 @@ export async function fetchModels(
   return rows;
 }
 
-/** Who serves a model on OpenRouter, in its order: the names its `provider` option takes. Fails with `provider_error`. */
+/**
+ * Returns the providers that serve a model on OpenRouter, in its order: the names its `provider` option takes. Fails with
+ * `provider_error`.
+ */
 export async function fetchRoutingProviders(
   modelId: string,
   access: ProviderAccess,
@@ -193,7 +196,7 @@ const READERS: Readonly<Record<Provider, Reader>> = {
     }),
 };
 
-/** The list behind a ChatGPT sign-in, which names efforts in words of its own. */
+/** The list behind a ChatGPT sign-in, which uses other names for efforts. */
 const readChatgpt: Reader = (body) =>
   records(record(body).models).flatMap((entry) => {
     const id = textOf(entry.slug);

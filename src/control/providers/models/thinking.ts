@@ -1,5 +1,5 @@
 /**
- * How much a model thinks: which level is used when one was asked for that the model does not have. Pure.
+ * Thinking levels: the level that replaces a requested one that the model does not have. Pure.
  *
  * @see docs/protocol/session-rpc.md#models
  */

@@ -1,13 +1,13 @@
 /**
- * Signing in to OpenAI without a browser on this machine: the user types a short code into a page on any other one.
- * The service's shape is its own, not RFC 8628: what polling yields is an authorization code with its PKCE verifier.
+ * Signing in to OpenAI without a browser on this machine: the user types a short code into a page on any other one. The service
+ * does not follow RFC 8628: polling yields an authorization code with its PKCE verifier.
  *
- * Called by `openai-login.ts`; the last exchange is `oauth.ts`'s.
+ * The last exchange is in `oauth.ts`.
  */
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import { type Fetch, messageOf, record, requestJson, textOf } from '../http/http-json.ts';
 
-/** What the user needs, and what polling needs. */
+/** The data that the user needs, and the data that polling needs. */
 export interface DeviceCode {
   readonly verificationUrl: string;
   readonly userCode: string;
@@ -16,7 +16,7 @@ export interface DeviceCode {
   readonly deviceAuthId: string;
 }
 
-/** What the service hands out once the user has agreed. */
+/** The service's reply once the user has agreed. */
 export interface DeviceGrant {
   readonly code: string;
   readonly codeVerifier: string;

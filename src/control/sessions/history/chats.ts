@@ -1,8 +1,6 @@
 /**
- * Which session writes to which saved chat, and how a session loads one. A chat that another session has written to in the
- * meantime is never overwritten: the second session continues in a copy of what it had.
- *
- * Called at the end of turns (`control/sessions/turns/turn-end.ts`) and by `history-handlers.ts`.
+ * The saved chat that each session writes to, and the loading of a chat into a session. A chat that another session has written
+ * to in the meantime is never overwritten: the second session continues in a copy of its conversation.
  */
 import { inTurns, Turns } from '../../../base/turns.ts';
 import type { SessionSettings, Thinking } from '../../../protocol/session-types.ts';
@@ -18,7 +16,7 @@ import { turnsOf } from './views.ts';
 
 export interface ChatDeps {
   readonly chats: SavedChats;
-  /** What a session's turns use; null where that means nothing. */
+  /** Returns the model that a session's turns use; null for a backend without models. */
   readonly modelOf: (session: OpenSession) => UsedModel | null;
   /** The settings of a session, with the server's defaults. */
   readonly settingsOf: (session: OpenSession) => SessionSettings;
@@ -73,7 +71,7 @@ export async function prepareChat(session: OpenSession, turnId: string, { chats,
   }
 }
 
-/** Removes what was written for a turn. Where that fails, the next start of the server does it. */
+/** Removes the rows written for a turn. Where that fails, the next start of the server does it. */
 function unstage(session: OpenSession, chats: SavedChats): void {
   const staged = begun.get(session);
   begun.delete(session);
@@ -142,7 +140,7 @@ export async function itemsOfChat(chat: ChatRow, chats: SavedChats): Promise<rea
   return inTurns(chats.items(chat.id), turns);
 }
 
-/** Puts a saved chat, whose items were read, in the place of what the session holds; its next turn writes to that chat. */
+/** Puts a saved chat, whose items were read, in the place of the session's conversation; its next turn writes to that chat. */
 export function loadChat(
   session: OpenSession,
   chat: ChatRow,
@@ -192,7 +190,7 @@ function factsOf(session: OpenSession, id: string, { modelOf, settingsOf }: Chat
   const { record } = session;
   const used = modelOf(session);
   const { model, provider } = used ?? { model: record.backend, provider: null };
-  // The level in force: what a session asked for may not be what its model has, and most sessions ask for none.
+  // The level in force: the model may not have the level that a session asked for, and most sessions ask for none.
   const settings = settingsOf(session);
   const thinking = used?.thinking ?? settings.thinking ?? DEFAULT_THINKING;
   const openRouterProvider = used?.openRouterProvider ?? settings.openRouterProvider;

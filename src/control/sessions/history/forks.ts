@@ -16,8 +16,8 @@ export interface Conversation {
 }
 
 /**
- * The conversation of a session through an ended turn, or all of it. The output of a running turn is
- * not part of it. Fails with `not_found` when there is no such turn, or when it is only in a summary any more.
+ * Returns the conversation of a session through an ended turn, or all of it. The output of a running turn is not part of it.
+ * Fails with `not_found` when the session has no such turn, or has it only in a summary.
  */
 export function conversationOf(session: FoldedSession, throughTurnId?: string): Conversation {
   mustFitReply(

@@ -1,6 +1,5 @@
 /**
  * Cursors of lists: text that means nothing to a client and names a place that does not move while the list is written to.
- * Used by the handlers of `control/sessions/methods/`.
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 
@@ -40,7 +39,7 @@ export function readCursor<const Types extends readonly CursorValue[]>(
   return place as never;
 }
 
-/** How many rows a page has: `limit` in whole numbers between 1 and `most`; absent, and 0, mean `usual`. */
+/** Returns the number of rows of a page: `limit` in whole numbers between 1 and `most`; absent, and 0, mean `usual`. */
 export function pageSize(limit: number | undefined, usual: number, most: number): number {
   if (limit === undefined || limit === 0) return usual;
   return Math.min(Math.max(1, Math.floor(limit)), most);

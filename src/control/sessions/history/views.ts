@@ -1,7 +1,5 @@
 /**
  * Sessions and chats as they go over the wire: pure functions from records to results.
- *
- * Called by the handlers of this folder and by `chats.ts`.
  * @see docs/protocol/session-rpc.md#types
  */
 import type {
@@ -23,8 +21,8 @@ import type { ChatRow, ChatTurn } from '../store/store-chats.ts';
 import { writeCursor } from './page-cursor.ts';
 
 /**
- * The state of a session, as 1.0.0 has it; with `newest`, at most so many messages and no history. A copy: what happens next does not
- * show in it. Fails with `too_large` for a whole state that no client reads.
+ * Returns the state of a session, as 1.0.0 has it; with `newest`, at most that number of messages and no history. A copy: later
+ * changes do not show in it. Fails with `too_large` for a whole state that no client reads.
  */
 export function stateOf(session: FoldedSession, newest?: number): SessionState {
   const { record, messages } = session;
@@ -186,7 +184,7 @@ export function* turnsOf(history: Iterable<HistoryItem>): Generator<ChatTurn> {
     messageCount: messagesOfTurn(of.items).length,
   });
   for (const item of history) {
-    // What belongs to no turn (a summary) stands alone.
+    // An item without a turn (a summary) stands alone.
     if (turn !== undefined && turn.turn === item.turn && item.turn !== '') turn.items.push(item);
     else {
       if (turn !== undefined) yield counted(turn);

@@ -1,8 +1,7 @@
 /**
  * An open session: folds events, journals them and publishes them. The one place where a session changes.
  *
- * Made by `session-pool.ts` (new and stored sessions) and `recovery.ts` (sessions whose journal is ahead of their
- * snapshot); used by turns, backends and approvals as a `SessionLog`.
+ * Turns, backends and approvals see it as a `SessionLog`.
  */
 import type { Log } from '../../../base/log.ts';
 import type { Journal, JournalEntry, NewEntry } from '../../../journal/journal.ts';
@@ -46,13 +45,13 @@ import {
   seqAt,
 } from './published.ts';
 
-/** What all sessions of a server share. */
+/** Parts that all sessions of a server share. */
 export interface SessionDeps {
   readonly store: SessionStore;
   readonly journal: Journal;
   readonly hub: EventHub;
   readonly log: Log;
-  /** Counts what is stored. */
+  /** Counts stored bytes. */
   readonly storage: Pick<StorageShares, 'add'>;
   /** Epoch milliseconds. */
   readonly now: () => number;
@@ -60,14 +59,14 @@ export interface SessionDeps {
   readonly onLoad: (session: OpenSession) => void;
   /** Sessions with entries that are not on disk yet. */
   readonly unwritten: Set<OpenSession>;
-  /** Called when a session could not be stored, and what a client waits for can only fail. */
+  /** Called when a session could not be stored, so that requests that wait for it can only fail. */
   readonly onUnstored: (session: OpenSession, error: HandfastError) => void;
 }
 
 /** Journal stream of a session. */
 export const streamOf = (id: string): string => `session/${id}`;
 
-/** The session of a journal stream; undefined when it is none of ours. */
+/** Returns the session of a journal stream; undefined for streams of other kinds. */
 export const sessionOfStream = (stream: string): string | undefined =>
   stream.startsWith('session/') ? stream.slice('session/'.length) : undefined;
 
@@ -160,7 +159,7 @@ export class OpenSession implements SessionLog {
     return this.folded.record;
   }
 
-  /** The record with what only the engine reads. */
+  /** The record with the members that only the engine reads. */
   get folded(): FoldedSession {
     if (this.#folded === undefined) {
       const stored = this.#parts.store.catalogue.load(this.id);
@@ -313,8 +312,8 @@ export class OpenSession implements SessionLog {
   }
 
   /**
-   * Stores what is known, as soon as the journal has it: a snapshot that knew more than the journal would make good for
-   * what a crash took, but the events themselves would be lost. True when there is nothing left to store.
+   * Stores the state, as soon as the journal has it: a snapshot ahead of the journal would restore the state after a crash, but
+   * the events themselves would be lost. True when nothing is left to store.
    */
   snapshot(): boolean {
     this.#snapshotDue = this.#sinceSnapshot > 0 || this.#unlisted;
@@ -365,7 +364,7 @@ export class OpenSession implements SessionLog {
   /** Unloads its state, which is loaded again when it is read. False when it cannot be stored: then it stays loaded. */
   unload(): boolean {
     if (this.#folded === undefined) return true;
-    // Without its first entry there is nothing it could be loaded from.
+    // A session whose first entry is not in the journal could not be loaded again.
     if (this.#cursor === 0 || !this.snapshot()) return false;
     this.#folded = undefined;
     return true;
@@ -427,7 +426,10 @@ export class OpenSession implements SessionLog {
     else this.#parts.log.warn('an entry of a session cannot be read', { session: this.id, cursor });
   }
 
-  /** A journal entry as the fold takes it; `seq` is that of the newest event before it. Undefined for a body that is not JSON. */
+  /**
+   * Returns a journal entry in the fold's form; `seq` is the number of the newest event before it. Undefined for a body that is
+   * not JSON.
+   */
   #read({ cursor, ts, kind, body }: Omit<JournalEntry, 'request'>, seq: number): FoldEntry | undefined {
     if (typeof body !== 'string') return undefined;
     try {

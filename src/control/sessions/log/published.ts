@@ -1,7 +1,5 @@
 /**
  * Events as lines, and lines as events. An event is serialised once, when it is emitted; a replay sends the same text.
- *
- * Called by `open-session.ts` and `server-events.ts` (making) and by `event-source.ts` (reading).
  * @see docs/protocol/session-rpc.md#events
  */
 import type { SessionEvent } from '../../../protocol/session-events.ts';

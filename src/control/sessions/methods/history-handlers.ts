@@ -22,7 +22,7 @@ export interface HistoryDeps {
 
 const LISTED = { usual: 100, most: 1000 };
 
-/** Whose chats a principal sees; null = everybody's. */
+/** Returns the owner whose chats a principal sees; null = all owners. */
 export const ownerSeenBy = (principal: Principal): string | null =>
   may(principal, 'read', EVERY_OWNER) ? null : principal.name;
 

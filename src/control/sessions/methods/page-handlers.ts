@@ -1,6 +1,6 @@
 /**
- * The methods that read a session in pages: its messages, its turns, its export. Cursors name a place by what stands
- * there, so pages neither repeat nor skip a row while the session continues.
+ * The methods that read a session in pages: its messages, its turns, its export. Cursors name a place by the row at it, so
+ * pages neither repeat nor skip a row while the session continues.
  */
 import type { Journal } from '../../../journal/journal.ts';
 import { sessionExport, sessionMessages, sessionTurns } from '../../../protocol/session-rpc.ts';

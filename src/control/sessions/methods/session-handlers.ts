@@ -40,11 +40,11 @@ import type { HandlerDeps } from './turn-handlers.ts';
 
 export interface SessionHandlerDeps extends HandlerDeps {
   readonly pool: SessionPool;
-  /** Names of the backends there are. */
+  /** Names of all backends. */
   readonly backendNames: readonly string[];
   /** The backend of sessions that name none. */
   readonly defaultBackend: () => string;
-  /** The working directory for what a client asked for, absolute. Throws `schema_violation`. */
+  /** Returns the working directory that a client asked for, absolute. Throws `schema_violation`. */
   readonly resolveCwd: (cwd: string | undefined, principal: Principal) => string;
   readonly changed: SessionChanged;
 }
@@ -110,7 +110,7 @@ function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Han
   ];
 }
 
-/** A reply with the state of a session; with `newest`, at most so many messages of it. */
+/** Replies with the state of a session; with `newest`, with at most that number of its messages. */
 async function stateReply<Reply extends object>(
   folded: FoldedSession,
   newest: number | undefined,
@@ -292,7 +292,7 @@ function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
 /** Opens a closed session again. */
 async function reopened(turns: SessionTurns, { pool, changed }: SessionHandlerDeps): Promise<SessionTurns> {
   const { session } = turns;
-  // That of a subagent ends with it; it can be read, and forked.
+  // The session of a subagent ends with the subagent; it can be read, and forked.
   if (session.record.phase !== 'closed' || session.record.subagent !== null) return turns;
   pool.mustHaveRoom(session.record.owner);
   turns.reopen();

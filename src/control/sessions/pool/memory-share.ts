@@ -1,8 +1,8 @@
 /**
- * How much the loaded sessions of one principal may hold in memory, and the refusal of those that hold more.
+ * The quota of memory for the loaded sessions of one principal, and the refusal of sessions above it.
  *
  * Stored conversations may be larger than the heap of the process. Idle sessions are unloaded, but one that waits for a turn
- * cannot be, so without a bound the prompts of one principal would end the server. Made and asked by `session-pool.ts`.
+ * cannot be, so without a bound the prompts of one principal would end the server.
  */
 import { type ShareUsage, shareUsage } from '../../../base/share-usage.ts';
 import { mayStore } from '../../../session/shares.ts';

@@ -1,8 +1,6 @@
 /**
- * The sessions of a server: which exist, which of them are loaded, and who owns them. An idle session is unloaded after a
- * while and loaded again when it is used.
- *
- * Made by `sessions.ts`; handlers and `recovery.ts` get their sessions here.
+ * The sessions of a server: all that exist, those that are loaded, and their owners. An idle session is unloaded after a while
+ * and loaded again when it is used.
  */
 import type { ShareUsage } from '../../../base/share-usage.ts';
 import type { SessionEventPayloads } from '../../../protocol/session-events.ts';
@@ -20,7 +18,7 @@ import { type MemoryLimits, MemoryShare } from './memory-share.ts';
 export interface PoolLimits extends MemoryLimits {
   /** Most sessions that are not closed. */
   readonly sessions: number;
-  /** Those of one owner that is no administrator. */
+  /** Sessions of one owner that is no administrator. */
   readonly perPrincipal: number;
   /** An idle session is unloaded after this many milliseconds. */
   readonly idleMs: number;
@@ -34,7 +32,7 @@ const STALE_MS = 24 * 60 * 60 * 1000;
 /** A session that was not used for this long has a snapshot, though a long one may have got more entries since its last. */
 const SNAPSHOT_MS = 60 * 1000;
 
-/** What the pool shares with its sessions, and counts of theirs. */
+/** Parts that the pool shares with its sessions, and the counter of their storage. */
 export interface PoolDeps extends SessionDeps {
   readonly storage: StorageShares;
 }
@@ -83,7 +81,7 @@ export class SessionPool {
     return this.#live.ids(owner);
   }
 
-  /** How many sessions are not closed; of one owner, or of all. */
+  /** Returns the number of sessions that are not closed; of one owner, or of all. */
   liveCount(owner?: string): number {
     return this.#live.count(owner);
   }
@@ -141,7 +139,7 @@ export class SessionPool {
     this.#live.add(id, owner);
   }
 
-  /** The session, without a check of its owner. Fails with `session_not_found`. */
+  /** Returns the session, without a check of its owner. Fails with `session_not_found`. */
   get(id: string): SessionTurns {
     const known = this.#loaded.get(id);
     if (known !== undefined) return this.#use(known.turns.session);
@@ -240,7 +238,7 @@ export class SessionPool {
     this.#memory.mustBeLeft(owner, this.#held());
   }
 
-  /** What is held in memory, by owner. */
+  /** Usage of memory, by owner. */
   get memory(): ShareUsage {
     return this.#memory.usage(this.#held());
   }

@@ -1,6 +1,7 @@
 /**
- * Sessions of subagents: made by what runs the subagent and not by a client, with the rights of the subagent and not with those of
- * the owner. In all else they are sessions: the owner lists, follows, steers and interrupts them and answers their approvals.
+ * Sessions of subagents: the runner of the subagent makes them, not a client, with the rights of the subagent and not with
+ * those of the owner. In all else they are sessions: the owner lists, follows, steers and interrupts them and answers their
+ * approvals.
  *
  * Rights are asked of the subagent each time they are needed. They end with it, and with the process: a session that is
  * found without its subagent may do nothing, and is closed at the next start.
@@ -30,21 +31,21 @@ export interface SubagentSessionOptions {
   /** Absolute. */
   readonly cwd: string;
   readonly settings: SessionSettings;
-  /** What it may do, by what its owner may do now; undefined once it has ended. */
+  /** Returns the rights of the subagent, from its owner's rights now; undefined once it has ended. */
   rights(owner: Principal): Principal | undefined;
   /** Its session was closed or deleted by others. */
   closed(): void;
 }
 
-/** What comes of a task while it runs. */
+/** Events of a task while it runs. */
 export interface SubagentTurnEvents {
-  /** What its turns have used so far: a total. */
+  /** The usage of its turns so far: a total. */
   usage(total: Usage): void;
   /** A tool was called. */
   tool(name: string): void;
-  /** What it waits for: the title of an approval; undefined: for nothing any more. */
+  /** The title of the approval that it waits for; undefined: it waits for none any more. */
   waiting(title: string | undefined): void;
-  /** What steered it was not used: it was cancelled before, or too many waited. */
+  /** A steer was not used: it was cancelled before, or too many waited. */
   unused(text: string): void;
 }
 
@@ -91,7 +92,7 @@ export class SubagentSessions {
     this.#deps = deps;
   }
 
-  /** Whose rights the turns of a session run with. Of a subagent that has ended: of a principal that may do nothing. */
+  /** Returns the principal whose rights the turns of a session have. For an ended subagent: a principal that may do nothing. */
   principalOf({ id, owner, subagent }: Pick<SessionRecord, 'id' | 'owner' | 'subagent'>): Principal {
     const principal = this.#deps.ownerOf(owner);
     if (subagent === null) return principal;
@@ -149,7 +150,7 @@ interface Running {
   readonly signal: AbortSignal;
   /** Its turns that have not ended: of its prompt, and of messages that came too late for that. */
   readonly turns: Set<string>;
-  /** What steered it, by id. */
+  /** Texts of its steers, by id. */
   readonly steers: Map<string, string>;
   readonly used: Map<string, Usage>;
   readonly done: PromiseWithResolvers<SubagentTurnEnd>;
@@ -225,7 +226,7 @@ class OpenSubagent implements SubagentSession {
         changed('session_closed', { id: this.id, owner: this.options.owner });
       }
     } catch {
-      // Deleted, or the server has stopped: there is nothing to close.
+      // Deleted, or the server has stopped: no session is left to close.
     } finally {
       this.#removed();
     }
@@ -237,7 +238,7 @@ class OpenSubagent implements SubagentSession {
     const running = this.#running;
     if (running === undefined) return;
     const turnId = String(payload.turn_id ?? '');
-    // A steer that came too late becomes a turn of its own id.
+    // A steer that came too late becomes a turn under the steer's id.
     if ((type === 'session.turn.queued' || type === 'session.turn.started') && running.steers.has(turnId)) {
       running.turns.add(turnId);
       // Of a task that was stopped; the queue changes while this event is sent.
@@ -271,7 +272,7 @@ class OpenSubagent implements SubagentSession {
   #ended(running: Running, turnId: string, end: SubagentTurnEnd): void {
     running.turns.delete(turnId);
     running.last = end;
-    // What came too late is queued behind this event.
+    // A steer that came too late is queued behind this event.
     queueMicrotask(() => {
       if (running.turns.size === 0 && running.last !== undefined) running.done.resolve(running.last);
     });

@@ -25,7 +25,7 @@ export interface ChunkPlace {
 
 /** The stored chunks of a list, numbered from 0. */
 export interface ChunkSource {
-  /** How many there are. */
+  /** Number of chunks. */
   readonly count: number;
   place(number: number): ChunkPlace;
   /** The JSON of an array of items. */
@@ -40,7 +40,7 @@ interface Chunk extends ChunkPlace {
   stored: boolean;
 }
 
-/** What has to be written so that the stored list is this one. */
+/** The changes that make the stored list equal to this one. */
 export interface ListChange {
   /** Chunks the list has; stored ones from this number on are none of it any more. */
   readonly count: number;
@@ -83,7 +83,7 @@ export class ChunkedList<Item> {
     return this.#size;
   }
 
-  /** How many of them are in memory. */
+  /** Number of items in memory. */
   get held(): number {
     return this.#size - this.#before;
   }
@@ -94,7 +94,7 @@ export class ChunkedList<Item> {
     return this.#items;
   }
 
-  /** The newest items, with at least so many characters if there are; the array grows in place. */
+  /** The newest items, with at least `size` characters if the list has as many; the array grows in place. */
   newest(size: number): readonly Item[] {
     this.#loadWhile((held) => held < size);
     return this.#items;
@@ -149,7 +149,7 @@ export class ChunkedList<Item> {
     }
   }
 
-  /** The items in memory, or those of the stored chunk that has an item. */
+  /** Returns the items in memory, or those of the stored chunk that has an item. */
   #around(index: number): { readonly first: number; readonly items: readonly Item[] } {
     if (index >= this.#first) return { first: this.#first, items: this.#items };
     const number = this.#chunkAt(index);
@@ -187,7 +187,7 @@ export class ChunkedList<Item> {
   set(index: number, item: Item): void {
     this.#loadWhile(() => this.#first > index);
     this.#items[index - this.#first] = item;
-    // What is replaced is nearly always near the end.
+    // A replaced item is nearly always near the end.
     const at = this.#chunks.findLastIndex(({ first }) => first <= index);
     if (at !== -1) this.#changed(at);
   }
@@ -216,7 +216,7 @@ export class ChunkedList<Item> {
     for (const item of items) this.push(item, each, mark);
   }
 
-  /** What changed since {@link stored} was called; undefined when nothing did. */
+  /** Returns the changes since {@link stored} was called; undefined when nothing changed. */
   change(): ListChange | undefined {
     if (!this.#dirty) return undefined;
     const chunks = [];

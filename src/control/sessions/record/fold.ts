@@ -2,8 +2,8 @@
  * The one reducer: applies a journal entry to a session. Live events and stored ones go through the same functions, so a
  * session that was read back equals the one before.
  *
- * Called by `open-session.ts` and by `control/sessions/history/exports.ts`. It reads no clock. It changes the given session
- * in place, because appending to a long list must not copy it. A fold never throws, for any content of an entry.
+ * It reads no clock. It changes the given session in place, because appending to a long list must not copy it. A fold never
+ * throws, for any content of an entry.
  */
 import type {
   Approval,
@@ -72,7 +72,7 @@ type Step = (session: FoldedSession, payload: never, entry: FoldEntry) => void;
 /** Most remembered answers of earlier turns in a record. */
 const KEPT_ANSWERS = 256;
 
-/** Events that change what is known of a session's work; others only say how it goes. */
+/** Events that change the state of a session's work; others only report its progress. */
 const WORK_CHANGES: ReadonlySet<string> = new Set(['started', 'ended', 'delivered']);
 /** A turn that changes is one of the newest. */
 const NEWEST_TURNS = 4096;
@@ -86,7 +86,7 @@ export function fold(session: FoldedSession, entry: FoldEntry): void {
   try {
     step?.(session, entry.payload as never, entry);
   } catch {
-    // An entry of a foreign or damaged log: what it meant to change stays as it is.
+    // An entry of a foreign or damaged log: the part of the state that it names stays unchanged.
   }
   if (entry.seq > record.seq) record.seq = entry.seq;
   if (entry.timestamp !== '') record.updatedAt = entry.timestamp;
@@ -262,7 +262,7 @@ const STEPS: Readonly<Record<string, Step>> = {
       history.push(item, size / items.length);
       if (running === null || item.turn !== record.turn?.id) continue;
       if (item.role === 'user') running.prompted = true;
-      // A backend streams first and remembers then: what has come so far is what it remembers.
+      // A backend streams first and remembers then: it remembers the whole answer that has come so far.
       if (item.role === 'assistant') running.kept = running.answer.length;
     }
   },

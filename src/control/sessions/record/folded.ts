@@ -1,7 +1,7 @@
 /**
  * A session as the fold has it: the record that other parts read, and the state of the running turn for the engine alone.
  *
- * Made and changed by `fold.ts` alone; `open-session.ts` stores it in two parts, the head (small, written whole) and three
+ * Only `fold.ts` makes and changes it; `open-session.ts` stores it in two parts, the head (small, written whole) and three
  * lists (long, written by chunks).
  */
 import { hash } from 'node:crypto';
@@ -47,19 +47,19 @@ export interface StoredTurn extends TurnRow {
   readonly sent?: { readonly key: string; readonly queued: boolean };
 }
 
-/** A row has so many characters of its prompt: the messages have all of it. */
+/** Maximum number of characters of the prompt in a row: the messages have all of it. */
 export const ROW_PROMPT_CHARACTERS = 1024;
 
 /** Tells a long prompt from others. */
 export const digestOf = (prompt: string): string => hash('sha256', prompt, 'base64url');
 
-/** What is known of the running turn besides the record. */
+/** State of the running turn besides the record. */
 export interface RunningTurn {
   /** The prompt is in the history. */
   prompted: boolean;
-  /** What of the answer has come so far. */
+  /** The answer as far as it has come. */
   answer: string;
-  /** How many characters of it the history has. */
+  /** Number of its characters that the history has. */
   kept: number;
   /** Calls that were started and have no result. */
   calls: readonly { readonly round: number; readonly call: ToolCall }[];
@@ -69,7 +69,7 @@ export interface RunningTurn {
 }
 
 export interface FoldedSession {
-  /** Its lists are the newest of those of the members below, read through accessors that are not enumerable. */
+  /** Its lists have the newest items of the members below, read through accessors that are not enumerable. */
   readonly record: WritableRecord;
   readonly messages: ChunkedList<UiMessage>;
   readonly history: ChunkedList<HistoryItem>;
@@ -77,7 +77,7 @@ export interface FoldedSession {
   running: RunningTurn | null;
   /** Stored approvals that were not published yet. */
   asked: readonly Approval[];
-  /** How many turns the saved chat had when this session last wrote or read it. */
+  /** Number of turns of the saved chat when this session last wrote or read it. */
   chatLength: number;
   /** Characters of the images of its history that are stored apart: the size of the history does not have them. */
   historyImages: number;
@@ -87,7 +87,7 @@ export interface FoldedSession {
 export interface Head {
   readonly record: Omit<SessionRecord, ListName>;
   readonly running: RunningTurn | null;
-  /** Absent where there are none. */
+  /** Absent where nothing was asked. */
   readonly asked?: readonly Approval[];
   readonly chatLength: number;
   /** Absent where it is 0. */
@@ -179,7 +179,7 @@ export function sizeOf(session: FoldedSession): number {
 /** Characters of an image of a prompt that are in memory. */
 const heldChars = (image: ImageReference): number => (placeOf(image) === undefined ? (image.data_url ?? '').length : 0);
 
-/** What has to be stored of the lists. */
+/** Returns the changes of the lists that have to be stored. */
 export function listChanges(session: FoldedSession): { readonly list: ListName; readonly change: ListChange }[] {
   return LISTS.flatMap((list) => {
     const change = session[list].change();

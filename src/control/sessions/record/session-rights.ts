@@ -1,6 +1,6 @@
 /**
- * What a session may be made of: backend, model provider, MCP servers, approvals. Asked of the caller who chooses, and of the
- * owner when a turn starts, because defaults and rights change in between.
+ * Rights to the parts of a session: backend, model provider, MCP servers, approvals. Checked for the caller who chooses, and
+ * for the owner when a turn starts, because defaults and rights change in between.
  *
  * @see docs/security/rights.md
  */
@@ -49,7 +49,7 @@ export function mustBeAllowed(
  */
 export function mustRun(owner: Principal, settings: SessionSettings, backend: Pick<Backend, 'name' | 'modelOf'>): void {
   if (owner.subagent !== undefined) {
-    // What it is made of was chosen by the configuration, or by a user who was asked for the right to do so.
+    // Its settings were chosen by the configuration, or by a user whose right to do so was checked.
     if (may(owner, 'use', 'multi_agent')) return;
     throw fail('session_closed', 'the subagent of this session has ended; fork the session to continue it');
   }

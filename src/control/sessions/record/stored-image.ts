@@ -10,7 +10,7 @@ import { JsonText } from '../../../wire/json.ts';
 /** The stored texts of one holder: a session, or a saved chat. */
 export interface ImageShelf {
   readonly holder: string;
-  /** The text of an image; that of an image without content where its file is lost. */
+  /** Returns the text of an image; that of an image without content where its file is lost. */
   read(key: string): string;
 }
 

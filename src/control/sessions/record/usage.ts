@@ -1,4 +1,6 @@
-/** Sums of what turns have used. Called by `control/sessions/turns/live-turn.ts`. */
+/**
+ * Sums of the usage of turns.
+ */
 import type { Usage } from '../../../protocol/session-types.ts';
 
 /** Both together; a cost is there when one of them had one. */

@@ -1,6 +1,5 @@
 /**
- * The catalogue: a row per session for listing, and its snapshot for opening it without reading its journal from the
- * start. Called by `control/sessions/log/open-session.ts` (writing), `session-pool.ts` and `recovery.ts` (reading).
+ * The catalogue: a row per session for listing, and its snapshot for opening it without reading its journal from the start.
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { folded } from '../../../base/fold-text.ts';
@@ -45,7 +44,7 @@ export interface SessionFilter {
 
 const COLUMNS = `id, owner, title, cwd, backend, created, updated, messages, pending, closed, queued, approvals, parent,
   subagent, seq, cursor`;
-/** The filters of a list. Each combination has a statement of its own, so that each seeks in an index. */
+/** The filters of a list. Each combination has a separate statement, so that each seeks in an index. */
 const CONDITIONS = {
   owner: 'owner = :owner',
   cwd: 'cwd = :cwd',
@@ -126,8 +125,8 @@ export class Catalogue {
   }
 
   /**
-   * Adds a session or brings what is listed of it up to date. Its snapshot, `seq` and `cursor` stay as they are: 0, that is
-   * all of it is in the journal, until there is a snapshot.
+   * Adds a session or updates its row in the list. Its snapshot, `seq` and `cursor` stay as they are: 0, that is all of it is
+   * in the journal, until it has a snapshot.
    */
   put(row: SessionRow): void {
     const { id, owner, title, cwd, backend, createdAt, updatedAt, messageCount, queueLength, approvalsPending } = row;
@@ -147,14 +146,14 @@ export class Catalogue {
         ],
         ...[queueLength, approvalsPending, row.parent, row.subagent],
       );
-    // In a transaction its failure is that of the whole.
+    // In a transaction, a failure here fails the whole.
     if (this.#db.isTransaction) put();
     else this.#writes.do(put);
   }
 
   /**
-   * Writes a snapshot: the head whole, of the lists what changed. All of it or nothing. Returns how many characters the
-   * head has.
+   * Writes a snapshot: the head whole, the changes of the lists. All of it or nothing. Returns the number of characters of the
+   * head.
    */
   save(
     row: SessionRow,
@@ -179,13 +178,13 @@ export class Catalogue {
     return text.length;
   }
 
-  /** What is listed of a session. `seq` is that of its snapshot. */
+  /** Returns the row of a session. `seq` is that of its snapshot. */
   row(id: string): SessionRow | undefined {
     const row = this.#row.get(id);
     return row === undefined ? undefined : rowOf(row);
   }
 
-  /** The stored session and how far the journal is in it; undefined when there is no snapshot. */
+  /** Returns the stored session and the journal position that it has reached; undefined when it has no snapshot. */
   load(id: string): { readonly session: FoldedSession; readonly cursor: number } | undefined {
     const row = this.#snapshot.get(id);
     if (row === undefined) return undefined;
@@ -237,7 +236,7 @@ export class Catalogue {
     return rows.map(rowOf);
   }
 
-  /** How many sessions fit a filter. Counted as they come and go; only a query reads the titles. */
+  /** Returns the number of sessions that fit a filter. It is counted as sessions come and go; only a query reads the titles. */
   count(filter: SessionFilter): number {
     const { owner = '', cwd = '', includeClosed = false, query } = filter;
     if (query === undefined) return this.#count.get(owner, cwd, Number(includeClosed))?.total as number;

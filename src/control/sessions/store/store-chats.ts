@@ -2,7 +2,7 @@
  * Saved chats: conversations that outlive their session's clear, close or delete, tools included. A chat is
  * stored turn by turn, so saving costs the size of the turn and not of the chat.
  *
- * Called by `control/sessions/history/chats.ts`, which decides who writes to which chat.
+ * `control/sessions/history/chats.ts` decides which session writes to which chat.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { textColumns, textOfColumns } from '../../../base/sqlite/packed.ts';
@@ -64,7 +64,7 @@ interface TurnRow extends Pick<ChatTurn, 'turn' | 'messageCount'> {
 
 /** Where `small_values` has the id of a staged chat, by its key. */
 const STAGED = 'chat.staged.';
-/** Bytes of staged turns that are written before others may have their turn; and turns that are copied. */
+/** Bytes of staged turns that are written, and number of turns that are copied, before other work may run. */
 const STAGED_BYTES = 128 * 1024;
 const STAGED_TURNS = 4;
 
@@ -194,8 +194,8 @@ export class SavedChats {
   }
 
   /**
-   * Writes turns to a chat from `position` on, which is made when there is none; turns from there on are replaced. With `from`, a
-   * new chat begins with the first `position` turns of another chat, or is a staged chat.
+   * Writes turns to a chat from `position` on, which is made when it does not exist; turns from there on are replaced. With
+   * `from`, a new chat begins with the first `position` turns of another chat, or is a staged chat.
    */
   write(facts: ChatFacts, position: number, turns: readonly ChatTurn[], now: number, from?: ChatStart): void {
     const { id, owner, title, provider, model, thinking, openRouterProvider = null, origin } = facts;
@@ -209,7 +209,7 @@ export class SavedChats {
         this.#images.copy(chatHolder(from), chatHolder(id));
         statements.copy.run(key, from, position, 0);
       }
-      // A chat that exists counts what stays; a new one counts what was copied.
+      // A chat that exists counts the turns that stay; a new one counts the copied turns.
       const sumFrom = (at: number) => statements.sum.get(key, at)?.total as number;
       const before = from === undefined ? -sumFrom(position) : sumFrom(0);
       statements.cut.run(key, position);

@@ -90,7 +90,7 @@ export class StoredImages {
     // Putting its bytes together is the work of a turn of the event loop.
     await new Promise<void>(nextTurn);
     const text = await plainDataUrl(given);
-    // Its turn will refuse it.
+    // The turn of the image will refuse it.
     if (text === undefined) return { ...image, [dataUrl === undefined ? 'data_url' : 'dataUrl']: NO_DATA_URL };
     const bytes = Buffer.from(text, 'latin1');
     const key = `${randomUUID()}-${crc32(bytes).toString(16)}-${text.length}`;
@@ -115,7 +115,10 @@ export class StoredImages {
     return storedImage(image, this.shelf(holder), key);
   }
 
-  /** Items with the images of another holder as those of this one. `chars`: of the images that it did not have yet. */
+  /**
+   * Returns items with images of another holder as images of this one. `chars`: characters of the images that it did not have
+   * yet.
+   */
   adopted<Item extends object>(
     holder: string,
     items: readonly Item[],

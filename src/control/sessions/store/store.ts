@@ -2,9 +2,9 @@
  * The file beside the journal: the catalogue of sessions, their snapshots, the saved chats, and the counter of
  * message ids.
  *
- * What it knows of sessions is derived: the journal is the truth, and a catalogue that is behind it is brought up by
- * `recovery.ts`. So its commits do not wait for the disk, but for message ids, which only it has. One
- * process per file: its opener holds the lock of the journal in the same directory.
+ * Its data about sessions is derived: the journal is the truth, and a catalogue that is behind it is brought up by
+ * `recovery.ts`. So its commits do not wait for the disk, except for message ids, which only it has. One process per file: its
+ * opener holds the lock of the journal in the same directory.
  */
 import { dirname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
@@ -51,7 +51,8 @@ const MIGRATIONS: readonly string[] = [
    ) STRICT;
    CREATE TABLE small_values (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;`,
   'ALTER TABLE sessions ADD COLUMN subagent TEXT;',
-  // A list reads rows in order, and none of their snapshots: a page costs what it has, however many sessions there are.
+  // A list reads rows in order, and none of their snapshots: the cost of a page depends on its rows, not on the number of
+  // sessions.
   `CREATE TABLE heads (session INTEGER PRIMARY KEY, head TEXT NOT NULL) STRICT;
    INSERT INTO heads SELECT key, head FROM sessions WHERE head IS NOT NULL;
    ALTER TABLE sessions DROP COLUMN head;
@@ -137,7 +138,7 @@ export interface SessionStoreOptions {
   readonly now?: () => number;
 }
 
-/** What is stored beside the journal. */
+/** The stores beside the journal. */
 export interface SessionStore {
   readonly catalogue: Catalogue;
   readonly chats: SavedChats;
@@ -148,8 +149,8 @@ export interface SessionStore {
 }
 
 /**
- * Opens or creates the store. Fails with `journal_corrupt`, `disk_full`, or `runtime_error` when the file is another
- * program's or was written by a newer version; then it is left untouched.
+ * Opens or creates the store. Fails with `journal_corrupt`, `disk_full`, or `runtime_error` when the file belongs to another
+ * program or to a newer version; then it is left untouched.
  */
 export function openSessionStore(options: SessionStoreOptions): SessionStore {
   return openDatabase(

@@ -83,7 +83,7 @@ export class LiveTurn implements Turn {
     this.#controller.abort(reason);
   }
 
-  /** Ignores further output of the backend and aborts what it waits for. */
+  /** Ignores further output of the backend and aborts the calls it waits for. */
   end(): void {
     this.abort(fail('cancelled', 'the turn has ended'));
     this.#ended = true;
@@ -118,7 +118,7 @@ export class LiveTurn implements Turn {
     if (this.#ended) return;
     if (detail === undefined) this.#label(label);
     else {
-      // In the detail: this label has no turn id of its own in 1.0.0. By it, who follows the turn gets it.
+      // In the detail: this label has no member for a turn id in 1.0.0. Followers of the turn get it by this id.
       const ofTurn = { ...detail, turn_id: this.id };
       this.#session.emit('session.status', { pending: true, status_label: label, detail: ofTurn });
     }

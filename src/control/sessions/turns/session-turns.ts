@@ -2,7 +2,7 @@
  * The turns of one session: gives inputs to `turn-machine.ts` and carries its effects out. It holds only what cannot outlive
  * the process (the running backend, timers, waiting callers); all else is in the session's record.
  *
- * One per loaded session, made by `session-pool.ts`; the handlers call it.
+ * One per loaded session.
  */
 import { withGrace } from '../../../base/race.ts';
 import type { SessionSettings, StopReason } from '../../../protocol/session-types.ts';
@@ -19,14 +19,14 @@ import { dropPrompt, endTurn, type TurnEndDeps } from './turn-end.ts';
 import { step, type TurnEffect, type TurnInput, type TurnLimits, type TurnState } from './turn-machine.ts';
 import { type TurnResult, TurnRun, type TurnRunDeps } from './turn-run.ts';
 
-/** What all sessions share. */
+/** Parts that all sessions share. */
 export interface TurnDeps extends TurnRunDeps, TurnEndDeps {
   readonly approver: Approver;
   /** The backend of a session's next turn. */
   readonly backendOf: (session: OpenSession) => Backend;
   /** The settings of a session, with the server's defaults. */
   readonly settingsOf: (session: OpenSession) => SessionSettings;
-  /** Whose rights the turns of a session run with. */
+  /** Returns the principal whose rights the turns of a session have. */
   readonly principalOf: (session: Pick<SessionRecord, 'id' | 'owner' | 'subagent'>) => Principal;
   readonly isDebugging: () => boolean;
   /** Nothing need be held for a session any more. */

@@ -1,5 +1,5 @@
 /**
- * The turns of one session as a pure state machine: which prompt runs, which wait, what becomes of steers. A state and an
+ * The turns of one session as a pure state machine: the running prompt, the waiting ones, the fate of steers. A state and an
  * input give the next state and effects; `session-turns.ts` carries them out.
  *
  * Its rules: a session runs one turn at a time; every issued turn id ends exactly once, as a turn that ran (`end`) or a
@@ -32,7 +32,7 @@ export type TurnInput =
   | { readonly type: 'send'; readonly turnId: string; readonly enqueue: boolean }
   | {
       readonly type: 'steer';
-      /** `id` becomes the turn id when the text becomes a turn of its own. */
+      /** `id` becomes the turn id when the text becomes a separate turn. */
       readonly steer: Steer;
       readonly expectedTurn?: string;
     }

@@ -35,7 +35,7 @@ export interface TurnRunDeps {
     prompt: AcceptedPrompt,
     places: { readonly cwd: string; readonly roots: readonly string[]; readonly principal: Principal },
   ) => Promise<ReadPrompt>;
-  /** Folders beside that of the session that images may be read from. */
+  /** Folders that images may be read from, beside that of the session. */
   readonly imageRoots: readonly string[];
   /** Refuses folders a principal may not work in. Default: any folder. */
   readonly checkCwd?: ((cwd: string, principal: Principal) => void) | undefined;
@@ -43,7 +43,7 @@ export interface TurnRunDeps {
   readonly skillsFor: (prompt: string, cwd: string) => Promise<readonly { readonly name: string }[]>;
   /** Turns that run, in shares of the owners of their sessions. */
   readonly slots: SharedSlots;
-  /** Makes the chat of a session ready for the end of its turn. Throws what the store throws. */
+  /** Makes the chat of a session ready for the end of its turn. Throws as the store does. */
   readonly prepareChat: (session: OpenSession, turnId: string) => Promise<void>;
   /** Time limit of a turn without one in its settings, in milliseconds. Waiting for the user does not count. */
   readonly turnTimeoutMs: number;
@@ -234,7 +234,7 @@ export class TurnRun {
     if (!this.#turn.ended) this.#session.emit('session.status', { pending: true, status_label }, this.#turn.id);
   }
 
-  /** What is waited for before the backend runs can be left at any time. */
+  /** A wait before the backend runs can be left at any time. */
   #unlessAborted<Value>(work: Value | Promise<Value>): Promise<Value> {
     return orAborted(work, this.#turn.signal);
   }
