@@ -2,10 +2,10 @@
  * The next step for a task that a worker refused: another worker, a later retry, an operator, or failure. A table by reason
  * code, read from left to right; the first possible step is taken. Where no step is possible, an operator is alerted.
  *
- * Pure. Called by the orchestrator; programs have it from `handfast/fleet`.
+ * Pure. Programs import it from `handfast/fleet`.
  * @see docs/fleet.md#blocked-task-policy
  */
-/** What to do with a task that was refused, by reason code. */
+/** Step for a task that was refused, by reason code. */
 export type BlockedStep = 'reroute' | 'retry' | 'wait' | 'alert' | 'fail';
 
 export interface BlockedPolicy {
@@ -84,7 +84,7 @@ export interface BlockedAction {
   readonly delay_s?: number;
 }
 
-/** A task tried again must have this much time left when it arrives, seconds: preflight refuses what has less. */
+/** A task tried again must have this much time left when it arrives, seconds: preflight refuses a task with less. */
 const MIN_LEAD_S = 30;
 const SPREAD = 0.2;
 

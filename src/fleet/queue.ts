@@ -1,13 +1,13 @@
 /**
  * The queue of tasks that wait to be routed: ordered by priority, with ageing against starvation.
  *
- * Ageing: each priority has a fixed head start, and tasks go in order of `enqueuedAtMs − head start`. So a task gains on
- * everything that comes after it by one millisecond a millisecond. Once it has waited longer than the difference of two head
- * starts, nothing newer of the higher priority passes it: at most 20 minutes for a low task against an urgent one. The order
- * of two tasks never changes while they wait, so it is a plain heap: O(log n) to put in, take out and withdraw.
+ * Ageing: each priority has a fixed head start, and tasks go in order of `enqueuedAtMs − head start`. So a task gains on every
+ * later task by one millisecond a millisecond. Once it has waited longer than the difference of two head starts, nothing newer
+ * of the higher priority passes it: at most 20 minutes for a low task against an urgent one. The order of two tasks never
+ * changes while they wait, so it is a plain heap: O(log n) to put in, take out and withdraw.
  *
- * Every pool has a heap of its own, so that a pool without a free worker does not delay the others. Used by the dispatcher,
- * whose pools are tasks of equal requirements.
+ * Every pool has a separate heap, so that a pool without a free worker does not delay the others. The pools of the dispatcher
+ * are tasks of equal requirements.
  * @see docs/fleet.md#routing
  */
 

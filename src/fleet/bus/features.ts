@@ -1,5 +1,5 @@
 /**
- * Reads lists of features. Used by the bindings whose peers list them outside an announce.
+ * Reads lists of features, for bindings whose peers list them outside an announce.
  */
 import { FEATURES, type Feature } from '../../protocol/fleet.ts';
 

@@ -1,8 +1,8 @@
 /**
  * The orchestrator's side of a bus: peers connect and leave, receive messages, and send some.
  *
- * Implemented by the other files of this folder: in-process, stream links, the upstream HTTP dialect, A2A 1.0, NATS
- * JetStream. Called by `orchestrator/`, which knows none of them. A bus whose peers do not speak messages translates.
+ * Implemented by the other files of this folder: in-process, stream links, the upstream HTTP dialect, A2A 1.0, NATS JetStream.
+ * `orchestrator/` knows none of them. A bus whose peers do not speak messages translates.
  */
 import type { Feature, FleetMessage } from '../../protocol/fleet.ts';
 import type { Incoming } from '../messages/decoded.ts';
@@ -21,14 +21,14 @@ export interface FleetPeer {
   readonly address: string;
   /** Its agent card, or its link, shows that it speaks this protocol. */
   readonly structured: boolean;
-  /** What it understands beside the three messages. Empty for plain peers; it may grow with an announce. */
+  /** Features it understands beside the three messages. Empty for plain peers; it may grow with an announce. */
   readonly features: ReadonlySet<Feature>;
   /**
    * True when tasks and results live on the bus and survive both ends (NATS): a dispatch that was sent need not be polled
    * or sent again after a restart, and the bus holds the leases.
    */
   readonly durable: boolean;
-  /** What a peer is known to be without an announce, from configuration: used for plain peers only. */
+  /** State of a peer without an announce, from configuration: for plain peers only. */
   readonly reachable: boolean;
 
   /**
@@ -57,8 +57,8 @@ export interface PeerEvents {
   /** A peer has connected. Its announce follows as a message where it sends one. */
   joined(peer: FleetPeer): void;
   /**
-   * A message of a peer. Resolves when what must not be lost (a result, a question) is on disk; the bus acknowledges to
-   * the worker then. Rejects when it could not be stored: the worker sends it again.
+   * A message of a peer. Resolves when a message that must not be lost (a result, a question) is on disk; the bus acknowledges
+   * to the worker then. Rejects when it could not be stored: the worker sends it again.
    */
   received(peer: FleetPeer, message: Incoming): Promise<void> | void;
   /** A peer sent bytes that are not a message; for the log and the counters. */

@@ -1,7 +1,7 @@
 /**
  * The worker's side of a bus: the channel of its messages, and the port through which the bus calls the worker.
  *
- * `worker/worker.ts` implements {@link WorkerPort}; every binding brings a {@link ReplyChannel} and calls the port.
+ * `worker/worker.ts` implements {@link WorkerPort}; every binding brings a {@link ReplyChannel}.
  */
 import type { Envelope, Feature, FleetMessage, SessionAnnounce, TaskAck, TaskResult } from '../../protocol/fleet.ts';
 import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
@@ -12,7 +12,7 @@ export interface ReplyChannel {
    * Names the other end, the same after a restart: results of the tasks it sent wait for the channel of this name.
    */
   readonly name: string;
-  /** What the other end understands beside the three messages. */
+  /** Features that the other end understands beside the three messages. */
   readonly features: ReadonlySet<Feature>;
   /**
    * True when dispatches live on the bus, which holds their leases: they wait there without a limit, and the bus redelivers
@@ -47,7 +47,7 @@ export interface Lease {
 export interface AlreadyTaken {
   readonly kind: 'taken';
   readonly state: 'accepted' | 'running';
-  /** What it runs under; undefined before it runs. */
+  /** The lease it runs under; undefined before it runs. */
   readonly lease: Envelope['lease'];
   /** When it may have ended, for a bus whose answer is that it is busy. */
   readonly retryAfterS: number;
@@ -82,7 +82,7 @@ export interface WorkerPort {
   readonly activeTasks: number;
   readonly draining: boolean;
 
-  /** Describes the worker as it is now; probes what is not known freshly. Bounded at 10 s. */
+  /** Describes the worker as it is now; probes facts that are not fresh. Bounded at 10 s. */
   announce(contextId?: string | null): Promise<SessionAnnounce>;
   /**
    * Sends announces, progress and results to `channel` from now on, and the results that wait for it at once. Returns the
@@ -93,6 +93,9 @@ export interface WorkerPort {
   receive(dispatch: Dispatched, channel: ReplyChannel): Promise<DispatchOutcome>;
   /** A dispatch that could not be read: the refusal to answer with, `undefined` when it does not even name a task. */
   refuse(taskId: string | undefined, errors: readonly Finding[]): TaskResult | undefined;
-  /** Any other message of the orchestrator: cancel, steer, poll, answer, ack of a result. Returns what to answer, if anything. */
+  /**
+   * Any other message of the orchestrator: cancel, steer, poll, answer, ack of a result. Returns the reply, if the message has
+   * one.
+   */
   handle(message: Incoming, channel: ReplyChannel): Promise<TaskAck | TaskResult | undefined>;
 }

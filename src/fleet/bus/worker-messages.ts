@@ -1,8 +1,8 @@
 /**
- * Handles a message for a worker, the same on every bus: a dispatch is decided on, acknowledged and started, in this order;
- * any other message is passed on and answered. Messages about one task stay in order, also while its dispatch is decided on.
+ * Handles a message for a worker, equally on every bus: a dispatch is decided on, acknowledged and started, in this order; any
+ * other message is passed on and answered. Messages about one task stay in order, also while its dispatch is decided on.
  *
- * One for each worker and bus. Called by the worker's side of the bindings.
+ * One for each worker and bus.
  */
 import type { Log } from '../../base/log.ts';
 import type { SessionAnnounce, TaskAck, TaskResult } from '../../protocol/fleet.ts';
@@ -14,7 +14,7 @@ import type { DispatchOutcome, Lease, ReplyChannel, WorkerPort } from './reply-c
 /** A worker's reply. */
 export type WorkerReply = TaskAck | TaskResult | SessionAnnounce;
 
-/** Sends a reply to the orchestrator. Never throws; drops it when there is no connection, because the orchestrator polls. */
+/** Sends a reply to the orchestrator. Never throws; drops it without a connection, because the orchestrator polls. */
 export type Reply = (answer: WorkerReply) => void;
 
 /** Types of messages that only an orchestrator sends. */
@@ -34,7 +34,7 @@ const DEFAULT_LEASE_TTL_S = 45;
 export class WorkerMessageHandler {
   readonly #worker: WorkerPort;
   readonly #log: Pick<Log, 'warn' | 'error'> | undefined;
-  /** Tasks whose dispatch is being decided on, and what waits behind each. */
+  /** Tasks whose dispatch is being decided on, and the work that waits behind each. */
   readonly #deciding = new Map<string, Promise<unknown>>();
   #pending = 0;
 
@@ -97,7 +97,7 @@ export class WorkerMessageHandler {
     });
   }
 
-  /** Runs `work` behind the decision on the same task; at once when there is none. */
+  /** Runs `work` behind the decision on the same task; at once when no decision is under way. */
   async #inOrder<T>(taskId: string, work: () => Promise<T>): Promise<T> {
     this.#pending++;
     const before = taskId === '' ? undefined : this.#deciding.get(taskId);

@@ -1,6 +1,6 @@
 /**
  * The `a2a` executor: a remote A2A 1.0 agent does the work. It receives the prompt as text, and its reply is read as that of
- * any other executor; a worker of ours at the other end also reports its usage.
+ * any other executor; a Handfast worker at the other end also reports its usage.
  *
  * @see docs/a2a.md#executor
  */

@@ -1,4 +1,6 @@
-/** Sends a question of a turn to the orchestrator's user. Called by the executors that can ask. */
+/**
+ * Sends a question of a turn to the orchestrator's user, for the executors that can ask.
+ */
 import { withGrace } from '../../base/race.ts';
 import type { ExecutorAnswer, ExecutorContext, ExecutorQuestion } from './executor.ts';
 

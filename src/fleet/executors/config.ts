@@ -37,7 +37,7 @@ export interface ClaudeConfig extends ProgramConfig {
   readonly model?: string;
   /** Added to its system prompt. Default: a sentence on working without a person. */
   readonly role?: string;
-  /** File of MCP servers. Default: `.mcp.json` of the working directory, if there is one. */
+  /** File of MCP servers. Default: `.mcp.json` of the working directory, if it exists. */
   readonly mcpConfig?: string;
 }
 
@@ -52,7 +52,7 @@ export interface OpencodeConfig extends ProgramConfig {
   readonly kind: 'opencode';
   /** `provider/model`. */
   readonly model?: string;
-  /** One of its own agents. */
+  /** An agent of the program's configuration. */
   readonly agent?: string;
 }
 

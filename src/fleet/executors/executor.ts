@@ -2,15 +2,15 @@
  * The executor contract: an executor does the work of a task. It runs one turn in one conversation, reports usage while it
  * runs, and stops on a signal.
  *
- * Implemented by the other files of this folder; called by `worker/` alone. The worker owns everything that must be the same
- * for every executor: budget, deadline, lease, reply extraction.
+ * The other files of this folder implement it. The worker owns everything that must be equal for every executor: budget,
+ * deadline, lease, reply extraction.
  */
 import type { Usage } from '../../protocol/fleet.ts';
 
 /** One piece of work. */
 export interface ExecutorTask {
   readonly taskId: string;
-  /** Conversation to continue, or to start. Executors store durably what they need to find it again. */
+  /** Conversation to continue, or to start. Executors store durably the data they need to find it again. */
   readonly contextId: string;
   /** The whole prompt: brief, rules of the reply, the absolute working directory. */
   readonly prompt: string;

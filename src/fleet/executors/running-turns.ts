@@ -1,5 +1,5 @@
 /**
- * The running turns of an executor, so that all of them can be stopped at once. Used by each executor of this folder.
+ * The running turns of an executor, so that all of them can be stopped at once.
  */
 import { fail } from '../../wire/errors.ts';
 import type { ExecutorContext, ExecutorOutcome } from './executor.ts';

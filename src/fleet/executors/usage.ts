@@ -107,7 +107,7 @@ function resultUsage(frame: Frame): Usage | undefined {
   return { source: 'measured', ...sum, ...cost(frame.total_cost_usd) };
 }
 
-/** The counters are those of the thread; the usage of a turn is their difference from the stored baseline. */
+/** The counters belong to the thread; the usage of a turn is their difference from the stored baseline. */
 export class CodexMeter {
   readonly #before: CodexCounters;
   #now: CodexCounters | undefined;

@@ -1,8 +1,7 @@
 /**
- * The reading side of the fleet protocol: from what arrived to a message in its normalised form, or to every reason why not.
+ * The reading side of the fleet protocol: turns received text into a message in its normalised form, or into all errors in it.
  *
- * Called by every binding with what it received. It never throws; its caller decides what a message that cannot be read
- * means for the link.
+ * It never throws; its caller decides whether a message that cannot be read ends the link.
  * @see docs/protocol/fleet.md#decoder
  */
 
@@ -25,10 +24,7 @@ export interface DecodeOptions {
 export const decode = (input: string | Uint8Array, options?: DecodeOptions): Decoded =>
   decodeJson(readStrictJson(input), options);
 
-/**
- * The same for a message that never was text. What is decoded may share parts with `value`, which must not be changed
- * afterwards.
- */
+/** Decodes a message that never was text. The result may share parts with `value`, which must not be changed afterwards. */
 export const decodeValue = (value: unknown, options?: DecodeOptions): Decoded =>
   decodeJson(readStrictValue(value), options);
 

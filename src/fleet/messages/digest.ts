@@ -1,5 +1,5 @@
 /**
- * The digest of a dispatch: what makes two of them the same task.
+ * The digest of a dispatch: two dispatches with equal digests are the same task.
  *
  * @see docs/protocol/fleet.md#task_dispatch
  */
@@ -19,8 +19,8 @@ function sorted(value: unknown): string {
 }
 
 /**
- * SHA-256 (hex) of a dispatch without its envelope, as JSON with sorted keys. The envelope says who sent it and for which
- * attempt, which may change while the task stays the same.
+ * SHA-256 (hex) of a dispatch without its envelope, as JSON with sorted keys. The envelope names the sender and the attempt,
+ * which may change while the task stays the same.
  */
 export function digestOf(dispatch: TaskDispatch): string {
   // Loaded with the first digest: `node:crypto` takes a tenth of the time to import `handfast/fleet`.

@@ -1,8 +1,7 @@
 /**
  * The writing side of the fleet protocol: messages with their type, version and envelope filled in.
  *
- * Called by every sender of a message. What is built here fits `schema/fleet.json` and is accepted by `decode.ts`, so long as
- * its parts are of their types.
+ * A message built here fits `schema/fleet.json`, and `decode.ts` accepts it, so long as its parts are of their types.
  * @see docs/protocol/fleet.md
  */
 import { fromCharacter } from '../../base/strict-text.ts';
@@ -18,7 +17,7 @@ import { isLonger } from '../../wire/ascii.ts';
 import { MAX_MESSAGE_BYTES } from '../../wire/strict-json.ts';
 import type { Reported } from './decoded.ts';
 
-/** A message without what {@link fleetMessage} fills in. */
+/** A message without the members that {@link fleetMessage} fills in. */
 export type Body<M extends FleetMessage> = Omit<M, 'type' | 'protocol_version' | 'envelope'>;
 type MessageOf<T extends FleetMessage['type']> = Extract<FleetMessage, { readonly type: T }>;
 
@@ -80,7 +79,10 @@ const fits = (message: FleetMessage, maxBytes: number): boolean => !isLonger(JSO
 /** Members of a result that have no bound of their own, those that are missed least first. */
 const LARGE = ['prose', 'answer', 'artifacts', 'summary'] as const satisfies readonly (keyof TaskResult)[];
 
-/** The result within so many bytes of JSON: without what is missed least, and with a step that names what is left out. */
+/**
+ * Returns the result within `maxBytes` bytes of JSON: without the parts that are missed least, and with a step that names the
+ * parts left out.
+ */
 export function boundedResult(result: TaskResult, maxBytes: number): TaskResult {
   if (fits(result, maxBytes)) return result;
   let rest = result;
@@ -92,7 +94,7 @@ export function boundedResult(result: TaskResult, maxBytes: number): TaskResult 
     rest = withoutParts(without as TaskResult, lost);
     if (fits(rest, maxBytes)) return rest;
   }
-  // What is left are steps and reasons: texts for people, of which the beginning is enough.
+  // The remaining parts are steps and reasons: texts for people, of which the beginning is enough.
   return {
     ...rest,
     next_steps: rest.next_steps?.slice(0, 100).map((step) => cutText(step, 1024)) ?? [],

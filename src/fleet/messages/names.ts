@@ -1,8 +1,7 @@
 /**
  * Names of tools, MCP servers, pools and tiers, and the characters that no name or id contains.
  *
- * Names are compared in their canonical form everywhere in `fleet/`, so that `context-mode` and `context_mode` meet.
- * Called by the decoder, by routing, by preflight and by readers of configuration.
+ * Names are compared in their canonical form everywhere in `fleet/`, so that `context-mode` and `context_mode` are equal.
  * @see docs/protocol/fleet.md#scalars
  */
 import { AGENT_ID as AGENT_ID_PATTERN, FORBIDDEN as FORBIDDEN_CHARACTERS } from '../../protocol/fleet-words.ts';

@@ -17,13 +17,16 @@ import { canonicalName, isAgentId, isBlank, isId, isName } from './names.ts';
 /** Longest brief and longest steering text, in bytes of UTF-8. */
 const MAX_PROMPT_BYTES = 262_144;
 
-/** Reads a value that is there: what it means, or undefined after a finding about the member `key` of the object at `where`. */
+/**
+ * Reads a value that is present: returns its meaning, or undefined after a finding about the member `key` of the object at
+ * `where`.
+ */
 export type Read = (value: unknown, found: Findings, where: string, key: string | number) => unknown;
 
 /** Reads the members of an object into `into`. */
 export type ReadMembers = (members: Members, into: Record<string, unknown>, found: Findings, where: string) => void;
 
-/** The classes of texts: what one is read as, or the code of what is wrong with it. */
+/** The classes of texts: each returns the text that was read, or the code of the error in it. */
 const textClasses: Readonly<Record<string, (text: string) => { readonly text: string } | string>> = {
   string: (text) => ({ text }),
   filled: (text) => (isBlank(text) ? 'E_REQUIRED' : { text }),
@@ -123,7 +126,7 @@ interface Field {
   readonly unused: boolean;
   /** Anything at all, null too. */
   readonly any: boolean;
-  /** What stands where it is absent; undefined: nothing does. */
+  /** The value that stands for an absent member; undefined: none does. */
   readonly absent: unknown;
   readonly read: Read;
   /** Reads its members into the object that holds it. */

@@ -1,8 +1,8 @@
 /**
- * What the schemas of the fleet messages cannot say: rules between members, and the members whose form is a rule of its own
- * (health, artifacts). Much of a TASK_RESULT was written by a language model and is a claim, not a fact.
+ * Rules of the fleet messages that a schema cannot express: rules between members, and the members whose form is a separate
+ * rule (health, artifacts). Much of a TASK_RESULT was written by a language model and is a claim, not a fact.
  *
- * Called by `decode.ts` with the members that `reader.ts` has read. Of use only when nothing was found wrong.
+ * The rules take the members that `reader.ts` has read. Their result is of use only without errors.
  * @see docs/protocol/fleet.md#messages-of-the-protocol
  */
 import { type Access, FEATURES, type Feature, HEALTHS, type TaskDispatch } from '../../protocol/fleet.ts';
@@ -132,7 +132,7 @@ function finishResult(read: Unfinished<Reported>, message: Members, found: Findi
   read.more_artifacts = all;
 }
 
-/** Completes what was read of a message, by its type. */
+/** Completes the members read of a message, by its type. */
 export const rules = {
   SESSION_ANNOUNCE: finishAnnounce,
   TASK_DISPATCH: finishDispatch,

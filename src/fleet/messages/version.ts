@@ -1,7 +1,5 @@
 /**
  * Versions of the fleet protocol, `major.minor`: 2.10 is more than 2.9.
- *
- * Called by `decode.ts` and by negotiation.
  * @see docs/protocol/fleet.md#versions
  */
 const VERSION = /^(0|[1-9]\d{0,14})\.(0|[1-9]\d{0,14})$/;

@@ -1,7 +1,6 @@
 /**
- * Decides what happens after a failed attempt (refused, unreachable, lost): reroute, retry, fail, or park for an operator.
- * Called by the engine and the dispatcher. Nothing runs twice by itself unless a second run does no harm or none was
- * started.
+ * Decides the next step after a failed attempt (refused, unreachable, lost): reroute, retry, fail, or park for an operator. No
+ * task is run twice automatically unless a second run does no harm or the first did not start.
  * @see docs/fleet.md#blocked-task-policy
  */
 import type { Log } from '../../base/log.ts';

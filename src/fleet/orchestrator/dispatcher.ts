@@ -1,10 +1,10 @@
 /**
- * From the queue to a worker: takes the task whose turn it is, routes it, reserves its worker, writes the row, sends. Called by
- * the engine on every change of a task or a worker.
+ * From the queue to a worker: takes the task whose turn it is, routes it, reserves its worker, writes the row, sends. It runs
+ * on every change of a task or a worker.
  *
  * A task without an eligible worker must not delay the others, and must not be routed again for every event. Tasks with equal
- * requirements share a queue. The queue pauses when no worker is eligible and resumes when a matching worker changes. What is
- * special about a single task (its exclusions, its budget, its conversation) puts only that one aside for a moment.
+ * requirements share a queue. The queue pauses when no worker is eligible and resumes when a matching worker changes. A
+ * property of a single task (its exclusions, its budget, its conversation) puts only that task aside for a moment.
  */
 
 import type { Log } from '../../base/log.ts';
@@ -61,7 +61,7 @@ interface Routed {
 
 /** A queue whose tasks no worker can accept now. */
 interface Paused {
-  /** What its tasks have in common. */
+  /** The requirements that its tasks have in common. */
   readonly task: RouteTask;
   /** The worker that will be able to; null: any that joins; undefined: the end of the join grace decides. */
   readonly waitsFor: string | null | undefined;
@@ -143,7 +143,7 @@ export class Dispatcher {
     const absent = profile === undefined || peers.absenceOf(peerId) !== null;
     for (const queueName of [...(this.#waitingFor.get(peerId) ?? [])]) {
       const { task } = this.#paused.get(queueName) as Paused;
-      // It will not be able to accept them after all: what to do with them is decided again.
+      // The worker will not be able to accept its tasks after all: the next step for them is decided again.
       const hopeless = absent || nonTransientReasons(reasonsAgainst(task, profile, router.policy)).length > 0;
       if (hopeless) this.#resume(queueName);
     }
@@ -189,7 +189,7 @@ export class Dispatcher {
     });
   }
 
-  /** Routes what can be routed now. */
+  /** Routes the tasks that can be routed now. */
   pump(): void {
     const { registry } = this.#options;
     if (this.#pumping || this.#stopped || registry.failure !== undefined) return;
@@ -475,7 +475,7 @@ export class Dispatcher {
   }
 }
 
-/** What a failure to send means for the attempt; undefined: it may have been delivered. */
+/** Returns the effect of a failed send on the attempt; undefined: it may have been delivered. */
 function refusalOf({ code, message, detail }: ReturnType<typeof asError>): AttemptFailure | undefined {
   switch (code) {
     case 'unreachable':
@@ -496,7 +496,7 @@ function refusalOf({ code, message, detail }: ReturnType<typeof asError>): Attem
   }
 }
 
-/** What a task has in common with the others of its queue. */
+/** Returns the part of a task that all tasks of its queue have in common. */
 function common(task: RouteTask): RouteTask {
   return { ...task, token_budget: null, deadlineMs: null, brief_bytes: 0, context_id: null };
 }

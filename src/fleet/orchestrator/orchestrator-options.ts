@@ -1,6 +1,6 @@
 /**
- * What an orchestrator is made of, and what it offers to its operators: the command line and other clients through
- * session RPC, programs through `handfast/fleet`.
+ * Options of an orchestrator, and its interface for operators: the command line and other clients through session RPC, programs
+ * through `handfast/fleet`.
  */
 
 import type { Pairs } from '../../base/bandits/stored.ts';
@@ -29,9 +29,9 @@ export interface OrchestratorOptions {
   readonly hooks?: readonly PolicyHook[];
   /** Outcomes of tasks choose among workers within 50 points of the best score. Default false. */
   readonly learn?: boolean;
-  /** Where what `learn` learned is stored. Default: in memory, so that it ends with the process. */
+  /** Store of the outcomes that `learn` uses. Default: in memory, so that it ends with the process. */
   readonly learnedIn?: Pairs;
-  /** What plain peers are sent: hints in the text (default), or the bare brief. */
+  /** Form of a task for plain peers: hints in the text (default), or the bare brief. */
   readonly inlineHints?: boolean;
   /** Seconds a lease holds. Default 45; renewed every 15. */
   readonly leaseTtlS?: number;
@@ -70,7 +70,9 @@ export interface OrchestratorOptions {
   readonly log: Log;
   readonly now?: () => number;
   readonly monotonic?: () => number;
-  /** Calls `run` once after so many milliseconds; returns what calls it off. Default: the timers of the process. */
+  /**
+   * Calls `run` once after a number of milliseconds; returns the function that cancels it. Default: the timers of the process.
+   */
   readonly timer?: Timer;
   /** Calls `run` when the event loop has served everything else that is due. Default: `setImmediate`. */
   readonly nextTurn?: (run: () => void) => void;
@@ -107,8 +109,8 @@ export interface WorkerView {
 export interface Orchestrator extends Closable {
   start(): Promise<void>;
   /**
-   * Takes a task; resolves when it is on disk. The same id with the same content again answers the task there is.
-   * Fails with `duplicate_conflict`, `schema_violation`, `over_capacity`, `denied` (a hook refused it).
+   * Takes a task; resolves when it is on disk. The same id with the same content returns the existing task. Fails with
+   * `duplicate_conflict`, `schema_violation`, `over_capacity`, `denied` (a hook refused it).
    */
   submit(spec: TaskSpec, submitter?: Submitter): Promise<TaskRecord>;
   /** Many at once, in one commit; tasks may name each other in `after`. All or none. */
@@ -139,7 +141,7 @@ export interface Orchestrator extends Closable {
   /** No more tasks for this worker (`on` false: tasks again). */
   drain(peerId: string, on?: boolean): Promise<void>;
   /**
-   * What submitters have of their shares, by share.
+   * Returns the usage that submitters have of their shares, by share.
    * @internal
    */
   shares(): Promise<Readonly<Record<string, ShareUsage>>>;

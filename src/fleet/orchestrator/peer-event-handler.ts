@@ -1,8 +1,6 @@
 /**
  * Handles the messages of workers. The sender is the one the transport authenticated; a message about a task
  * counts when its sender has that attempt of it.
- *
- * Called by the buses.
  */
 
 import { evictOldest } from '../../base/evict-oldest.ts';
@@ -131,7 +129,7 @@ export class PeerEventHandler implements PeerEvents {
     try {
       this.#claim(entry, tracked, envelope.attempt);
       const result = resultFrom(reported);
-      // A durable bus issues fences of its own; its leases decide there.
+      // A durable bus issues separate fences; its leases decide there.
       const fence = peer.durable ? null : (envelope.lease?.fence ?? null);
       const attempt = envelope.attempt ?? fence;
       const event: ResultEvent = { type: 'result', worker, attempt, fence, unacknowledged, result };

@@ -1,4 +1,6 @@
-/** A worker as the orchestrator tracks it, as routing sees it, and as an operator does. Used by `peers.ts` and `orchestrator.ts`. */
+/**
+ * A worker as the orchestrator tracks it, as routing sees it, and as an operator does.
+ */
 import type { DispatchMode, FleetPeer } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
 import type { Profile } from '../route/profile.ts';
@@ -32,7 +34,7 @@ export interface PeerEntry {
   readonly tasks: Map<string, string | null>;
   /** Turns it runs for other orchestrators. */
   foreign: number;
-  /** Its latest results, newest last; true: it did what was asked. */
+  /** Its latest results, newest last; true: the task succeeded. */
   recent: boolean[];
   readonly circuit: CircuitBreaker;
 }

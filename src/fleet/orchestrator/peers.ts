@@ -1,6 +1,6 @@
 /**
- * The workers an orchestrator knows: which are connected, how each announced itself and when, its dispatch mode, its tasks,
- * and its circuit breaker. Keeps the profiles of the router up to date.
+ * The workers an orchestrator knows: the connected ones, the announce of each and its time, its dispatch mode, its tasks, and
+ * its circuit breaker. Keeps the profiles of the router up to date.
  *
  * Keyed by the authenticated peer id; the announce of one worker never creates or replaces that of another.
  * @see docs/fleet.md#when-to-announce
@@ -163,7 +163,7 @@ export class Peers {
     else if (entry.connected) this.#options.router.reserve(peerId);
   }
 
-  /** It no longer has the task; `verdict` is what that is evidence of. */
+  /** Removes a task that the worker no longer has; `verdict` is the evidence of its end. */
   release(peerId: string, taskId: string, verdict: Verdict): void {
     const entry = this.#entries.get(peerId);
     const contextId = entry?.tasks.get(taskId);

@@ -1,6 +1,6 @@
 /**
  * Questions of workers: stored with the task, put to a person where one can be asked, answered once, expired at their deadline.
- * A worker that gets no answer continues as if denied. Called by the engine and `peer-event-handler.ts`.
+ * A worker that gets no answer continues as if denied.
  */
 
 import type { Log } from '../../base/log.ts';
@@ -30,7 +30,7 @@ export interface OperatorQuestionsOptions {
 export class OperatorQuestions {
   readonly #options: OperatorQuestionsOptions;
   readonly #expiries: TimerQueue<string>;
-  /** Key of a question → what ends the asking. */
+  /** Key of a question → the controller that ends the asking. */
   readonly #asked = new Map<
     string,
     { readonly taskId: string; readonly id: string; readonly abort: AbortController }
@@ -80,7 +80,10 @@ export class OperatorQuestions {
     await registry.save(tracked);
   }
 
-  /** The content with the defaults of its schema. What cannot be checked is left to the worker, whose schema is broken. */
+  /**
+   * Returns the content with the defaults of its schema. Content that cannot be checked is left to the worker, whose schema is
+   * broken.
+   */
   async #checked({ question_id, schema }: TaskQuestion, content: Answer['content']): Promise<Answer['content']> {
     if (schema === undefined) return content;
     const check = await checkValue(schema, content ?? {});

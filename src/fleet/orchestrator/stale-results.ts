@@ -19,7 +19,7 @@ const MAX_BYTES = 64 * 1024;
 /** Tasks whose entries are counted in memory. */
 const MAX_COUNTED = 10_000;
 
-/** A result, who reported it as which attempt, and why it gives no credit. */
+/** A result, its sender and attempt, and the reason why it gives no credit. */
 export interface StaleResult {
   readonly worker: string;
   readonly attempt: number | null;

@@ -1,4 +1,6 @@
-/** What every task store does in the same way: its refusals, and what a query asks for. */
+/**
+ * The part that all task stores share: their refusals, and the reading of a query.
+ */
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { TaskQuery, TaskRecord } from './task.ts';
 

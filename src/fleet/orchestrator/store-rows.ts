@@ -1,7 +1,7 @@
 /**
- * The tables of the task store: statements, prepared once, and how a record becomes a row and a row a record.
+ * The tables of the task store: statements, prepared once, and the conversion between records and rows.
  *
- * Used by `store-sqlite.ts`, which owns the transactions.
+ * `store-sqlite.ts` owns the transactions.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { findStatement } from './store-find.ts';
@@ -123,7 +123,7 @@ export class TaskRows {
     return (asked?.length ?? 0) + why.length;
   }
 
-  /** The transaction was rolled back: what it wrote is not there. */
+  /** The transaction was rolled back: its rows were not written. */
   forgetWritten(): void {
     this.#written = new WeakMap();
   }
@@ -155,12 +155,15 @@ export class TaskRows {
     return (this.#last.get() as { last: number }).last;
   }
 
-  /** What the tasks of each submitter take; `''` = of none. */
+  /** Returns the storage of the tasks of each submitter; `''` = tasks without one. */
   usage(): SubmitterUsage[] {
     return this.#usage.all() as unknown as SubmitterUsage[];
   }
 
-  /** Forgets at most `limit` of the oldest ended tasks of a submitter, so many bytes of them; returns how many bytes. */
+  /**
+   * Removes at least `bytes` bytes of the oldest ended tasks of a submitter, and at most `limit` tasks; returns the removed
+   * bytes.
+   */
   evict(submitter: string, bytes: number, limit: number): number {
     const numbers = new Set<number>();
     let evicted = 0;
@@ -226,7 +229,10 @@ export class TaskRows {
   }
 }
 
-/** A record without what has a table of its own. Members that are undefined are left out, and a plain copy is quick. */
+/**
+ * Returns the text of a record without the members that have a separate table. Members that are undefined are left out, and a
+ * plain copy is quick.
+ */
 function textOf(record: TaskRecord): string {
   return JSON.stringify({ ...record, spec: undefined, explanation: undefined });
 }

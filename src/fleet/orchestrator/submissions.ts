@@ -1,6 +1,6 @@
 /**
- * Accepting tasks: checked, numbered, given their part of a budget, stored, and queued. The same task again is the task there
- * is; another one of its name is refused.
+ * Accepting tasks: checked, numbered, given their part of a budget, stored, and queued. A task that is submitted again returns
+ * the existing task; another one of its name is refused.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { Turns } from '../../base/turns.ts';
@@ -206,7 +206,7 @@ export class Submissions {
     for (const tracked of held) this.#engine.registry.release(tracked);
   }
 
-  /** Whether what a task waits for lets it run: used when an operator tries it again. Fails with `invalid_message`. */
+  /** Checks that the tasks it waits for let it run, when an operator tries it again. Fails with `invalid_message`. */
   async waitAgain(tracked: TrackedTask): Promise<void> {
     const others = await this.#held(tracked.record.spec.after);
     const why = this.#engine.dependencies.add(tracked.id, recordsOf(others));
@@ -319,7 +319,7 @@ export class Submissions {
     }
   }
 
-  /** It could not be stored: it is the task there is, or nothing has happened. */
+  /** Handles a failed store: returns the existing task, or undoes the submission and throws. */
   async #notStored(tracked: TrackedTask, request: Request, thrown: unknown): Promise<TaskRecord> {
     this.#undo(tracked);
     if (asError(thrown).code !== 'superseded') throw thrown;
@@ -339,7 +339,7 @@ export class Submissions {
     }
   }
 
-  /** All or none: what was written before another one could not be is ended. */
+  /** All or none: the tasks that were written before another one failed are ended. */
   async #undoBatch(added: readonly TrackedTask[]): Promise<void> {
     const { registry } = this.#engine;
     await Promise.allSettled(
@@ -365,7 +365,7 @@ export class Submissions {
   }
 
   #sameOrFail(record: TaskRecord, { id, spec, submitter }: Request): void {
-    // What an operator, or the parent's budget, has changed since was not asked for.
+    // Later changes by an operator, or by the parent's budget, were not part of the request.
     const asked = { ...spec, worker: null, ...(spec.parent_task_id !== null && { token_budget: null }) };
     const kept = { ...record.spec, worker: null, ...(spec.parent_task_id !== null && { token_budget: null }) };
     if (isDeepStrictEqual(asked, kept) && existsFor(submitter, record)) return;
@@ -389,7 +389,7 @@ const recordsOf = (tasks: readonly TrackedTask[]): readonly TaskRecord[] => task
 const existsFor = (submitter: Submitter | undefined, record: TaskRecord): boolean =>
   submitter?.ownOnly !== true || record.submitter === submitter.name;
 
-/** Tokens a task may still grant: what neither it nor its children have used. */
+/** Returns the tokens that a task may still grant: those that neither it nor its children have used. */
 function leftOf({ record, tokensSoFar }: TrackedTask): number {
   const spent = record.tokens_spent ?? 0;
   return (record.spec.token_budget ?? 0) - (record.granted_tokens ?? 0) - spent - tokensSoFar;

@@ -1,6 +1,5 @@
 /**
- * What can happen to a task, and what became of an event: the vocabulary of the task machine (`task-machine.ts`) and of all
- * that calls it.
+ * The events of a task, and the outcome of an event: the vocabulary of the task machine (`task-machine.ts`).
  */
 import type { TaskQuestion, TaskResult } from '../../protocol/fleet.ts';
 import type { Explanation } from '../route/profile.ts';
@@ -20,7 +19,7 @@ export interface ResultEvent {
   readonly result: TaskResult;
 }
 
-/** What can happen to a task. Times are epoch milliseconds. */
+/** The events of a task. Times are epoch milliseconds. */
 export type TaskEvent =
   /** Routing found no worker for it, or the policy has it wait. */
   | {
@@ -65,7 +64,7 @@ export type TaskEvent =
   | ResultEvent
   /** The lease ran out, or the worker returned without knowing how it ended. */
   | { readonly type: 'lost'; readonly reason: string; readonly result?: TaskResult }
-  /** It is tried again. `operator` may also do so with what has ended. */
+  /** It is tried again. `operator` may also do so with a task that has ended. */
   | {
       readonly type: 'requeued';
       readonly cause: 'reroute' | 'retry' | 'operator';
@@ -84,17 +83,17 @@ export type TaskEvent =
   | { readonly type: 'answered'; readonly question_id: string }
   /** The commit its worker's repository was at before the attempt was sent. */
   | { readonly type: 'based'; readonly attempt: number; readonly commit: string }
-  /** Tokens of its budget that go to a task it is the parent of; less than nothing: what that one did not need. */
+  /** Tokens of its budget that go to a child task; negative: the tokens that the child did not need. */
   | { readonly type: 'granted'; readonly tokens: number }
   | { readonly type: 'verified'; readonly verified: 'yes' | 'no' | 'not_checked'; readonly reasons: readonly string[] };
 
 /**
- * Why a result gives its sender no credit: the task was never given to it; it names no attempt and may be of several; its
- * fence is that of another attempt; the attempt was not accepted.
+ * Reason why a result gives its sender no credit: the task was never given to it; it names no attempt and may be of several;
+ * its fence is that of another attempt; the attempt was not accepted.
  */
 export type StaleReason = 'not_given' | 'no_attempt' | 'other_fence' | 'not_accepted';
 
-/** What became of an event. */
+/** Outcome of an event. */
 export interface Advanced {
   /** The same object when nothing changed. */
   readonly record: TaskRecord;

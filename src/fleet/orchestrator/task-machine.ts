@@ -1,9 +1,10 @@
 /**
- * The states of a task at the orchestrator, as a pure function: what happened, when, and what the record is after it.
+ * The states of a task at the orchestrator, as a pure function of the record, an event and its time, which returns the next
+ * record.
  *
- * `queued → reserved → sent → accepted → running → {done | partial | blocked | error | lost | canceled}`; `blocked` and
- * `lost` go back to `queued` by policy, anything that ended goes back by an operator, always towards a higher attempt.
- * Called by `orchestrator.ts` and by the simulation. An event that is not allowed changes nothing, and the outcome says so.
+ * `queued → reserved → sent → accepted → running → {done | partial | blocked | error | lost | canceled}`; `blocked` and `lost`
+ * go back to `queued` by policy, any ended task goes back by an operator, always towards a higher attempt. An event that is not
+ * allowed changes nothing, and the outcome says so.
  * @see docs/fleet.md#failure-semantics
  */
 import type { TaskQuestion } from '../../protocol/fleet.ts';
@@ -231,7 +232,7 @@ function failTask(record: TaskRecord, reason: string, now: number): Advanced {
 function cancel(record: TaskRecord, reason: string, now: number): Advanced {
   if (isEnded(record)) return refused(record, { type: 'canceled', reason });
   const active = isActive(record);
-  // What it has spent by now was not reported.
+  // The tokens it has spent by now were not reported.
   const tokensSpent = active && record.state !== 'reserved' ? null : 0;
   const end = { ended_at: now, outcome: 'canceled', reason, tokens_spent: tokensSpent };
   const attempts = active ? endAttempt(record.attempts, record.attempt, end) : record.attempts;

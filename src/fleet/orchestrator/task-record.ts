@@ -1,7 +1,5 @@
 /**
- * A task from its request: its first record, what of it routing sees, and the message its worker gets.
- *
- * Called by the other files of this folder.
+ * A task from its request: its first record, the part of it that routing sees, and the message its worker gets.
  */
 import type { TaskDispatch } from '../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
@@ -102,7 +100,7 @@ export function newRecord(taskId: string, spec: FullSpec, number: number, now: n
   };
 }
 
-/** What routing sees of a task. */
+/** Returns the part of a task that routing sees. */
 export function routeTaskOf({ task_id, spec }: Pick<TaskRecord, 'task_id' | 'spec'>): RouteTask {
   return {
     task_id,
@@ -114,7 +112,7 @@ export function routeTaskOf({ task_id, spec }: Pick<TaskRecord, 'task_id' | 'spe
     brief_bytes: Buffer.byteLength(spec.brief),
     min_tier: spec.min_tier,
     min_context_window: spec.min_context_window,
-    // What is written in a worktree of its own does not mix with changes elsewhere.
+    // Files written in a separate worktree do not mix with changes elsewhere.
     access: spec.worktree ? 'read' : spec.access,
     context_id: spec.context_id,
     pool: spec.pool,

@@ -1,6 +1,6 @@
 /**
- * The tasks an orchestrator works on: their records in memory, and how these reach the store. Every change goes through the
- * task machine here; what is wanted on disk is written with all other changes of the same moment.
+ * The tasks an orchestrator works on: their records in memory, and the writing of these to the store. Every change goes through
+ * the task machine here; a change that is wanted on disk is written with all other changes of the same moment.
  *
  * One write per task is under way at a time, each over the revision of the one before. A record that another orchestrator has
  * written is dropped here: two orchestrators on one store never both continue a task.
@@ -126,7 +126,7 @@ export class TaskRegistry {
     this.#settle(tracked);
   }
 
-  /** Applies an event. Nothing is written by it; the change is on disk soon, or when `save` resolves. */
+  /** Applies an event without writing it; the change is on disk soon, or when `save` resolves. */
   apply(tracked: TrackedTask, event: TaskEvent): Advanced {
     const before = tracked.record;
     const advanced = advance(before, event, this.#options.now());
@@ -141,7 +141,7 @@ export class TaskRegistry {
     this.#replace(tracked, { ...tracked.record, number });
   }
 
-  /** Resolves when the record as it is now is on disk. Rejects with `superseded`, `disk_full`, or what the store rejects with. */
+  /** Resolves when the current record is on disk. Rejects with `superseded`, `disk_full`, or as the store rejects. */
   save(tracked: TrackedTask): Promise<void> {
     if (tracked.superseded)
       return Promise.reject(
@@ -168,7 +168,7 @@ export class TaskRegistry {
     if (this.#tracked.delete(tracked.id)) this.#count(tracked.record, -1);
   }
 
-  /** Writes what was not written yet. Resolves when that is done, or has failed. */
+  /** Writes the records that were not written yet. Resolves when that is done, or has failed. */
   async flush(): Promise<void> {
     for (const tracked of this.#tracked.values()) if (tracked.version !== tracked.stored) void this.save(tracked);
     while (this.#writing > 0 || this.#queue.length > 0) {

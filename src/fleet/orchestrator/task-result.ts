@@ -1,6 +1,7 @@
 /**
- * What a result does to a task: one is accepted, once; every other of an attempt its worker had is stored beside it with why
- * it came too late. A result without an accepted attempt, or under another fence, changes nothing.
+ * The effect of a result on a task: one result is accepted, once; every other result of an attempt that its worker had is
+ * stored beside it with the reason why it came too late. A result without an accepted attempt, or under another fence, changes
+ * nothing.
  *
  * A part of the task machine (`task-machine.ts`). The rules of the late result are those of the specification: stored,
  * shown, never dropped, never over a newer attempt; a newer attempt that has not started gives way to it.

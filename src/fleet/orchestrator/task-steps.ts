@@ -1,4 +1,6 @@
-/** How a change of a task reads in its journal stream. Used by `engine.ts`; `task watch` shows it. */
+/**
+ * The text of each change of a task in its journal stream, as `task watch` shows it.
+ */
 import type { TaskRecord } from './task.ts';
 import { spentBy } from './task-attempts.ts';
 import type { TaskEvent } from './task-events.ts';

@@ -85,7 +85,7 @@ export class Verifier {
     await this.#store(record, await verify(record.result, repository, base));
   }
 
-  /** Never rejects: what could not be stored stays unverified. */
+  /** Never rejects: a verification that could not be stored leaves the task unverified. */
   async #store(record: TaskRecord, { verified, reasons }: Verification): Promise<void> {
     if (this.#stopped) return;
     try {

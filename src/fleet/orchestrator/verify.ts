@@ -1,7 +1,7 @@
 /**
- * Verifies what a worker reports as done: files it names exist and have changed since the attempt started, the
- * commit it names is there. Only where the repository is on this machine; the status is not touched by what is found.
- * Paths are those from the folder the worker was given, in the repository or in the task's own worktree.
+ * Verifies results that a worker reports as done: files it names exist and have changed since the attempt started, the commit
+ * it names exists. Only where the repository is on this machine; the findings do not change the status. Paths start at the
+ * folder that the worker was given, in the repository or in the task's own worktree.
  * @see docs/fleet.md#verification
  */
 
@@ -22,14 +22,14 @@ const MAX_FILES = 500;
 
 export interface Verification {
   readonly verified: 'yes' | 'no' | 'not_checked';
-  /** Plain sentences, what speaks against it first. */
+  /** Plain sentences, the evidence against the result first. */
   readonly reasons: readonly string[];
 }
 
 /** A result as far as it claims something. */
 type Claiming = Pick<TaskResult, 'artifacts'>;
 
-/** What a result claims that can be checked. */
+/** Claims of a result that can be checked. */
 interface Claims {
   /** From the folder that the worker works in. */
   readonly files: readonly string[];
@@ -43,7 +43,7 @@ interface Claims {
   readonly removed: boolean;
 }
 
-/** The commit a repository is at; null where there is none, or no repository. Never rejects. */
+/** Returns the commit a repository is at; null without a commit, or without a repository. Never rejects. */
 export async function headOf(repository: string): Promise<string | null> {
   try {
     return (await git(repository, ['rev-parse', '--verify', '--quiet', 'HEAD'])).trim();
@@ -184,7 +184,7 @@ async function changedSince(tree: string, base: string): Promise<ReadonlySet<str
 const isBelowNew = (path: string, changed: ReadonlySet<string>): boolean =>
   foldersOf(path).some((folder) => changed.has(`${folder}/`));
 
-/** Those of the unchanged paths that are folders in which something has changed. */
+/** Returns the unchanged paths that are folders with a change in them. */
 async function foldersWith(
   changed: ReadonlySet<string>,
   top: string,
@@ -245,7 +245,7 @@ async function ignoredOf(tree: string, files: readonly string[]): Promise<readon
   return files.filter((file) => ignored.has(file) || found.some((one) => one.startsWith(`${file}/`)));
 }
 
-/** Only what is safe to hand to git: relative paths that stay inside, commit ids. */
+/** Returns the claims that are safe to pass to git: relative paths that stay inside, commit ids. */
 function claimsOf({ artifacts }: Claiming): Claims {
   const { files_changed, files_outside, pr, base_commit, head_commit, worktree, worktree_removed } = artifacts ?? {};
   return {

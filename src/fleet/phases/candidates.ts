@@ -53,7 +53,7 @@ function* inBlock(search: Search, block: FencedBlock, deep: boolean, depth: numb
   const content = search.text.slice(contentStart, contentEnd);
   const isObject = STARTS_OBJECT.test(content);
   const inner = deep && depth < MAX_FENCES_DEEP ? fencedBlocks(search.text, contentStart, contentEnd) : [];
-  // JSON has no line that opens a fence: an object with one is broken off, and what follows it may be the result.
+  // JSON has no line that opens a fence: an object with one is broken off, and the text behind it may be the result.
   for (const each of inner) yield* inBlock(search, each, deep, depth + 1);
   if (isObject) yield { place: 'fence', text: content.trim(), start, end };
   else if (deep && inner.length === 0) yield* braces(search, contentStart, contentEnd, 'embedded');

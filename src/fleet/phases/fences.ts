@@ -1,6 +1,5 @@
 /**
- * Fenced code blocks as CommonMark defines them, found line by line in one pass. Called by the readers of prose in this
- * folder. Texts have LF line ends.
+ * Fenced code blocks as CommonMark defines them, found line by line in one pass. Texts have LF line ends.
  */
 
 /** An opening fence. */

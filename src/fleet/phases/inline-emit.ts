@@ -1,6 +1,6 @@
 /**
- * Phase 1, the writing side: a task as text for a peer that accepts only text. Called by the orchestrator for peers in
- * `inline` mode. `parseInline` reads the output back.
+ * Phase 1, the writing side: a task as text for a peer in `inline` mode, which accepts only text. `parseInline` reads the
+ * output back.
  * @see docs/fleet-phases.md#inline-hints
  */
 import { HINT_KEYS, type HintKey, type Hints } from './inline-values.ts';

@@ -1,6 +1,6 @@
 /**
- * Phase 1, the reading side: hints in front of a free-text brief, for senders that can only send text. Called by the bindings
- * that receive text. An executor can also receive the whole text: it stays readable.
+ * Phase 1, the reading side: hints in front of a free-text brief, for senders that can only send text. An executor can also
+ * receive the whole text: it stays readable.
  *
  * Hand-written and linear, because the text is untrusted. Hints are read only from one block at the start, and nothing is
  * expanded. The first unknown line starts the brief, so that no text is lost.

@@ -1,6 +1,6 @@
 /**
  * The instructions that an executor gets with its brief: working directory, depth of checks, limits, and the form of its reply.
- * Called by the worker for the first prompt of a task, and once more for a repair of the reply.
+ * The first prompt of a task has them, and once more the prompt for a repair of the reply.
  *
  * The status in the example is invalid, so that an executor that echoes the example does not report a finished task.
  * @see docs/fleet-phases.md#result-in-the-reply

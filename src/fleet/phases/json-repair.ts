@@ -2,7 +2,7 @@
  * Three repairs of JSON written by language models: comments, trailing commas and zero-width characters, all outside strings.
  * It does not fix quotes or Python literals and does not complete truncated text: those repairs would guess the meaning.
  *
- * Called by `reply.ts` on candidates that do not parse. One pass; the decoder then checks whether the result is JSON.
+ * It runs on candidates that do not parse, in one pass; the decoder then checks whether the result is JSON.
  */
 import { isZeroWidth } from './candidates.ts';
 

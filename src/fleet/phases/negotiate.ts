@@ -1,7 +1,7 @@
 /**
  * Chooses the protocol version for a peer, and the form in which it gets its tasks. Pure.
  *
- * Called by the orchestrator for each peer, again on each new incarnation, changed agent card, or after a day.
+ * The choice is made for each peer, and again on each new incarnation, changed agent card, or after a day.
  * @see docs/protocol/fleet.md#versions
  */
 import { FLEET_VERSION } from '../../protocol/fleet.ts';

@@ -1,8 +1,6 @@
 /**
  * Reads a JSON object of a reply as a TASK_RESULT, or gives the reason why it is not one. A language model wrote it, so
  * unambiguous deviations are accepted and each one is reported. The decisive members (status, task) are never guessed.
- *
- * Called by `reply.ts` for each candidate.
  * @see docs/fleet-phases.md#result-in-the-reply
  */
 import { FLEET_VERSION, STATUSES } from '../../protocol/fleet.ts';

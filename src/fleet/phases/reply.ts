@@ -1,6 +1,6 @@
 /**
- * Phase 3: extracts the TASK_RESULT from the reply of a language model. Called by the worker on the reply of its executor, and
- * by the orchestrator on replies of peers without the protocol.
+ * Phase 3: extracts the TASK_RESULT from the reply of a language model. Such replies come from the executor of a worker, and
+ * from peers without the protocol.
  *
  * Always returns an outcome: the result in the reply, or one derived from a reply without a result. A claim of success without
  * a result counts as `partial`. The task is never run again, because that could do the work twice.

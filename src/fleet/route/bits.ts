@@ -1,6 +1,6 @@
 /**
  * Sets of workers as bits, one bit for each slot of the router. Removing every worker that fails a requirement costs a few
- * hundred machine words for ten thousand workers. Called by the other files of this folder; the hot path of a decision.
+ * hundred machine words for ten thousand workers. This is the hot path of a decision.
  */
 
 /** An empty set for this many members. Signed words, because the bit operations of JavaScript return signed 32-bit integers. */

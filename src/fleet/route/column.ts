@@ -1,7 +1,7 @@
 /**
  * One number of every worker that has it, sorted, so that a limit removes a contiguous range from one end. Most of a long
  * range is removed at once by a mask that is cached until the column changes. Masks are cached at fixed strides and not by
- * limit, because there are as many limits as tasks.
+ * limit, because limits are as many as tasks.
  */
 import { bitsFor, intersect, setBit } from './bits.ts';
 

@@ -1,7 +1,5 @@
 /**
  * Explains a decision to operators: the record stored with the task, its sentence, and a table for terminals.
- *
- * Called by `router.ts` for the record, and by the `fleet.*` handlers for the table.
  * @see docs/fleet.md#routing
  */
 import { byCodeUnit, capacityOf, loadOf } from './filters.ts';

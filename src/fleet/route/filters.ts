@@ -2,7 +2,7 @@
  * Decides whether a worker is eligible for a task. Collects every failing reason, not only the first, so that an operator
  * who removes one obstacle does not find another behind it.
  *
- * Pure; called by `route.ts`, and by `router.ts` for the workers it names in an explanation.
+ * Pure.
  * @see docs/fleet.md#routing
  */
 import type { Profile, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
@@ -82,7 +82,7 @@ export function reasonsAgainst(
   return sorted(reasons);
 }
 
-/** The reasons with those of the hooks, if there are hooks. */
+/** Returns the reasons with those of the hooks, if the policy has hooks. */
 export function withHooked(
   reasons: string[],
   hooks: RouteHooks | undefined,
@@ -147,7 +147,7 @@ export function fitsBudget({ token_budget }: RouteTask, overhead: number | null)
   return token_budget === null || overhead === null || token_budget >= overhead;
 }
 
-/** Whether the task would write into uncommitted changes. Without a repository there are none. */
+/** True when the task would write into uncommitted changes. A worker without a repository has none. */
 export function wouldMixDirt({ access }: RouteTask, { repo_state }: Profile): boolean {
   return access === 'write' && repo_state !== null && !repo_state.clean;
 }

@@ -3,11 +3,11 @@
  *
  * Its influence is bounded: it chooses only among verified workers, or only among unverified ones, within {@link BAND} points of
  * the best score, and never one that a requirement left out. Thompson sampling with a generator seeded by the name of the
- * orchestrator. Used by `router.ts`; without it a decision costs nothing more.
+ * orchestrator. Without it a decision costs nothing more.
  *
- * Stored as the learning capability stores its choices. A decision is an attempt of a task, an outcome its end: what was learned
- * of an attempt is on disk before the record of its task, together with a note of it that is removed after the record was
- * stored. So after `kill -9` the same attempt gets the same worker again, and its outcome counts once.
+ * Stored as the learning capability stores its choices. A decision is an attempt of a task, an outcome its end: the learned
+ * facts of an attempt are on disk before the record of its task, together with a note of it that is removed after the record
+ * was stored. So after `kill -9` the same attempt gets the same worker again, and its outcome counts once.
  * @see docs/fleet.md#routing
  */
 import { Bandit } from '../../base/bandits/bandit.ts';
@@ -33,7 +33,7 @@ export interface LearnedAttempt {
   readonly attempt: number;
 }
 
-/** What was learned of an attempt whose record may not be on disk. */
+/** Learned facts of an attempt whose record may not be on disk. */
 interface Note {
   readonly attempt: number;
   /** The workers it chose among, in the order of their scores, and the one it chose. */
@@ -42,7 +42,7 @@ interface Note {
   readonly counted?: true;
 }
 
-/** What was not written yet. */
+/** Changes that were not written yet. */
 interface Changes {
   head: boolean;
   readonly workers: Set<string>;
@@ -61,7 +61,7 @@ export class RouteLearner {
 
   /**
    * @param seed of its generator, where nothing is stored
-   * @param pairs what it learned before is read from them; without them it ends with the process
+   * @param pairs the choices it learned before are read from them; without them it ends with the process
    */
   constructor(seed: string, pairs?: Pairs) {
     this.#pairs = pairs;
@@ -73,7 +73,7 @@ export class RouteLearner {
     }
   }
 
-  /** Chooses one of the ranked workers; undefined: there is nothing to choose. The first one is the best by score. */
+  /** Chooses one of the ranked workers; undefined: nothing to choose. The first one is the best by score. */
   choose(
     ranking: readonly Ranked[],
     isAlike: (agentId: string) => boolean,
@@ -91,7 +91,7 @@ export class RouteLearner {
     return this.#learned(options, probabilities, option);
   }
 
-  /** What it would choose, without a decision. */
+  /** Returns the choice it would make, without a decision. */
   preview(ranking: readonly Ranked[], isAlike: (agentId: string) => boolean): Learned | undefined {
     const options = candidates(ranking, isAlike);
     return options.length < 2 ? undefined : this.#learned(options, this.#bandit.probabilities({ options }));
@@ -108,8 +108,8 @@ export class RouteLearner {
   }
 
   /**
-   * Stores what was learned of a task, and then its record with `put`. Rejects with the error of either; what could not be
-   * stored is stored with the next record.
+   * Stores the learned facts of a task, and then its record with `put`. Rejects with the error of either; facts that could not
+   * be stored are stored with the next record.
    */
   async before<Stored>(taskId: string, put: () => Promise<Stored>): Promise<Stored> {
     const note = this.#notes.get(taskId);

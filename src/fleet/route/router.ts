@@ -5,7 +5,7 @@
  * are few (`scan.ts`), and otherwise found best first (`cells.ts`). With policy hooks every eligible worker is scored, because
  * a hook may change any score.
  *
- * Called by the dispatcher. Reads no clock: each call passes its times.
+ * Reads no clock: each call passes its times.
  * @see docs/fleet.md#routing
  */
 import { Heap } from '../../base/heap.ts';
@@ -42,7 +42,7 @@ export interface DecideAt {
 export type Decision = Route & {
   /** Workers left out beside the ones in `rejected`. */
   readonly rejected_more: number;
-  /** What learning made of it, where it had a choice. */
+  /** The choice by learning, where it had one. */
   readonly learned?: Learned;
 };
 

@@ -1,8 +1,6 @@
 /**
- * Scores the workers of a set one by one. The inputs of a score are stored in typed arrays, and only the best workers are
- * read as objects, so that scoring a few thousand is cheap.
- *
- * Used by `router.ts` for tasks with few eligible workers.
+ * Scores the workers of a set one by one. The inputs of a score are stored in typed arrays, and only the best workers are read
+ * as objects, so that scoring a few thousand is cheap. For tasks with few eligible workers.
  */
 import { FRESHNESS } from './score.ts';
 import type { Top } from './top.ts';

@@ -1,6 +1,6 @@
 /**
  * A worker as the router stores it: its profile and everything that profile and policy determine for all tasks. It is computed
- * once per profile, so that a decision only adds the task-dependent part. Used by the other files of this folder.
+ * once per profile, so that a decision only adds the task-dependent part.
  */
 import type { Placed } from '../../base/heap.ts';
 import { ageMsOf, capacityOf, loadOf, ttlMsOf } from './filters.ts';

@@ -1,8 +1,8 @@
 /**
- * What is made of a dispatch: the journal is asked whether the task was seen before, phase 4 whether it fits, then the
- * budget it takes a part of and the conversation it belongs to. Nothing is started here, and nothing is written.
+ * The decision about a dispatch: first the journal (a task seen before), then phase 4, then the budget it takes a part of and
+ * the conversation it belongs to. Nothing is started here, and nothing is written.
  *
- * A pure function; called by `worker.ts`.
+ * A pure function.
  */
 
 import type { Budget } from '../../base/budget.ts';
@@ -24,7 +24,7 @@ export interface AdmissionInput {
   readonly nowMs: number;
   /** How long the dispatch was under way, milliseconds. */
   readonly delayMs: number;
-  /** The bus stores what was answered with `busy`, reports it to no orchestrator, and redelivers it. */
+  /** The bus stores a dispatch that got `busy`, reports it to no orchestrator, and redelivers it. */
   readonly redelivers: boolean;
   /** The attempt at this task that is accepted or runs. */
   readonly running: RunningAttempt | undefined;
@@ -36,7 +36,7 @@ export interface AdmissionInput {
   readonly contextBusy: boolean;
   /** Budget of the task it is a part of, where that runs here. */
   readonly parent: Budget | undefined;
-  /** What is wrong with the schema of its answer; null: nothing. */
+  /** The fault in the schema of its answer; null: none. */
   readonly schemaProblem: string | null;
   /** The reason against a worktree for it; undefined: git can make one. */
   readonly noWorktree: string | undefined;
@@ -140,7 +140,7 @@ function declinedOf({ dispatch, denied }: AdmissionInput): DeclinedAttempt | und
 /** The result of another attempt is the answer to the one that was denied. */
 export const isAnsweredByAnother = ({ reason }: DeclinedAttempt): boolean => reason?.code === IN_FLIGHT.code;
 
-/** What was answered to another copy of this attempt. */
+/** Returns the reply to another copy of this attempt. */
 function earlierAnswer(input: AdmissionInput): DeclineReason | undefined {
   const { dispatch, journaled, running } = input;
   const denial = declinedOf(input);
@@ -149,12 +149,12 @@ function earlierAnswer(input: AdmissionInput): DeclineReason | undefined {
   return started ? STARTED : undefined;
 }
 
-/** The smaller of what it was given and what its parent has left. */
+/** Returns the smaller of its own budget and the rest of its parent's. */
 function sliceOf(own: number | null, left: number | null): number | null {
   return own === null || left === null ? (own ?? left) : Math.min(own, left);
 }
 
-/** How preflight is to see what was here before; undefined: as nothing. */
+/** Returns the earlier state of the task for preflight; undefined: as unseen. */
 function seenAs(input: AdmissionInput): JournalFact | undefined {
   const { dispatch, running, journaled } = input;
   if (running !== undefined) return { state: 'running', digestMatches: running.digest === dispatch.digest };
@@ -185,7 +185,10 @@ function isRunAnew({ envelope }: Dispatched, journaled: JournaledTask, { status,
 const isPoisoned = ({ crashes, result }: JournaledTask): boolean =>
   crashes >= MAX_CRASHES && result?.status === 'error';
 
-/** The stored result. What is not tried again answers for the attempt it refuses, which has cost nothing. */
+/**
+ * Returns the stored result. The result of a task that is not tried again answers for the attempt it refuses, which has cost
+ * nothing.
+ */
 function replayed({ dispatch, journaled }: AdmissionInput): DispatchOutcome {
   const stored = journaled?.result as TaskResult;
   const attempt = attemptOf(dispatch);
@@ -205,7 +208,7 @@ const refuse = (code: string, detail: string, retryable: boolean, missing: reado
   tokensSpent: 0,
 });
 
-/** What phase 4 does not know of. */
+/** Returns a reason against the dispatch that phase 4 does not check. */
 function furtherReason(input: AdmissionInput, tokenBudget: number | null): Refusal | undefined {
   const { dispatch, full, noWorktree, unreadable, schemaProblem, delayMs } = input;
   if (schemaProblem !== null) return refuse('invalid_dispatch', schemaProblem, false);

@@ -14,7 +14,9 @@ const DEBOUNCE_MS = 2000;
 const MAX_CONTEXTS = 10_000;
 
 export interface AnnouncerOptions {
-  /** Describes the worker from what is known now, without probing and without a number. null: for no context that is served. */
+  /**
+   * Describes the worker from the facts known now, without probing and without a number. null: for no context that is served.
+   */
   readonly describe: (contextId: string | null) => SessionAnnounce;
   /** Numbers a description and sends it to everybody. */
   readonly send: (announce: SessionAnnounce) => void;
@@ -69,7 +71,7 @@ export class Announcer {
   }
 }
 
-/** What makes two descriptions different enough to announce. Numbers that change with every task are left out. */
+/** Returns the part of a description whose change is worth an announce. Numbers that change with every task are left out. */
 function essence({ worker, capabilities, mcp_health, session }: SessionAnnounce): string {
   const clean = session?.repo_state?.clean ?? null;
   const branch = session?.repo_state?.branch ?? null;

@@ -36,7 +36,7 @@ export class DeclinedAttempts {
     return this.#known.get(taskId)?.denial;
   }
 
-  /** Resolves when what is known of this task is on disk. At once, with undefined, when nothing is being written. */
+  /** Resolves when the entry of this task is on disk. At once, with undefined, when no write is under way. */
   written(taskId: string): Promise<void> | undefined {
     return this.#known.get(taskId)?.written;
   }

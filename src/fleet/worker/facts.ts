@@ -1,8 +1,8 @@
 /**
- * What a worker knows of itself, always found, never configured: whether its executor could work, which MCP servers live
- * and what tools they have, the state of the repository. Findings are cached, made in parallel, and bounded in time.
+ * Facts of a worker about itself, always found, never configured: whether its executor could work, the MCP servers that respond
+ * and their tools, the state of the repository. Findings are cached, made in parallel, and bounded in time.
  *
- * Called by `worker.ts` for decisions and announces.
+ * Decisions and announces rest on them.
  */
 import { nameInLine, readableName } from '../../base/git-output.ts';
 import type { Log } from '../../base/log.ts';
@@ -40,7 +40,7 @@ export interface FactsOptions {
   readonly mcpAgeMs?: number | undefined;
   readonly log: Log;
   readonly clock: Clock;
-  /** Ends what is being found when the worker stops. */
+  /** Ends probes under way when the worker stops. */
   readonly signal: AbortSignal;
   /** How long one probe may take, milliseconds. Default 3,000. */
   readonly probeMs?: number;
@@ -52,7 +52,7 @@ export interface FactsOptions {
 export interface FactsNow {
   readonly executor_present: boolean;
   readonly executor_authenticated: boolean | undefined;
-  /** What is announced: names as their owners spell them. */
+  /** The announced names, as their owners spell them. */
   readonly tools: readonly string[];
   readonly mcp_servers: readonly string[];
   readonly mcp_health: ReadonlyMap<string, string>;
@@ -121,8 +121,8 @@ export class Facts {
   }
 
   /**
-   * What a decision on this dispatch has to wait for: undefined when all it rests on is fresh. Resolves within `boundMs`; what
-   * was not found by then counts as it was last found.
+   * Waits for the facts that a decision on this dispatch rests on: undefined when all of them are fresh. Resolves within
+   * `boundMs`; a fact that was not found by then counts as it was last found.
    */
   awaited(dispatch: Dispatched, boundMs: number): Promise<void> | undefined {
     const waits: Promise<unknown>[] = [];
@@ -179,7 +179,7 @@ export class Facts {
     return this.#tree.value === null && this.#tree.ageMs < NO_TREE_AGE_MS;
   }
 
-  /** What is in the folder may have changed. */
+  /** The content of the folder may have changed. */
   treeChanged(): void {
     if (!this.noRepository) this.#tree.expire();
   }

@@ -26,11 +26,11 @@ import type { ProcessIdentity } from './process-identity.ts';
 const RETAIN_MS = 7 * 24 * 3600 * 1000;
 /** Tasks that end, or are declined, between two sweeps. */
 const SWEEP_EVERY = 500;
-/** Time between two sweeps of what is too old. */
+/** Time between two sweeps of entries that are too old, in milliseconds. */
 const AGE_EVERY_MS = 3_600_000;
 
 export class SqliteWorkerJournal implements WorkerJournal {
-  /** Set when the file was damaged and quarantined: what it stored of earlier tasks is lost. */
+  /** Set when the file was damaged and quarantined: its entries of earlier tasks are lost. */
   readonly damage: JournalDamage | undefined;
   /** Set when the file lost writes. */
   readonly loss: DatabaseLoss | undefined;

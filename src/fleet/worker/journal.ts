@@ -1,9 +1,9 @@
 /**
- * What a worker remembers of its tasks: which it accepted, which it started, how they ended, and which results the other end
- * does not have yet. A task is stored before it is acknowledged and marked started before anything runs, so that a worker
- * that was killed can report what it had started and never starts it again by itself.
+ * A worker's record of its tasks: the accepted ones, the started ones, their ends, and the results that the other end does not
+ * have yet. A task is stored before it is acknowledged and marked started before anything runs, so that a worker that was
+ * killed can report the tasks it had started and never starts them again by itself.
  *
- * The contract; `journal-sqlite.ts` implements it. Used by the other files of this folder.
+ * The contract; `journal-sqlite.ts` implements it.
  */
 import type { Access, TaskResult } from '../../protocol/fleet.ts';
 import type { Refusal } from '../phases/preflight.ts';
@@ -13,7 +13,7 @@ import type { ProcessIdentity } from './process-identity.ts';
 export const STATES = ['accepted', 'started', 'ended'] as const;
 export type TaskState = (typeof STATES)[number];
 
-/** What of a dispatch is needed to report on it after a crash. */
+/** The part of a dispatch that a report after a crash needs. */
 export interface TaskAbout {
   readonly context_id: string | null;
   readonly correlation_id?: string;
@@ -61,7 +61,7 @@ export interface DeclinedAttempt {
   readonly attempt: number;
   /** Of the dispatch that was answered; null: none had come. */
   readonly digest: string | null;
-  /** What was answered; null: that the attempt is unknown here. */
+  /** The reply; null: that the attempt is unknown here. */
   readonly reason: DeclineReason | null;
 }
 
@@ -70,23 +70,24 @@ export interface StoredDeclinedAttempt extends DeclinedAttempt {
   readonly taskId: string;
 }
 
-/** Ended tasks, and declined ones, that are stored: so many of each, the oldest are removed beyond that. */
+/** Maximum number of ended tasks, and of declined ones, that are stored; the oldest are removed beyond it. */
 export const MAX_STORED = 10_000;
 
 /**
- * The journal of one worker. What returns a promise resolves when the change is on disk and rejects when it could not be
- * written (`disk_full`, `runtime_error`); what returns nothing is written soon, and at worst lost by a crash.
+ * The journal of one worker. A method that returns a promise resolves when the change is on disk and rejects when it could not
+ * be written (`disk_full`, `runtime_error`); the change of a method that returns nothing is written soon, and at worst lost by
+ * a crash.
  */
 export interface WorkerJournal {
-  /** What is on disk of the latest attempt at this task; what is being written now may be missing. */
+  /** Returns the latest attempt at this task that is on disk; one that is being written now may be missing. */
   find(taskId: string): JournaledTask | undefined;
-  /** The result of one attempt; null: there is none. */
+  /** Returns the result of one attempt; null: none is stored. */
   result(taskId: string, attempt: number): TaskResult | null;
   /** Tasks that were accepted and have not ended, in the order they were accepted. */
   unfinished(): readonly JournaledTask[];
   /** Results the other end does not have yet, oldest first. */
   undelivered(): readonly WaitingResult[];
-  /** Stores an attempt as accepted. Replaces what there was of the same attempt. */
+  /** Stores an attempt as accepted. Replaces the stored entry of the same attempt. */
   accept(task: NewTask): Promise<void>;
   /** Something is about to run. */
   start(taskId: string, attempt: number, about: TaskAbout): Promise<void>;
@@ -107,6 +108,6 @@ export interface WorkerJournal {
   /** A value stored under a name, or undefined. */
   value(key: string): string | undefined;
   storeValue(key: string, value: string): void;
-  /** Commits what waits and closes the file. Closing twice is fine. */
+  /** Commits waiting changes and closes the file. Closing twice is fine. */
   close(): void;
 }

@@ -1,7 +1,7 @@
 /**
- * Asks an MCP server whether it lives and what tools it has, as `mcp/server.ts` connects to every server.
+ * Probes whether an MCP server responds, and lists its tools, as `mcp/server.ts` connects to every server.
  *
- * Called by `worker.ts` for its facts. A probe is bounded, and what it started has ended when it resolves.
+ * A probe is bounded, and a process it started has ended when it resolves.
  */
 import type { McpState } from '../../mcp/definition.ts';
 import { McpServer } from '../../mcp/server.ts';

@@ -83,7 +83,7 @@ export class Outbox {
     }
   }
 
-  /** Sends what waits for this name, and what comes, to `channel`. Returns what undoes it. */
+  /** Forwards queued and future results for this name to `channel`; returns a function that detaches it. */
   attach(channel: ReplyChannel): () => void {
     const lane = this.#lane(channel.name);
     lane.channels.push(channel);
@@ -163,7 +163,7 @@ export class Outbox {
     });
   }
 
-  /** Sends nothing any more; what waits is in the journal. */
+  /** Stops sending; waiting results are in the journal. */
   close(): void {
     this.#closed = true;
     for (const lane of this.#lanes.values()) {
@@ -205,7 +205,7 @@ export class Outbox {
     lane.sending += 1;
     try {
       const result = item.result ?? this.#options.load(taskId, attempt);
-      // Removed meanwhile: there is nothing left to send.
+      // Removed meanwhile: no result is left to send.
       if (result !== null) await channel.deliverResult(result);
       if (isWaiting(lane, item)) {
         lane.waiting.delete(keyOf(taskId, attempt));

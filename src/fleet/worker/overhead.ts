@@ -1,8 +1,8 @@
 /**
- * What an empty first turn costs: a figure of the configuration, or measured once and stored. A task with a smaller budget
+ * The cost of an empty first turn: a figure of the configuration, or measured once and stored. A task with a smaller budget
  * would be stopped before it had started. The turn runs in a scratch folder, so that it changes nothing of the user's.
  *
- * Called by `worker.ts` at its start.
+ * Determined at the start of the worker.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

@@ -1,7 +1,7 @@
 /**
- * What executors ask people through the orchestrator: sent, answered once, and expired at a deadline.
+ * Questions of executors to people, through the orchestrator: sent, answered once, and expired at a deadline.
  *
- * One for each task that runs; called by `task-run.ts`.
+ * One for each task that runs.
  */
 import type { Timer } from '../../base/timer-queue.ts';
 import type { TaskAnswer, TaskQuestion } from '../../protocol/fleet.ts';
@@ -80,7 +80,7 @@ export class ExecutorQuestions {
     });
   }
 
-  /** The orchestrator is connected again, and may have missed what is open. */
+  /** The orchestrator is connected again, and may have missed open questions. */
   resend(): void {
     for (const { message } of this.#open.values()) this.#options.send(message);
   }

@@ -1,8 +1,8 @@
 /**
- * What a worker does first: it finds the tasks an earlier process of it accepted and did not end, ends what they left running,
- * and reports them. It does not continue them by itself.
+ * The first step of a worker: it finds the tasks that an earlier process of it accepted and did not end, ends the processes
+ * they left running, and reports them. It does not continue them by itself.
  *
- * Called by `createWorker` before anything is accepted.
+ * Recovery runs before any task is accepted.
  * @see docs/fleet.md#failure-semantics
  */
 import { posix } from 'node:path';
@@ -30,7 +30,7 @@ export interface RecoveryOptions {
   readonly newId: () => string;
 }
 
-/** Reports what an earlier process left; resolves when the reports are on disk. They wait for delivery then. */
+/** Reports the tasks that an earlier process left; resolves when the reports are on disk. They wait for delivery then. */
 export async function recover(options: RecoveryOptions): Promise<void> {
   const tasks = options.journal.unfinished();
   await Promise.all(

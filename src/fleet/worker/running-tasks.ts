@@ -1,7 +1,7 @@
 /**
  * The tasks a worker has accepted and not ended: from the moment they are in the journal to the moment their result is.
  *
- * Called by `worker.ts`, which decides what is accepted.
+ * `worker.ts` decides about acceptance.
  */
 
 import type { Log } from '../../base/log.ts';
@@ -137,7 +137,7 @@ export class RunningTasks {
     return { kind: 'accepted', start: begin, abandon };
   }
 
-  /** Stops all of them; what is not started is reported as not started. */
+  /** Stops all of them; a task that was not started is reported as not started. */
   stop(stop: Stop): void {
     for (const run of this.#runs.values()) {
       run.stop(stop);
@@ -145,7 +145,7 @@ export class RunningTasks {
     }
   }
 
-  /** Resolves when there are none. */
+  /** Resolves when no task runs. */
   async whenIdle(): Promise<void> {
     while (this.#runs.size > 0) {
       await new Promise<void>((resolve) => {

@@ -1,8 +1,8 @@
 /**
- * How a task ended, in the words of the protocol: from what the executor reported, why it was stopped, what was measured of
- * tokens and files. A pure function; called by `task-run.ts`.
+ * The end of a task in the words of the protocol: from the executor's report, the reason why it was stopped, the measured
+ * tokens and files. A pure function.
  *
- * What was measured stands beside what the model claims, and wins. What was not finished is never reported as done.
+ * Measured values stand beside the model's claims, and win. Unfinished work is never reported as done.
  */
 
 import { isAbsolute, normalize, relative } from 'node:path';
@@ -32,7 +32,7 @@ export interface ReportInput {
   /** Of all turns. */
   readonly usage: Usage;
   readonly countCacheReads: boolean;
-  /** undefined: there is no repository. */
+  /** undefined: the folder has no repository. */
   readonly changes: TreeChanges | undefined;
   /** The folder it worked in, absolute. */
   readonly cwd: string;
@@ -44,7 +44,7 @@ export interface ReportInput {
   readonly answer: AnswerCheck | undefined;
 }
 
-/** Share by which a claim may differ from what was measured before it is shown, in percent. */
+/** Share, in percent, by which a claim may differ from the measured value before it is shown. */
 const CLAIM_PERCENT = 20;
 
 /** The result, without envelope. */
@@ -66,7 +66,7 @@ export function reportOf(input: ReportInput): Body<TaskResult> {
   };
 }
 
-/** The reply beside the result; all of it where there is nothing else. */
+/** Returns the reply beside the result; all of it where the reply has nothing else. */
 function proseOf({ extracted, outcome, answer }: ReportInput): Pick<TaskResult, 'prose'> {
   const prose = answer?.ok === false || outcome.failure !== undefined ? outcome.text : extracted.prose;
   return prose.trim() === '' ? {} : { prose };
@@ -164,7 +164,7 @@ const FINDINGS = [
   'dirty_files',
 ] as const;
 
-/** Files: what git measured and what the model named, together; the claim apart where it differs. */
+/** Returns the files: those that git measured and those that the model named, together; the claim apart where it differs. */
 function artifactsOf(input: ReportInput): Record<string, unknown> {
   const { extracted, outcome, changes, cwd, worktree, worktreeRemoved = false, stop } = input;
   const claims = Object.fromEntries(extracted.result?.more_artifacts ?? []);

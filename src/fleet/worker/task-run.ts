@@ -2,7 +2,7 @@
  * One attempt at a task, from the moment it may start to its report: the executor's turns under budget, deadline and lease;
  * progress, questions and steering; the reply read, asked for once more where it has no result; files and tokens measured.
  *
- * Made by `worker.ts` for each task it accepts. Nothing an executor does makes it throw.
+ * One for each accepted task. Nothing an executor does makes it throw.
  */
 
 import { Budget } from '../../base/budget.ts';
@@ -30,7 +30,7 @@ import { type OpenEnvironment, outcomeWithoutToken, type TaskEnvironments, witho
 import { hasBlock, reportOf, type Stop, sumUsage } from './task-report.ts';
 import { endOf, problemsOf, readTurn, type Turn } from './turn.ts';
 
-/** What a run needs of its worker. */
+/** The part of its worker that a run needs. */
 export interface RunHost {
   readonly agentId: string;
   readonly executor: Executor;
@@ -48,7 +48,7 @@ export interface RunHost {
   readonly now: () => number;
   readonly clock: Clock;
   readonly newId: () => string;
-  /** Sends a message of a task to who gave it, wherever that is attached now; false: it does not know the feature. */
+  /** Sends a message of a task to its sender, wherever that is attached now; false: it does not know the feature. */
   send(origin: ReplyChannel, message: FleetMessage): boolean;
 }
 
@@ -59,11 +59,14 @@ export interface RunOptions {
   /** Tokens; null = no limit. */
   readonly tokenBudget: number | null;
   readonly parent: Budget | undefined;
-  /** How far the clock of who sent it is ahead of ours, milliseconds. */
+  /** Milliseconds that the clock of its sender is ahead of this worker's. */
   readonly skewMs: number;
 }
 
-/** Time before a deadline that is reserved for stopping and reporting: this much, or a quarter of what is left. */
+/**
+ * Time before a deadline that is reserved for stopping and reporting: this number of milliseconds, or a quarter of the
+ * remaining time.
+ */
 const REPORT_MS = 10_000;
 /** A repair turn is not started with less than this left. */
 const REPAIR_MS = 30_000;
@@ -84,10 +87,10 @@ const ERROR_OF: Readonly<Record<Stop['kind'], ErrorName>> = {
   unhealthy_mcp: 'capability_missing',
 };
 
-/** What became of a run. */
+/** Outcome of a run. */
 export interface RunEnd {
   readonly result: TaskResult;
-  /** undefined: there is no repository, or it was not started. */
+  /** undefined: without a repository, or not started. */
   readonly changes: TreeChanges | undefined;
 }
 
@@ -112,9 +115,9 @@ export class TaskRun {
   #stop: Stop | undefined;
   #stopBy = Number.POSITIVE_INFINITY;
   #execution: Execution | undefined;
-  /** What its executor may use over MCP, while turns run. */
+  /** The environment that its executor may use over MCP, while turns run. */
   #environment: OpenEnvironment | undefined;
-  /** What the present turn has used so far. */
+  /** Usage of the present turn so far. */
   #live: Usage | undefined;
   /** Marks the present turn: events of an earlier one are ignored. */
   #turn: symbol | undefined;
@@ -177,7 +180,7 @@ export class TaskRun {
   stop(stop: Stop): void {
     if (this.#stop !== undefined) return;
     this.#stop = stop;
-    // Before the executor notices: what it calls from now on is refused.
+    // Before the executor notices: its calls are refused from now on.
     this.#environment?.withdraw();
     this.#progress.reportNow({ phase: 'stopping', note: stop.why });
     this.#abort.abort(fail(ERROR_OF[stop.kind], stop.why, { task_id: this.taskId }));

@@ -11,7 +11,7 @@ import { type Extracted, extractReply } from '../phases/reply.ts';
 /** How long an executor that was stopped may take before it is abandoned. */
 const STOPPING_MS = 15_000;
 
-/** A turn that has ended, and what its reply comes to. */
+/** A turn that has ended, and the reading of its reply. */
 export interface Turn {
   readonly outcome: ExecutorOutcome;
   readonly extracted: Extracted;
@@ -39,7 +39,7 @@ export async function readTurn(outcome: ExecutorOutcome, dispatch: Dispatched): 
   return { outcome, extracted, answer: await checkAnswer(schema, extracted.result) };
 }
 
-/** What the reply of a turn that ended well should have had and has not, in codes and in words; empty: nothing. */
+/** Returns the parts that the reply of a turn that ended well lacks, in codes and in words; empty: none. */
 export function problemsOf({ outcome, extracted, answer }: Turn): readonly string[] {
   if (outcome.ending !== 'completed' || outcome.failure !== undefined || (outcome.exitCode ?? 0) !== 0) return [];
   if (extracted.diagnostics.includes('R_NO_BLOCK') && extracted.result?.status === 'partial') {

@@ -1,5 +1,5 @@
 /**
- * What a worker is made of. `cli/commands/worker.ts` and the fleet configuration fill it in; `worker.ts` reads it.
+ * Options of a worker.
  */
 import type { Log } from '../../base/log.ts';
 import type { Timer } from '../../base/timer-queue.ts';
@@ -19,7 +19,7 @@ export interface WorkerOptions {
   readonly model?: string | null;
   readonly modelTier?: string | null;
   readonly contextWindow?: number | null;
-  /** What the executor can do besides what its MCP servers offer, e.g. `terminal`, `file`. */
+  /** Tools of the executor besides those of its MCP servers, e.g. `terminal`, `file`. */
   readonly tools: readonly string[];
   readonly mcpServers?: readonly McpServerOptions[];
   /**
@@ -33,7 +33,7 @@ export interface WorkerOptions {
   /** Shortest time left for a task to be accepted, seconds. Default 30. */
   readonly minLeadS?: number;
   /**
-   * `always`: each task that may write gets a git worktree of its own. Then uncommitted changes in `cwd` stop no task, and are no
+   * `always`: each task that may write gets a separate git worktree. Then uncommitted changes in `cwd` stop no task, and are no
    * part of one. Default `asked`: the tasks that ask for one.
    */
   readonly worktree?: 'asked' | 'always';
@@ -43,7 +43,7 @@ export interface WorkerOptions {
   readonly overheadTokens?: number | 'measure' | null;
   /** Timeout of a turn, milliseconds; applies beside the deadline. Default one hour. */
   readonly turnTimeoutMs?: number;
-  /** What its executors may use over MCP while their task runs. Default: nothing. */
+  /** Environments that its executors may use over MCP while their task runs. Default: none. */
   readonly environments?: TaskEnvironments | undefined;
   readonly log: Log;
   /** Asked before a program that its configuration names is started for a probe; rejects where it may not be started. */
@@ -57,7 +57,7 @@ export interface WorkerOptions {
   readonly newId?: () => string;
 }
 
-/** What a test or a simulation replaces: where a worker stores, whom it asks, how long it waits. All optional. */
+/** Parts that a test or a simulation replaces: stores, clocks, probes and times. All optional. */
 export interface WorkerDeps {
   /** Default: `worker.db` in the worker's home. */
   readonly journal?: WorkerJournal;
@@ -67,7 +67,7 @@ export interface WorkerDeps {
   readonly probeServer?: (server: McpServerOptions, options: ProbeOptions) => Promise<ProbeFinding>;
   /** 0 ≤ x < 1, for jitter. */
   readonly random?: () => number;
-  /** Between two checks for what may have changed, milliseconds. Default 10,000. */
+  /** Time between two checks for changes, milliseconds. Default 10,000. */
   readonly checkMs?: number;
   /** How long a change must last before it is announced, milliseconds. Default 2,000. */
   readonly debounceMs?: number;

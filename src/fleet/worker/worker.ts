@@ -1,8 +1,8 @@
 /**
  * The worker: accepts tasks that pass preflight, runs them with its executor, and reports every one of them, also after a crash.
  *
- * Buses call it through `WorkerPort`; `cli/commands/worker.ts` and the fleet assembly make it. A task is in the journal
- * before it is acknowledged, marked started before anything runs, and its result is sent until the other end has it.
+ * Buses reach it through `WorkerPort`. A task is in the journal before it is acknowledged, marked started before anything runs,
+ * and its result is sent until the other end has it.
  * @see docs/fleet.md#worker
  */
 
@@ -76,8 +76,8 @@ const STOP_EXECUTOR_MS = 5000;
 const STOP_RESULTS_MS = 2000;
 
 /**
- * Makes a worker. Its journal is open and what an earlier process left is reported when this resolves; it accepts tasks after
- * `start`.
+ * Makes a worker. Its journal is open and the tasks of an earlier process are reported when this resolves; it accepts tasks
+ * after `start`.
  *
  * Fails with `journal_locked` when another process has its home, `disk_full`, `not_configured` when MCP servers are to be
  * probed and the package for it is missing, `config_invalid` for a name or path that cannot be.
@@ -348,7 +348,7 @@ class FleetWorker implements Worker {
       unreadable,
       facts: { ...this.#preflightFacts(), skewMs },
       nowMs: receivedAt,
-      // What waited on its bus was not under way.
+      // A dispatch that waited on its bus was not under way.
       delayMs: redelivers ? 0 : delayMs,
       redelivers,
       running: this.#runningAttempt(task_id),
@@ -443,7 +443,7 @@ class FleetWorker implements Worker {
     return task === undefined ? undefined : { ...task, delivered: !this.#outbox.has(taskId, task.attempt) };
   }
 
-  /** What is known of a task that does not run; of the attempt that is asked about, where one is named. */
+  /** Returns the known state of a task that does not run; of the attempt that is asked about, where one is named. */
   async #known(
     asked: { readonly task_id: string; readonly envelope?: Envelope },
     channelName: string,

@@ -37,7 +37,7 @@ export type Admitted =
   | { readonly kind: 'start'; readonly execution: A2aExecution; readonly message: Message; listening(): void }
   | { readonly kind: 'task'; readonly task: Task }
   | { readonly kind: 'message'; readonly message: Message }
-  /** The SDK responds with what is wrong with it. */
+  /** The SDK responds with the error in it. */
   | { readonly kind: 'refuse' };
 
 /** A call, its client and the channel of its replies. */
@@ -162,7 +162,7 @@ export class A2aAdmission {
         const { retryAfterS } = outcome;
         // With our extension the error names the A2A task that runs already.
         const running = store.linkOf(channel.name, taskId)?.id;
-        // -32001 for a message in a task would mean that there is no such task.
+        // -32001 for a message in a task would mean that the task does not exist.
         const own = fleet || message.taskId !== '';
         context.state.set(BUSY, busyError(own, { retryAfterS, reason }, running));
         throw fail('over_capacity', 'the worker is busy', { reason });

@@ -1,8 +1,8 @@
 /**
- * The agent card of a worker, and how the card of any agent is read. The public card says that the fleet protocol is spoken
- * and nothing about the worker; the extended one, for clients with a token, holds its announce.
+ * The agent card of a worker, and the reading of the card of any agent. The public card names the fleet protocol and tells
+ * nothing about the worker; the extended one, for clients with a token, holds its announce.
  *
- * Written by `worker-server.ts`, read by `connection.ts`. @see docs/a2a.md#card
+ * @see docs/a2a.md#card
  */
 import { type Feature, FLEET_EXTENSION, type SessionAnnounce } from '../../../protocol/fleet.ts';
 import { type FleetReading, fleetExtension, MODES, readFleetExtension, TASK_SKILL } from '../plain/card.ts';
@@ -13,7 +13,7 @@ import type { AgentCard } from './sdk.ts';
 export const A2A_VERSION = '1.0';
 export const JSON_RPC = 'JSONRPC';
 
-/** What A2A carries of the fleet protocol. The last two need a worker that supports them. */
+/** Features of the fleet protocol that A2A carries. The last two need a worker that supports them. */
 const CARRIED: readonly Feature[] = ['ack', 'progress', 'lease', 'cancel', 'poll', 'announce', 'questions', 'steer'];
 const OF_THE_WORKER: ReadonlySet<Feature> = new Set(['questions', 'steer']);
 

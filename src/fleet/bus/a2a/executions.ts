@@ -1,12 +1,12 @@
 /**
  * The running tasks of an A2A agent, from the first event of each to its last, which the SDK streams and stores. This is the
- * agent executor that the SDK calls; `admission.ts` decided before what a message means, and its decision comes in the
+ * agent executor that the SDK calls; `admission.ts` decided before on the meaning of a message, and its decision comes in the
  * context of the call.
  *
  * A question to a client of plain A2A ends the SDK's request; the task waits without one, and the answer is the next request.
  *
- * The SDK stores what is published only while one of its requests runs: the end of a task therefore counts as delivered when
- * it is in the store, and is written there directly where no request listens any more.
+ * The SDK stores published events only while one of its requests runs: the end of a task therefore counts as delivered when it
+ * is in the store, and is written there directly where no request listens any more.
  */
 import { withTimeout } from '../../../base/race.ts';
 import type { Timer } from '../../../base/timer-queue.ts';
@@ -30,7 +30,7 @@ import type { A2aTaskStore, Scope, TaskLink } from './task-store.ts';
 
 /** Under this name the SDK's context of a call holds the execution to start. */
 const EXECUTION = 'handfast.run';
-/** How long the SDK may take to store what was published, milliseconds. */
+/** Longest time the SDK may take to store a published event, milliseconds. */
 const STORE_TIMEOUT_MS = 5_000;
 /** How long a question waits that names no time, milliseconds. */
 const QUESTION_MS = 600_000;
@@ -91,7 +91,10 @@ interface Question {
 export interface OpenQuestion {
   readonly question: TaskQuestion;
   readonly link: TaskLink;
-  /** Takes the question for the message that answers it. Returns what puts it back; undefined: another message has it. */
+  /**
+   * Takes the question for the message that answers it. Returns the function that puts it back; undefined: another message has
+   * it.
+   */
   claim(): (() => void) | undefined;
 }
 
@@ -290,7 +293,7 @@ export class A2aExecutions implements AgentExecutor {
       return;
     }
     const { stored, abandon } = this.#options.store.whenSettled(link, link.id);
-    // What was not stored within the timeout is asked all the same.
+    // A question that was not stored within the timeout is asked all the same.
     running.settled = withTimeout(stored, STORE_TIMEOUT_MS, () => fail('timeout', 'the question was not stored'))
       .catch(() => {})
       .finally(abandon);

@@ -1,8 +1,6 @@
 /**
  * Follows an A2A task until it has settled: over a subscription where the agent streams, by polls where it does not, and by
  * a poll whenever a subscription ends early.
- *
- * Used by `inbound.ts` and by the executor for remote agents.
  */
 
 import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';

@@ -2,7 +2,7 @@
  * The messages of one A2A agent, read and forwarded to the orchestrator: progress and questions of its tasks, and their ends,
  * by the tables. Each task is followed until it has settled.
  *
- * Made by `peer.ts`, one for each agent.
+ * One for each agent.
  * @see docs/a2a.md#peers
  */
 import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
@@ -53,7 +53,7 @@ const MAX_QUESTIONS = 20;
 /** How long a question of an agent waits for an answer, seconds; then the task is blocked. */
 const QUESTION_EXPIRES_S = 3_600;
 
-/** True for a task whose agent waits for words of its user. Workers of ours send questions of their own. */
+/** True for a task whose agent waits for words of its user. Handfast workers send their questions as messages. */
 export const asksForInput = ({ status }: Task, { structured }: Pick<OpenTask, 'structured'>): boolean =>
   status?.state === STATE.inputRequired && !structured;
 

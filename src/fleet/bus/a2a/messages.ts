@@ -1,8 +1,8 @@
 /**
- * The parts of A2A messages and artifacts, and how messages of the fleet protocol ride in them: as data parts, beside the
- * text for clients that read nothing else.
+ * The parts of A2A messages and artifacts, and the place of fleet messages in them: data parts, beside the text for clients
+ * that read nothing else.
  *
- * Used by both sides of the binding. @see docs/a2a.md#messages
+ * @see docs/a2a.md#messages
  */
 import { FLEET_EXTENSION, type FleetMessage } from '../../../protocol/fleet.ts';
 import { isObject } from '../../../wire/json.ts';
@@ -37,7 +37,7 @@ export const isSettled = (state: TaskState | undefined): boolean =>
 export const RESULT_ARTIFACT = 'task-result';
 const JSON_TYPE = 'application/json';
 
-/** How a client of ours sends: it follows the task by itself. */
+/** Settings of a send: this client follows the task by itself. */
 export const RETURN_AT_ONCE = {
   acceptedOutputModes: [],
   taskPushNotificationConfig: undefined,

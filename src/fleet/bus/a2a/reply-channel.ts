@@ -1,6 +1,6 @@
 /**
- * The reply channel of a worker towards the A2A clients of one principal. Clients that name our extension and those that do
- * not have two channels, because they receive different messages.
+ * The reply channel of a worker towards the A2A clients of one principal. Clients that name the fleet extension and those that
+ * do not have two channels, because they receive different messages.
  */
 import type { Log } from '../../../base/log.ts';
 import type { Feature, FleetMessage, TaskResult } from '../../../protocol/fleet.ts';

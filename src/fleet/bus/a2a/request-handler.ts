@@ -1,6 +1,6 @@
 /**
- * The requests of A2A clients, one step before the SDK: new messages are admitted by `admission.ts`, all other calls go to
- * the SDK's own handler.
+ * The requests of A2A clients, one step before the SDK: `admission.ts` admits new messages, all other calls go to the SDK's own
+ * handler.
  *
  * @see docs/a2a.md#agent
  */

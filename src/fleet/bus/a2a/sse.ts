@@ -15,7 +15,7 @@ export interface SseOptions {
   readonly headers: Readonly<Record<string, string>>;
   /** An event as it is written. */
   format(event: unknown): string;
-  /** What is written when the events end with a failure. */
+  /** Returns the text that is written when the events end with a failure. */
   failed(error: unknown): string;
 }
 

@@ -78,7 +78,7 @@ export function settled(result: TaskResult, { fleet, form, canceled, partialStat
 function stateOf({ status }: TaskResult, canceled: boolean, partialState: PartialState): TaskState {
   if (status === 'done') return STATE.completed;
   if (status === 'blocked') return STATE.rejected;
-  // The client that cancelled sees that the task was cancelled, and what was done by then.
+  // The client that cancelled sees that the task was cancelled, and the work done by then.
   if (canceled) return STATE.canceled;
   return status === 'error' ? STATE.failed : PARTIAL[partialState];
 }

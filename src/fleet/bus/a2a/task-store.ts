@@ -1,6 +1,6 @@
 /**
- * The tasks of an A2A agent on disk, so that a client finds its task, and its result, after a restart of the agent. Also
- * stores which task of the fleet each of them stands for.
+ * The tasks of an A2A agent on disk, so that a client finds its task, and its result, after a restart of the agent. Also stores
+ * the fleet task that each of them stands for.
  *
  * The SDK's store; written directly while no request of the SDK runs. Writes that a power failure loses are recovered from
  * the worker's own journal, which has every result.
@@ -43,7 +43,7 @@ const DAY_MS = 86_400_000;
 /** Saves between two evictions. */
 const PRUNE_EVERY = 500;
 
-/** Whose tasks: of one tenant, sent by one principal. */
+/** The tasks of one tenant that one principal sent. */
 export interface Scope {
   readonly tenant: string;
   readonly owner: string;
@@ -329,7 +329,7 @@ export class A2aTaskStore implements TaskStore {
   }
 }
 
-/** Whose call it is. */
+/** Returns the tenant and the principal of a call. */
 export function scopeOf(context: Pick<ServerCallContext, 'tenant' | 'user'>): Scope {
   return { tenant: context.tenant ?? '', owner: context.user?.userName ?? '' };
 }

@@ -122,7 +122,7 @@ export class WorkerAgent implements A2aAgent {
     const { log } = this.#options;
     for (const name of this.#store.channels()) this.#adapter.channels.get(name);
     for (const { task, link, scope } of this.#store.open()) {
-      // What a partial result waits for is the client's own next message.
+      // A partial result waits for the client's own next message.
       if (task.status?.state === STATE.inputRequired && questionAskedIn(task) === undefined) continue;
       if (link === undefined) this.#executions.fail(scope, task, LOST);
       else {
@@ -156,7 +156,7 @@ export class WorkerAgent implements A2aAgent {
     this.#closed = true;
     this.#adapter.close();
     this.#executions.close();
-    // The SDK stores what was published in the turns of the event loop that follow.
+    // The SDK stores published events in the turns of the event loop that follow.
     await new Promise<void>((resolve) => setImmediate(resolve));
     this.#store.close();
   }

@@ -15,13 +15,13 @@ import type { WorkerPort } from '../reply-channel.ts';
 import type { PartialState } from './partial-state.ts';
 
 export interface A2aAgentOptions extends ServerAccess {
-  /** Address others reach the agent at, without a path of its own; may change once the port is known. */
+  /** Address others reach the agent at, without a path; may change once the port is known. */
   readonly url: () => string;
   /** Path everything is below, where a server mounts it. Default: none. */
   readonly base?: string;
   /** Database of its tasks. This process's alone while it runs. */
   readonly file: string;
-  /** What the card calls it. Default: the worker's agent id. */
+  /** Name on the card. Default: the worker's agent id. */
   readonly name?: string;
   readonly description?: string;
   /** Version of the program, for the card. */
@@ -62,7 +62,7 @@ export interface ServedA2a {
   close(): Promise<void>;
 }
 
-/** The agent on a port of its own. Fails as {@link a2aAgent} and `listenHttp` do. */
+/** Serves the agent on a separate port. Fails as {@link a2aAgent} and `listenHttp` do. */
 export async function serveA2a(
   worker: WorkerPort,
   options: Omit<A2aAgentOptions, 'url' | 'base'> & {
@@ -71,7 +71,7 @@ export async function serveA2a(
     readonly port: number;
     /** Addresses and networks of proxies that are believed whom they forward. Default: none. */
     readonly trustedProxies?: readonly string[];
-    /** Address for the card, where it is not that of the port. */
+    /** Address for the card, where it differs from the port's address. */
     readonly url?: () => string;
   },
 ): Promise<ServedA2a> {

@@ -2,7 +2,7 @@
  * Tasks at a receiver: a message becomes a dispatch or a message about a task, and the worker's decision becomes the
  * response, at once or when the task has ended.
  *
- * Made by `worker-server.ts`, one for each worker. @see docs/protocol/fleet.md#http
+ * One for each worker. @see docs/protocol/fleet.md#http
  */
 import type { ServerResponse } from 'node:http';
 import type { Log } from '../../../base/log.ts';
@@ -65,7 +65,7 @@ export class HttpAdmission {
     const { message } = received;
     const structured = message.data.find(isFleetMessage);
     if (structured !== undefined) {
-      // A client that sends messages of ours speaks our extension, named or not.
+      // A client that sends fleet messages speaks the fleet extension, named or not.
       const read = readStructured(structured, message.contextId);
       return this.#admit({ ...received, fleet: true }, read, message.contextId);
     }

@@ -1,8 +1,8 @@
 /**
- * The messages of one receiver, read and forwarded to the orchestrator: replies to tasks, as text or as messages, in a
- * response or in a call of the receiver's own, and the ends of tasks whose reply was lost.
+ * The messages of one receiver, read and forwarded to the orchestrator: replies to tasks, as text or as messages, in a response
+ * or in a call by the receiver, and the ends of tasks whose reply was lost.
  *
- * Made by `peer.ts`, one for each peer; `replies.ts` brings the calls of the receiver.
+ * One for each peer; `replies.ts` brings the calls of the receiver.
  * @see docs/protocol/fleet.md#http
  */
 

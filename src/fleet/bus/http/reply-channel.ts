@@ -51,7 +51,7 @@ export class HttpReplyChannel implements ReplyChannel {
     evictOldest(this.#forms, MAX_FORMS);
   }
 
-  /** Calls `waiter` with the result of a task; what is returned undoes it. */
+  /** Calls `waiter` with the result of a task; returns a function that removes it. */
   wait(taskId: string, waiter: Waiter): () => void {
     const waiters = this.#waiters.get(taskId) ?? new Set();
     this.#waiters.set(taskId, waiters.add(waiter));

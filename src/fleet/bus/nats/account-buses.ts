@@ -1,7 +1,7 @@
 /**
  * One bus over several accounts of one NATS system. Within an account, a worker can make the server publish on any subject of
- * it, so that a subject identifies no sender there; the boundary of an account is what the server enforces. A worker that is
- * not trusted therefore has a separate account, and the bus believes that account about this worker only.
+ * it, so that a subject identifies no sender there; the server enforces only the boundary of an account. A worker that is not
+ * trusted therefore has a separate account, and the bus believes that account about this worker only.
  *
  * @see docs/nats.md#permissions
  */

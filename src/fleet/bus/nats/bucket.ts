@@ -2,7 +2,7 @@
  * A key-value bucket, with outcomes where the client has errors: another writer was first, or the outcome is unknown. An
  * unknown outcome is resolved by a read, so values must differ between writers.
  *
- * Used for leases, claims, profiles and task records.
+ * For leases, claims, profiles and task records.
  */
 import { Backoff } from '../../../base/backoff.ts';
 import { isLogged } from '../../../base/log.ts';
@@ -196,8 +196,8 @@ export class Bucket {
   }
 
   /**
-   * The stored entry, from the one server that decides about writes. The client's own read asks any server with a copy, which
-   * may be a moment behind: then a write of ours would look like another writer's.
+   * Reads the stored entry from the one server that decides about writes. The client's own read asks any server with a copy,
+   * which may be a moment behind: then a write by this process would look like another writer's.
    */
   async #latest(key: string): Promise<Entry | undefined> {
     const manager = await this.#link.manager();

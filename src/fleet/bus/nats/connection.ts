@@ -1,8 +1,8 @@
 /**
- * One connection to NATS that is never abandoned: it reconnects by itself, with bounded waits, and reads its secrets again
- * each time. What was under way when it broke fails at once, so that callers who can ask again do so the moment it is back.
+ * One connection to NATS that is never abandoned: it reconnects by itself, with bounded waits, and reads its secrets again each
+ * time. Operations under way when it breaks fail at once, so that callers who can ask again do so the moment it is back.
  *
- * Opened by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; each has one of its own.
+ * An orchestrator's bus, a worker and a task store each open a separate one.
  */
 
 import { Backoff } from '../../../base/backoff.ts';
@@ -52,9 +52,9 @@ const PING_MS = 5_000;
 const CLOSE_MS = 3_000;
 
 /**
- * Opens a connection. `inboxPrefix` is where answers come to; one of its own lets a server forbid others to listen.
- * `onRetry` is called before every further attempt. Fails
- * with `unreachable`, `auth_failed`, `not_configured`, `config_invalid`.
+ * Opens a connection. `inboxPrefix` is the prefix of reply subjects; a separate one lets a server forbid others to listen.
+ * `onRetry` is called before every further attempt. Fails with `unreachable`, `auth_failed`, `not_configured`,
+ * `config_invalid`.
  */
 export async function openNats(
   name: string,
@@ -139,12 +139,12 @@ export async function openNats(
 const MAYBE = new Set(['TimeoutError', 'RequestError', 'ClosedConnectionError', 'ConnectionError', 'ProtocolError']);
 
 /**
- * JetStream's numbers for what passes by itself: a cluster that is choosing who decides, or has too few servers just now;
- * a stream or consumer whose server is unreachable.
+ * JetStream's error numbers that pass by themselves: a cluster that is electing a leader, or has too few servers just now; a
+ * stream or consumer whose server is unreachable.
  */
 const PASSING = new Set<unknown>([10004, 10005, 10008, 10009, 10118, 10119]);
 
-/** A connection, whether it stands just now, and what is sent over it. */
+/** A connection, its state (up or not), and the operations over it. */
 export class NatsLink {
   readonly packages: NatsPackages;
   readonly connection: NatsConnection;
@@ -158,7 +158,7 @@ export class NatsLink {
   readonly #publishTimeoutMs: number;
   readonly #inboxPrefix: string | undefined;
   readonly #listeners = new Set<(up: boolean) => void>();
-  /** Fails what is under way, when the connection breaks. */
+  /** Fails operations under way, when the connection breaks. */
   readonly #underWay = new Set<(error: Error) => void>();
   readonly #asking: RequestMux;
   readonly #closing = new AbortController();
@@ -239,7 +239,7 @@ export class NatsLink {
     return this.#manager;
   }
 
-  /** Calls `listener` whenever the connection breaks or comes back. Returns what undoes it. */
+  /** Calls `listener` whenever the connection breaks or comes back. Returns a function that removes the listener. */
   onChange(listener: (up: boolean) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -285,8 +285,8 @@ export class NatsLink {
   }
 
   /**
-   * An operation that does no harm when done twice, until it is answered. Fails with `unreachable` when nothing was sent,
-   * `timeout` when it may have happened, else with what the server's refusal means.
+   * Repeats an operation that does no harm when done twice, until it is answered. Fails with `unreachable` when nothing was
+   * sent, `timeout` when it may have happened, else with the error of the server's refusal.
    */
   async until<T>(
     operation: () => Promise<T>,
@@ -301,7 +301,7 @@ export class NatsLink {
       try {
         const trying = this.attempt(operation);
         const forMs = end - performance.now();
-        // Requests bound themselves; only a shorter bound needs a clock of its own.
+        // Requests bound themselves; only a shorter bound needs a separate clock.
         if (forMs >= REQUEST_MS) return await trying;
         return await withTimeout(
           trying,
@@ -364,7 +364,7 @@ export class NatsLink {
     }
   }
 
-  /** Sends what is written, and closes. Bounded; never rejects. */
+  /** Flushes written messages, and closes. Bounded; never rejects. */
   async close(): Promise<void> {
     this.#closing.abort();
     const late = () => fail('timeout', 'not closed in time');

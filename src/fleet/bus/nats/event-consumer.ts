@@ -113,7 +113,7 @@ export class EventConsumer {
       case 'max_deliveries':
         return this.#park(about.consumer, delivery.data);
       default:
-        // Announces are here for the record; who is present is in the profiles.
+        // Announces are here for the record; the profiles tell which workers are present.
         return;
     }
   }

@@ -1,8 +1,7 @@
 /**
- * How a worker joins a fleet on NATS: it pulls dispatches from its own queue and from those of its pools as it has capacity,
- * runs what it holds the lease of, and leaves its results on the events stream. It stays joined through every outage.
+ * Joins a worker to a fleet on NATS: it pulls dispatches from its own queue and from those of its pools as it has capacity,
+ * runs the attempts it holds the lease of, and leaves its results on the events stream. It stays joined through every outage.
  *
- * Called by the command line and by the fleet's own process for its workers.
  * @see docs/nats.md
  */
 
@@ -43,7 +42,7 @@ export function joinNats(worker: WorkerPort, options: JoinNatsOptions): Joined {
   return new Membership(worker, options);
 }
 
-/** Between two checks for capacity while there is none. */
+/** Time between two checks for capacity while the worker has none, in milliseconds. */
 const LOOK_MS = 50;
 const LEAVE_MS = 5_000;
 

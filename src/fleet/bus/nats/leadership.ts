@@ -2,7 +2,7 @@
  * The leadership of an orchestrator on NATS: its connection, and the leader lease of its name, which only one process holds.
  * Bus and task store of one orchestrator share it, so that both end together when another one leads.
  *
- * Acquired by `server/fleet/fleet-nats.ts`, or by `orchestrator-bus.ts` for itself.
+ * A process acquires it once; the bus acquires it itself where it was given none.
  * @see docs/nats.md#leader-and-standby
  */
 import { fail, type HandfastError } from '../../../wire/errors.ts';

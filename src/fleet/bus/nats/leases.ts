@@ -1,9 +1,9 @@
 /**
- * Who may run which attempt of a task, decided by the server: a lease that must be renewed, whose revision is the fence, and
+ * The right to run an attempt of a task, decided by the server: a lease that must be renewed, whose revision is the fence, and
  * a claim that stays. The lease prevents two at a time; the claim prevents a second start of an attempt, also after the lease
  * has ended, when the server lost the acknowledgement, and wherever the dispatch is redelivered.
  *
- * No clock of this machine is compared with another's: ages are the server's, waits are ours.
+ * No clock of this machine is compared with another's: ages are the server's, waits are this machine's.
  * @see docs/nats.md#leases
  */
 import type { Lease } from '../reply-channel.ts';
@@ -42,7 +42,7 @@ const text = (value: object): Uint8Array => Buffer.from(JSON.stringify(value));
 /** The longest of the configuration. */
 const MAX_TTL_S = 86_400;
 
-/** Reads a lease; undefined when it is none of ours. */
+/** Reads a lease; undefined when the value is not a lease of this protocol. */
 export function readLease(value: Uint8Array): LeaseValue | undefined {
   return readObject<LeaseValue>(
     value,

@@ -3,7 +3,6 @@
  * or pools, and one durable consumer brings all events of workers. An event is acknowledged when the orchestrator has stored
  * it, so none is lost while the orchestrator is down.
  *
- * Made by `server/fleet/fleet-nats.ts`; called by `orchestrator/`.
  * @see docs/nats.md
  */
 import type { FleetMessage } from '../../../protocol/fleet.ts';

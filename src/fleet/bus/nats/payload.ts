@@ -1,5 +1,5 @@
 /**
- * What is in a NATS message: JSON text, packed with gzip where it is large, because servers refuse messages above their
+ * The payload of a NATS message: JSON text, packed with gzip where it is large, because servers refuse messages above their
  * `max_payload` (1 MiB unless set) while a result with its prose, or a task record with its history, may come near it.
  */
 import { gunzipSync, gzipSync } from 'node:zlib';

@@ -87,8 +87,8 @@ export class Presence {
   }
 
   /**
-   * The description, with what changes all the time as it is now. Each write counts as sent again: with the time of the first one, an
-   * orchestrator that starts later would take its age for a difference of the clocks.
+   * Returns the description with the current values of the members that change all the time. Each write counts as sent again:
+   * with the time of the first one, an orchestrator that starts later would take its age for a difference of the clocks.
    */
   #now(announce: SessionAnnounce): SessionAnnounce {
     const { worker, ttlS, now = Date.now } = this.#options;
@@ -105,7 +105,7 @@ export class Presence {
     };
   }
 
-  /** Writes what is known; one write at a time, and the latest is never left out. Never rejects. */
+  /** Writes the known description; one write at a time, and the latest is never left out. Never rejects. */
   #write(): Promise<void> {
     if (this.#ended || this.#announce === undefined || this.#revision === 0 || !this.#options.link.up) {
       return Promise.resolve();

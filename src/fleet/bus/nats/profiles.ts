@@ -1,6 +1,6 @@
 /**
- * Which workers are present, by the profiles bucket: reports each when it appears, whenever it writes its profile again,
- * and when it has left or stopped writing.
+ * The workers that are present, by the profiles bucket: reports each when it appears, whenever it writes its profile again, and
+ * when it has left or stopped writing.
  *
  * A worker that stops without a goodbye is missed by this machine's own clock, not by the clocks of others.
  */

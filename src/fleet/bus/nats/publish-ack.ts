@@ -1,4 +1,6 @@
-/** How a NATS server acknowledges a stored message, and what its refusals mean here. */
+/**
+ * The acknowledgement of a stored message by a NATS server, and the errors that its refusals become here.
+ */
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import type { Msg } from './client.ts';
 
@@ -24,7 +26,7 @@ const NOT_STORED = 10077;
 const TOO_LONG = 10054;
 const NO_ROOM = new Set([10002, 10023, 10028, 10047]);
 
-/** What a refusal of the server, or of the client before sending, means here. */
+/** Returns the error for a refusal of the server, or of the client before sending. */
 export function publishError(error: unknown): HandfastError {
   if (error instanceof HandfastError) return error;
   const { name, message } = error as Error;

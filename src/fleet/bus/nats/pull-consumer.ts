@@ -2,7 +2,7 @@
  * Pulls messages from a durable consumer, never more at a time than its owner has capacity for: a full worker leaves them to
  * others of its pool, and a slow orchestrator leaves them on the server.
  *
- * Used by `join.ts` for dispatches and controls, by `event-consumer.ts` for events.
+ * For dispatches, controls and events.
  */
 
 import { Backoff } from '../../../base/backoff.ts';
@@ -92,7 +92,7 @@ export class Delivery {
 export interface PullOptions {
   readonly stream: string;
   readonly consumer: string;
-  /** How many messages the owner can accept now, including those that were requested and have not arrived yet. */
+  /** Returns the number of messages the owner can accept now, including those that were requested and have not arrived yet. */
   readonly capacity: () => number;
   /** Must not throw. */
   readonly onDelivery: (delivery: Delivery) => void;

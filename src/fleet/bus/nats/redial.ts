@@ -49,7 +49,7 @@ export class Redial {
       this.#attempt += 1;
       const attempt = this.#attempt;
       const { retryInMs } = this;
-      // Not from within the loop of the client: what a listener throws must not end it.
+      // Not from within the loop of the client: an error of a listener must not end it.
       if (attempt > 1) queueMicrotask(() => this.onRetry?.({ attempt, retryInMs }));
     }
     return this.#delayMs;

@@ -1,6 +1,6 @@
 /**
- * Requests over one connection, answered on one subject of its own. The client has requests as well, with a timer and an
- * error object for each; a fleet makes several for every task.
+ * Requests over one connection, answered on one separate subject. The client has requests as well, with a timer and an error
+ * object for each; a fleet makes several for every task.
  */
 import type { Msg, MsgHdrs, NatsConnection } from './client.ts';
 
@@ -28,7 +28,7 @@ export class RequestMux {
   readonly #connection: NatsConnection;
   readonly #prefix: string;
   readonly #timeoutMs: number;
-  /** In the order of asking, which is that of their ends. */
+  /** In the order of the requests, which is the order of their ends. */
   readonly #asked = new Map<string, Asked>();
   #last = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -48,7 +48,7 @@ export class RequestMux {
   ask(subject: string, data: Uint8Array | string, headers?: MsgHdrs): Promise<Msg> {
     return new Promise((resolve, reject) => {
       const token = (++this.#last).toString(36);
-      // Throws what can never be sent.
+      // Throws for a message that can never be sent.
       this.#connection.publish(subject, data, { reply: this.#prefix + token, ...(headers && { headers }) });
       this.#asked.set(token, { subject, until: performance.now() + this.#timeoutMs, resolve, reject });
       this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref();

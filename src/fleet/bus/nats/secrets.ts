@@ -78,11 +78,11 @@ function secretOf({ transport }: Pick<NatsPackages, 'transport'>, auth: NatsAuth
   };
 }
 
-/** How one connection proves who it is. */
+/** The proof of identity of one connection. */
 export interface NatsIdentity {
   /** For the client. Reads the secret each time; undefined: the server is shown none. */
   readonly authenticator: Authenticator | undefined;
-  /** What to do when a server refuses it. */
+  /** Advice when a server refuses it. */
   readonly advice: string;
 }
 
@@ -135,5 +135,5 @@ function prove({ what, place, read, authenticator, isOneLine = true }: Secret): 
   }
 }
 
-/** The system's error code, or the kind of error: messages of parsers repeat what they parse. */
+/** The system's error code, or the kind of error: messages of parsers repeat the parsed text. */
 const codeOf = (error: unknown): string => (error as { code?: string }).code ?? (error as Error).name;

@@ -124,7 +124,7 @@ async function ensureStream(
   const found = await findStream(link, config.name);
   if (found === undefined) {
     const manager = await link.manager();
-    // Two who find it missing at once ask for the same, which JetStream answers to both.
+    // Two processes that find it missing at once ask for the same, and JetStream accepts both.
     await link.until(() => manager.streams.add({ ...config, num_replicas: replicas, storage: StorageType.File }));
     return;
   }
@@ -249,7 +249,7 @@ async function ensureConsumer(
     try {
       await link.until(() => manager.consumers.update(stream, name, { max_ack_pending: wanted }));
     } catch (error) {
-      // A worker that may not change it lives with what an operator gave it.
+      // A worker that may not change it uses the settings that an operator gave it.
       link.log?.warn('consumer settings were not updated', { consumer: name, error: (error as Error).message });
     }
   }
@@ -282,7 +282,7 @@ export async function ensureWorker(
 }
 
 /**
- * Makes what only orchestrators need: the consumer of worker events, and the bucket of orchestrator names, apart from
+ * Makes the parts that only orchestrators need: the consumer of worker events, and the bucket of orchestrator names, apart from
  * the leases of tasks so that workers need not be allowed to write to it. The name is a token. Resolves with how long a name
  * holds without renewal, seconds.
  */

@@ -1,8 +1,7 @@
 /**
- * Names on NATS: the form of ids inside subjects, keys and consumer names, and which subject carries what.
+ * Names on NATS: the form of ids inside subjects, keys and consumer names, and the subject of each kind of message.
  *
- * Pure. Used by every other file of this folder. The subjects are a contract with the permissions operators give to
- * workers, so they are all here.
+ * Pure. The subjects are a contract with the permissions operators give to workers, so they are all here.
  * @see docs/nats.md#subjects
  */
 import { createHash } from 'node:crypto';
@@ -33,8 +32,8 @@ function escaped(id: string): string {
 }
 
 /**
- * An id as one token of a subject, a key or a consumer name. Two ids never share a token: bytes outside `[A-Za-z0-9_-]`
- * become `=XX`; what would be longer than 120 characters, or look like a hash, becomes `h=` and the SHA-256 of the id.
+ * Returns an id as one token of a subject, a key or a consumer name. Two ids never share a token: bytes outside `[A-Za-z0-9_-]`
+ * become `=XX`; a token that would be longer than 120 characters, or look like a hash, becomes `h=` and the SHA-256 of the id.
  */
 export function tokenOf(id: string): string {
   if (PLAIN.test(id)) return id;
@@ -79,7 +78,10 @@ export const BUCKETS = {
   journal: 'a2a_journal',
 } as const;
 
-/** The task records of an orchestrator: a bucket of its own, because all open records in it are its own. */
+/**
+ * Returns the bucket of an orchestrator's task records: a separate one, because all open records in it belong to that
+ * orchestrator.
+ */
 export function tasksBucket(name: string): string {
   const plain = /^[A-Za-z0-9_-]{1,64}$/.test(name);
   return `a2a_tasks_${plain ? name : createHash('sha256').update(name).digest('hex')}`;
@@ -107,7 +109,7 @@ export type EventSubject =
   | { readonly kind: 'announce' | 'dead'; readonly agent: string }
   | { readonly kind: 'max_deliveries'; readonly consumer: string };
 
-/** Parses a subject of the events stream; undefined: not one of ours. */
+/** Parses a subject of the events stream; undefined: the subject is of another kind. */
 export function readEventSubject(subject: string): EventSubject | undefined {
   if (subject.startsWith(`${MAX_DELIVERIES}.`)) {
     return { kind: 'max_deliveries', consumer: subject.slice(MAX_DELIVERIES.length + 1) };
@@ -127,7 +129,7 @@ export const consumers = {
   orchestrator: (name: string) => `orchestrator-${name}`,
 } as const;
 
-/** Whose consumer of the dispatch stream this is. */
+/** Returns the worker or the pool whose consumer of the dispatch stream this is. */
 export function readConsumer(name: string): { readonly agent?: string; readonly pool?: string } {
   if (name.startsWith('agent-')) return { agent: name.slice(6) };
   if (name.startsWith('pool-')) return { pool: name.slice(5) };

@@ -1,5 +1,5 @@
 /**
- * TLS towards NATS servers: the options of the client, and what a refusal of a certificate means.
+ * TLS towards NATS servers: the options of the client, and the errors for a refused certificate.
  *
  * @see docs/nats.md#tls
  */
@@ -69,7 +69,10 @@ function prove({ caFile, certFile, keyFile }: NatsTls): void {
 const UNTRUSTED =
   /^(?:UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_|CERT_|CRL_|INVALID_CA|INVALID_PURPOSE|HOSTNAME_MISMATCH|ERR_TLS_CERT_)/;
 
-/** An error of the client that is about TLS and stays as it is, with what to do; undefined: it is about something else. */
+/**
+ * Returns the error, with advice, for a client error that is about TLS and does not pass; undefined: it is about something
+ * else.
+ */
 export function tlsProblem(error: unknown): HandfastError | undefined {
   const { code: given = '', message } = error as { readonly code?: unknown; readonly message: string };
   const code = String(given);

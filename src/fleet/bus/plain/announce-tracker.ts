@@ -1,8 +1,6 @@
 /**
- * Which clients have received the worker's announce: it goes with the first message of each context, and again after it has
+ * The clients that have received the worker's announce: it goes with the first message of each context, and again after it has
  * changed.
- *
- * Used by the worker servers of `http/` and `a2a/`.
  */
 
 import { evictOldest } from '../../../base/evict-oldest.ts';

@@ -1,5 +1,5 @@
 /**
- * What the agent cards of both dialects share: where a card is, and our extension in it.
+ * The common part of the agent cards of both dialects: the path of a card, and the fleet extension in it.
  *
  * @see docs/protocol/fleet.md#http
  */

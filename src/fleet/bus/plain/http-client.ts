@@ -2,7 +2,7 @@
  * The one HTTP client of a bus for plain peers: requests that are bounded in time and size, never redirected, and whose
  * failure says whether the peer may have received them.
  *
- * Made by each bus, server and executor that calls peers over HTTP; `fetch` gives it to libraries that want one.
+ * Each bus, server and executor that calls peers over HTTP has one; `fetch` is its form for libraries that want one.
  */
 
 import { Buffer } from 'node:buffer';

@@ -1,7 +1,7 @@
 /**
  * The HTTP server of every dialect for plain peers: routes, authentication, bodies within their bound, responses as JSON.
  *
- * Used by the worker servers of `http/` and `a2a/`, and by `http/replies.ts`; `http-listener.ts` gives it a port.
+ * `http-listener.ts` gives it a port.
  * @see docs/protocol/fleet.md#http
  */
 
@@ -24,7 +24,9 @@ const MAX_READ_BYTES = 16 * MAX_BODY_BYTES;
 
 /** Which callers a server accepts. */
 export interface ServerAccess {
-  /** Who may hand in tasks needs `fleet.submit`. Default: no token; every caller that reaches the port is this user. */
+  /**
+   * A principal that submits tasks needs `fleet.submit`. Default: no token; every caller that reaches the port is this user.
+   */
   readonly auth?: Authenticator;
   /** True: without a configured token everything but the open routes is refused with 503. Default false. */
   readonly requireToken?: boolean;
@@ -47,7 +49,7 @@ export interface Authenticated {
   readonly principal: Principal;
 }
 
-/** What serves a path. Its failure is logged and answered with 500. */
+/** Handler of a path. Its failure is logged and answered with 500. */
 export type Route =
   /** For every caller. */
   | { readonly open: (request: IncomingMessage, response: ServerResponse) => unknown }
@@ -56,7 +58,9 @@ export type Route =
   /** `POST` of JSON, with a token. */
   | { readonly needs: RouteRight; readonly post: (call: Authenticated, body: Buffer) => unknown };
 
-/** What the caller must be granted: `submit` tasks of its own, or what the handler asks for each message. */
+/**
+ * The right that the caller must be granted: `submit` tasks of its own, or the right that the handler checks for each message.
+ */
 export type RouteRight = 'submit' | 'messages';
 
 export interface HttpServerOptions extends ServerAccess {
@@ -188,7 +192,7 @@ function namesAddress({ headers }: IncomingMessage): boolean {
 /** Undefined: the request was refused (413, 415), or the client has closed the connection. */
 function readBody(request: IncomingMessage, response: ServerResponse): Promise<Buffer | undefined> {
   if (!/^application\/(?:[\w.-]+\+)?json\b/i.test(request.headers['content-type'] ?? '')) {
-    // Also what keeps forms of foreign pages out.
+    // This also keeps forms of foreign pages out.
     respond(response, 415, { error: 'the body must be application/json' }, { Connection: 'close' });
     request.resume();
     return Promise.resolve(undefined);

@@ -2,13 +2,13 @@
  * The attempts a plain peer was given: by task, and by context for peers that name no task in their replies. Ended ones stay
  * known for a while, because a reply may come again.
  *
- * Made by `inbound.ts`, one for each peer.
+ * One for each peer.
  */
 
 import { evictOldest } from '../../../base/evict-oldest.ts';
 import type { ReplySchema } from '../../../protocol/fleet.ts';
 
-/** What is known of an attempt when it is dispatched. */
+/** Facts of an attempt that are known when it is dispatched. */
 export interface GivenTask {
   readonly taskId: string;
   readonly attempt: number;

@@ -12,8 +12,8 @@ export interface HealthCheckedPeer extends FleetPeer {
   /** Set by the health checker. */
   reachable: boolean;
   /**
-   * Checks that the peer works and what it speaks; true: that has changed. `connected`: it worked at the last probe. Rejects
-   * when it does not; `detail.asleep` holds the reason where the peer itself says that it shut down in order.
+   * Checks that the peer works, and its dialect; true: the dialect has changed. `connected`: it worked at the last probe.
+   * Rejects when it does not; `detail.asleep` holds the reason where the peer itself says that it shut down in order.
    */
   probe(connected: boolean): Promise<boolean>;
   /** Requests the peer's announce, where it has one. A rejection means that it accepts no calls: it is down. */
@@ -104,7 +104,7 @@ export class PeerHealthChecker<P extends HealthCheckedPeer> {
         if (this.stopping.aborted) break;
         const now = monotonic();
         if (news || now - describedAt >= announceIntervalMs) {
-          // Before it counts as connected: a peer that accepts no call of ours is of no use.
+          // Before it counts as connected: a peer that accepts no call is of no use.
           await peer.askAnnounce();
           describedAt = now;
         }

@@ -1,7 +1,7 @@
 /**
  * The reply of a worker as text, for senders that read nothing else.
  *
- * Used by the admission and reply channels of `http/` and `a2a/`. @see docs/protocol/fleet.md#http
+ * @see docs/protocol/fleet.md#http
  */
 import type { ReplySchema, SessionAnnounce, TaskResult } from '../../../protocol/fleet.ts';
 

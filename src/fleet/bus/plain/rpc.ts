@@ -1,7 +1,7 @@
 /**
- * The JSON-RPC that both dialects of plain peers share: error numbers, the body of a request, and how a busy worker says so.
+ * The JSON-RPC that both dialects of plain peers share: error numbers, the body of a request, and the reply of a busy worker.
  *
- * Used by both sides of `http/` and `a2a/`. @see docs/protocol/fleet.md#http
+ * @see docs/protocol/fleet.md#http
  */
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';

@@ -1,7 +1,7 @@
 /**
  * A task as text, for peers that read text: with hints in front and the form of the reply behind, or the bare brief.
  *
- * Used by the peers of `http/` and `a2a/`. @see docs/fleet-phases.md#inline-hints
+ * @see docs/fleet-phases.md#inline-hints
  */
 import type { Priority, ReplySchema, TaskDispatch } from '../../../protocol/fleet.ts';
 import { emitInline } from '../../phases/inline-emit.ts';

@@ -32,7 +32,7 @@ const limits: ConnectionLimits = {
   inboxLimit: INBOX_LIMIT,
 };
 
-/** What the two ends do differently. */
+/** The behaviour in which the two ends differ. */
 export interface FleetConnectionOwner {
   /** A message that was read. A promise delays further reading while many are pending. */
   receive(message: Incoming): Promise<unknown> | undefined;
@@ -134,7 +134,7 @@ export class FleetConnection {
       timeoutMs: 0,
     });
     const call = calls.call(untyped(message.type), message, { timeoutMs, signal, streaming: false });
-    // Now, not in the next microtask: what is sent after it must arrive after it.
+    // Now, not in the next microtask: messages sent after it must arrive after it.
     calls.flush();
     const pending = calls.find(call.id);
     if (pending !== undefined) this.#asked.set(pending, asked);
@@ -153,8 +153,8 @@ export class FleetConnection {
   }
 
   /**
-   * Settles what an acknowledgement is about: the message it names as its cause, the oldest of its task when it names none.
-   * False: nothing waits for it.
+   * Settles the message of an acknowledgement: the one it names as its cause, the oldest of its task when it names none. False:
+   * nothing waits for it.
    */
   settle(taskId: string, causationId: string | undefined, error?: HandfastError): boolean {
     const call = this.#find(taskId, causationId);
@@ -187,7 +187,7 @@ export class FleetConnection {
     return this.#ended;
   }
 
-  /** Reads and settles nothing more; what waits for an acknowledgement fails. The link is the owner's to close. */
+  /** Reads and settles nothing more; sends that wait for an acknowledgement fail. The link is the owner's to close. */
   end(error: () => HandfastError): void {
     if (this.#ended) return;
     this.#ended = true;

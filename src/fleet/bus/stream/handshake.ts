@@ -17,13 +17,16 @@ import type { WorkerIdentity } from '../worker-rights.ts';
 import { bye, MAX_MESSAGE_BYTES, readMessage, written } from './messages.ts';
 import type { StreamPeer } from './stream-peer.ts';
 
-/** What a handshake needs of its bus. */
+/** The part of its bus that a handshake needs. */
 export interface FleetHandshakeDeps {
   readonly name: string;
   readonly incarnation: string;
   readonly authThrottle: AuthThrottle;
   readonly log: Log;
-  /** Who the worker is, by its token, or why it is refused: the token is missing or wrong, or its principal may not be it. */
+  /**
+   * Returns the identity of the worker, by its token, or why it is refused: the token is missing or wrong, or its principal may
+   * not be it.
+   */
   identify(link: Link, announced: Announced, token: unknown): WorkerIdentity | 'auth_failed' | 'unauthorized';
   /** Makes the peer of a link, or returns the reason to refuse it. */
   admit(
@@ -36,7 +39,7 @@ export interface FleetHandshakeDeps {
   welcome(peer: StreamPeer, announced: Announced): void;
 }
 
-/** The announce in a first message, or the reason to refuse it. */
+/** Returns the announce in a first message, or the reason to refuse it. */
 function announceIn(decoded: Decoded): Announced | string {
   if (decoded.valid) return decoded.message.type === 'SESSION_ANNOUNCE' ? decoded.message : 'announce_required';
   const [error] = decoded.errors;

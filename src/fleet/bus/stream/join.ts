@@ -1,9 +1,9 @@
 /**
- * How a worker joins an orchestrator over stream links: it dials, announces itself, and dials again whenever the link ends,
+ * Joins a worker to an orchestrator over stream links: it dials, announces itself, and dials again whenever the link ends,
  * after a delay that grows while that fails. Results that were not confirmed are sent again over the next link.
  *
- * `joinOverLink` is for workers that dial; `workerOverStdio` for one that was started by its orchestrator and lives as long
- * as the link. How an address becomes a link is the caller's matter.
+ * `joinOverLink` is for workers that dial; `workerOverStdio` for one that was started by its orchestrator and lives as long as
+ * the link. The caller turns an address into a link.
  * @see docs/protocol/fleet.md#stream-links
  */
 import type { Closable } from '../../../base/lifetime.ts';
@@ -34,7 +34,7 @@ export interface JoinOptions {
   readonly token?: Token;
   /** Cancels joining; has no effect once the worker was accepted. `closed` then resolves as after `close`. */
   readonly signal?: AbortSignal;
-  /** Name of the outlet in the worker's journal. Default: what the orchestrator calls itself. */
+  /** Name of the outlet in the worker's journal. Default: the orchestrator's own name. */
   readonly channelName?: string;
   /** Default: nothing is written. */
   readonly log?: Log;

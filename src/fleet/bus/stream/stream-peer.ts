@@ -2,7 +2,7 @@
  * A worker at the other end of a stream link, as the orchestrator sees it: its messages go to the orchestrator, dispatches
  * wait for its acknowledgement, stored results are acknowledged, and silence ends the link.
  *
- * Made by `stream-bus.ts` for a link whose announce was accepted.
+ * For a link whose announce was accepted.
  * @see docs/protocol/fleet.md#stream-links
  */
 
@@ -25,7 +25,7 @@ import { bye } from './messages.ts';
 /** Dispatches of one link that are neither acknowledged nor polled for; past it the oldest count as acknowledged. */
 const MAX_UNACKNOWLEDGED = 10_000;
 
-/** What a peer needs of its bus. */
+/** The part of its bus that a peer needs. */
 export interface PeerOwner {
   readonly name: string;
   readonly incarnation: string;
@@ -48,7 +48,7 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
   readonly durable = false;
   readonly incarnation: string | null;
   readonly link: Link;
-  /** What receives from the link. */
+  /** The connection that receives from the link. */
   readonly connection: FleetConnection;
   readonly #owner: PeerOwner;
   readonly #onClosed: ((cause: CloseInfo) => void) | undefined;
@@ -80,7 +80,7 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
     return this.#features;
   }
 
-  /** Whose token it joined with, with the rights of now; undefined for a link that was opened from here. */
+  /** The principal of the token it joined with, with its current rights; undefined for a link that was opened from here. */
   get principal(): Principal | undefined {
     return this.#principal;
   }
@@ -92,7 +92,7 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
     if (!this.#permitted(this.#pools)) this.#unauthorized();
   }
 
-  /** Asked for every message: what was granted may have been withdrawn, and a new announce may name other pools. */
+  /** Checked for every message: a right may have been withdrawn, and a new announce may name other pools. */
   #permitted(pools: readonly string[]): boolean {
     return this.#principal === undefined || mayWork(this.#principal, this.peerId, pools);
   }
@@ -233,7 +233,8 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
 
   #settleByResult({ task_id: taskId, status, envelope }: Reported): void {
     const { causation_id: causationId } = envelope;
-    // A result that names no cause may be of an earlier attempt. Only a refusal of what could not be read cannot name it.
+    // A result that names no cause may be of an earlier attempt. Only a refusal of a message that could not be read cannot name
+    // it.
     if (causationId !== undefined || status === 'blocked') this.connection.settle(taskId, causationId);
   }
 

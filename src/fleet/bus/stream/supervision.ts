@@ -1,7 +1,7 @@
 /**
- * How both ends of stream links reconnect: without a bound, patiently, and with few lines in the log.
+ * Reconnecting at both ends of stream links: without a bound, patiently, and with few lines in the log.
  *
- * Used by `join.ts` and `stream-bus.ts`; `connection/reconnect.ts` does the work.
+ * `connection/reconnect.ts` does the work.
  */
 import { isLogged, type Log } from '../../../base/log.ts';
 import type { ReconnectOptions, ReconnectSettings, StateChange } from '../../../connection/reconnect.ts';

@@ -1,6 +1,6 @@
 /**
- * The agent process of a conversation, with its turns one after the other. Made by `acp.ts`, which decides how long the idle
- * process lives and where its session is stored.
+ * The agent process of a conversation, with its turns one after the other. `acp.ts` decides how long the idle process lives and
+ * where its session is stored.
  */
 import { AgentConversation } from '../../../acp/agent-conversation.ts';
 import { CANCELLED } from '../../../acp/answers.ts';

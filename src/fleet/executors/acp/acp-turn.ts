@@ -1,6 +1,6 @@
 /**
  * One turn of an agent of the Agent Client Protocol. It reports text and tool calls as progress and requests as questions, and
- * queues input that arrives meanwhile as the next prompt. Made by `acp.ts`, run by `acp-conversation.ts`.
+ * queues input that arrives meanwhile as the next prompt.
  */
 import { CANCELLED, filledIn, formSchema, optionOf, promptTokens } from '../../../acp/answers.ts';
 import type {

@@ -93,11 +93,11 @@ export interface CliReply {
   readonly failure?: string;
   readonly warnings?: readonly string[];
   readonly facts?: Readonly<Record<string, unknown>>;
-  /** Undefined: there is no conversation to continue. */
+  /** Undefined: no conversation to continue. */
   readonly conversation?: StoredConversation;
 }
 
-/** The variable in which a program finds the token of its environment: arguments can be read by every user of the machine. */
+/** The variable in which a program finds the token of its environment: every user of the machine can read arguments. */
 export const ENVIRONMENT_TOKEN = 'HANDFAST_MCP_TOKEN';
 
 /** The address of the environment and its token as variables of a program. */

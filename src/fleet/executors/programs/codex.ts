@@ -1,6 +1,6 @@
 /**
- * The adapter of the `codex` command line (`codex exec --json`). Its thread has an id of its own, reported at the start, and
- * its token counters continue from turn to turn: both are stored.
+ * The adapter of the `codex` command line (`codex exec --json`). Its thread has a separate id, reported at the start, and its
+ * token counters continue from turn to turn: both are stored.
  * @see docs/fleet-executors.md
  */
 import { readFileSync } from 'node:fs';

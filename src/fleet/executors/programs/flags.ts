@@ -1,6 +1,6 @@
 /**
  * Filters the operator's own arguments for a program: removes those that its adapter sets, because a second `--resume` or
- * another output format breaks the conversation. Pure; called by `program-executor.ts`.
+ * another output format breaks the conversation. Pure.
  */
 
 /** Flag → whether it has a value. */

@@ -1,6 +1,5 @@
 /**
- * Reads the JSON lines of programs without trust: members may be missing or of any type. Pure; called by the adapters and the
- * meters.
+ * Reads the JSON lines of programs without trust: members may be missing or of any type. Pure.
  */
 import { isObject } from '../../../wire/json.ts';
 

@@ -1,6 +1,5 @@
 /**
- * Probes whether a command-line agent can work: installed, version, signed in. Starts no turn. Called by
- * `program-executor.ts`; the worker caches the result.
+ * Probes whether a command-line agent can work: installed, version, signed in. Starts no turn; the worker caches the result.
  */
 import { delimiter, join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';

@@ -1,5 +1,5 @@
 /**
- * Derives both timers of a program from one figure, so that ours never fires before its own. Called by the adapters.
+ * Derives both timers of a program from one figure, so that the executor's timer never fires before the program's.
  */
 
 /** A time as whole seconds: rounded up, at least one. */

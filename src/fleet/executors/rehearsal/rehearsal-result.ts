@@ -1,6 +1,5 @@
 /**
- * Writes the TASK_RESULT of a rehearsal turn as agents do: after the prose, or alone where the prompt requests that. Pure;
- * called by `rehearsal.ts`.
+ * Writes the TASK_RESULT of a rehearsal turn as agents do: after the prose, or alone where the prompt requests that. Pure.
  */
 import { FLEET_VERSION, type Status, type TaskResult } from '../../../protocol/fleet.ts';
 

@@ -1,5 +1,5 @@
 /**
- * What git reports about the folder a worker works in: branch, commit, what is not committed, and what a task changed.
+ * Git's report about the folder a worker works in: branch, commit, uncommitted files, and the changes of a task.
  *
  * Only asks, takes no locks an agent's own git would meet, and runs no hook or monitor of the repository.
  */
@@ -38,7 +38,7 @@ export interface Unreadable {
 export interface TreeState {
   /** null: no branch, a commit is checked out. */
   readonly branch: string | null;
-  /** null: there is no commit yet. */
+  /** null: the repository has no commit yet. */
   readonly head: string | null;
   readonly clean: boolean;
   /** Paths from the top of the repository that differ from the commit, untracked files included, as `decodeNames` has them. */
@@ -49,7 +49,7 @@ export interface TreeState {
   readonly unreadable?: Unreadable;
 }
 
-/** The same, with what shows later which of these paths were changed again. */
+/** The state of a tree, with stamps that show later which of these paths were changed again. */
 export interface TreeMark extends TreeState {
   /** Top of the working tree, absolute. */
   readonly top: string;
@@ -58,7 +58,7 @@ export interface TreeMark extends TreeState {
   readonly stamps: ReadonlyMap<string, string>;
 }
 
-/** What became of a tree since it was marked. */
+/** Changes of a tree since it was marked. */
 export interface TreeChanges {
   readonly branch: string | null;
   readonly base_commit: string | null;
@@ -72,7 +72,7 @@ export interface TreeChanges {
   readonly truncated: boolean;
 }
 
-/** What a worker asks about the folder it works in. Each method is the function of that name in this file. */
+/** Questions of a worker about the folder it works in. Each method is the function of that name in this file. */
 export interface RepositoryReader {
   treeState(cwd: string): Promise<TreeState | null>;
   markTree(cwd: string, known?: TreeState): Promise<TreeMark | null>;
@@ -147,7 +147,7 @@ export function tryGit(
   });
 }
 
-/** The tree `cwd` is in; null when it is in none, or there is no git. Rejects when git cannot tell. */
+/** Returns the tree `cwd` is in; null when it is in none, or the machine has no git. Rejects when git cannot tell. */
 export async function treeState(cwd: string): Promise<TreeState | null> {
   let end: ProgramEnd;
   try {
@@ -182,7 +182,7 @@ async function bareState(cwd: string): Promise<TreeState | null> {
   return { branch: said(branch), head: said(head), clean: true, dirty: [], bare: true };
 }
 
-/** Marks the tree before a task; null where there is none. `known` saves asking again. */
+/** Marks the tree before a task; null without a tree. `known` saves asking again. */
 export async function markTree(cwd: string, known?: TreeState): Promise<TreeMark | null> {
   const state = known ?? (await treeState(cwd));
   if (state === null || state.bare) return null;
@@ -204,7 +204,7 @@ export async function placeIn(cwd: string): Promise<Pick<TreeMark, 'top' | 'pref
   return { top: lines.slice(0, -2).join('\n'), prefix };
 }
 
-/** What has changed since `mark`, whether committed or not. */
+/** Returns the changes since `mark`, committed or not. */
 export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   const now = await treeState(mark.top);
   if (now === null) throw fail('runtime_error', 'the repository was removed');

@@ -1,12 +1,12 @@
 /**
- * Whose work lies uncommitted in the shared folder. A task of the same context may continue it; to any other it is
- * dirt that would be mixed up with its own changes.
+ * The owner of the uncommitted work in the shared folder. A task of the same context may continue it; to any other it is dirt
+ * that would be mixed up with its own changes.
  *
- * Called by `worker.ts`; stored in the journal, since the dirt outlives the process.
+ * Stored in the journal, since the dirt outlives the process.
  */
 
 export interface TreeOwnerOptions {
-  /** What was stored; undefined: nothing. */
+  /** The stored owner; undefined: none. */
   readonly kept: string | undefined;
   readonly keep: (owner: string) => void;
 }

@@ -2,7 +2,7 @@
  * Finds the work that would be lost with a worktree: files that are in no commit, those that git ignores or does not look at, work in
  * submodules, commits that nothing else has.
  *
- * Called by `worktrees.ts` before it removes one, and where a conversation continues in another.
+ * It is checked before a worktree is removed, and where a conversation continues in another.
  */
 
 import { createHash } from 'node:crypto';
@@ -35,7 +35,10 @@ import { git, stampsOf, type TreeMark } from './git.ts';
 
 /** Files that are copied for a conversation that continues elsewhere. */
 const MAX_COPIED = 5000;
-/** Bytes of the list of an index, which is that of a million files, and files that are looked at in a turn of the event loop. */
+/**
+ * Maximum bytes of the list of an index (enough for a million files), and number of files looked at in a turn of the event
+ * loop.
+ */
 const MAX_INDEX = 128 * 1024 * 1024;
 const FILES_PER_TURN = 10_000;
 /** Bytes of other lists. A worktree with longer ones stays. */
@@ -91,8 +94,8 @@ async function statusOf(path: string) {
 }
 
 /**
- * Paths of entries whose content is not that of the commit. Git lists a file with the bytes of its commit as changed where its rules
- * for line ends or a filter would commit other bytes.
+ * Returns the paths of entries whose content differs from the commit's. Git lists a file with the bytes of its commit as
+ * changed where its rules for line ends or a filter would commit other bytes.
  */
 async function withoutCommitted(top: string, entries: readonly StatusEntry[]): Promise<string[]> {
   const found: string[] = [];

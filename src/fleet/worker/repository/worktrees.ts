@@ -1,10 +1,9 @@
 /**
- * A git worktree of its own for a task that asks for one: a branch and a folder below the worker's home, removed at once when
- * the task left nothing. What stays is removed by retention: the folder goes, what was committed stays on its branch.
+ * A separate git worktree for a task that asks for one: a branch and a folder below the worker's home, removed at once when the
+ * task left nothing. Retention removes the folders that stay; committed work stays on its branch.
  *
- * Called by `workdir.ts` and, for the end, by `worker.ts`. Turns of one context share one, since their executor's conversation
- * is about that folder, also where another worker of the same repository continues it; one that was removed meanwhile is made
- * again from its branch.
+ * Turns of one context share one, since their executor's conversation is about that folder, also where another worker of the
+ * same repository continues it; one that was removed meanwhile is made again from its branch.
  * @see docs/fleet.md#worktrees
  */
 import { createHash } from 'node:crypto';
@@ -162,7 +161,7 @@ export class Worktrees {
     await forget(this.#repository, path);
   }
 
-  /** Those of this conversation below the homes of other workers, in which no task works. */
+  /** Returns the worktrees of this conversation below the homes of other workers, in which no task works. */
   async #elsewhere(folder: string, name: string, list: readonly WorktreeEntry[]): Promise<string[]> {
     const found: string[] = [];
     for (const entry of list) {
@@ -235,7 +234,7 @@ export class Worktrees {
   }
 
   /**
-   * The folder in which the conversation is so far, and which cannot be worked in now. A person may have the branch as well: the
+   * Returns the current folder of the conversation, which no task can work in now. A person may have the branch as well: the
    * uncommitted files there are not part of the conversation.
    */
   async #otherFolder(name: string, list: readonly WorktreeEntry[]): Promise<WorktreeEntry | undefined> {
@@ -307,8 +306,8 @@ export class Worktrees {
   }
 
   /**
-   * Removes those past their retention. `unseen` gives the folders whose tasks run, or have unconfirmed results; those stay.
-   * What is committed stays, on its branch. Never rejects.
+   * Removes the worktrees past their retention. `unseen` gives the folders whose tasks run, or have unconfirmed results; those
+   * stay. Committed work stays, on its branch. Never rejects.
    */
   async end(unseen: () => readonly string[]): Promise<void> {
     try {
@@ -346,7 +345,7 @@ export class Worktrees {
     const found: { readonly path: string; readonly ageMs: number }[] = [];
     for (const name of await readdir(folder)) {
       const path = join(folder, name);
-      // Folders without one are not worktrees of git, and none of ours.
+      // A folder without `.git` is not a worktree of git, so this worker did not make it.
       if (existsSync(join(path, '.git'))) found.push({ path, ageMs: await this.#ageOf(path) });
     }
     return found.sort((one, other) => other.ageMs - one.ageMs);
