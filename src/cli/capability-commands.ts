@@ -26,7 +26,7 @@ type Perform = (action: Act) => Promise<void>;
 const LOOKS_AT_ALL = ['complete', 'completion'];
 
 /**
- * Adds the commands of the built-in capabilities: all, or of those that the words do not ask for only what help says of the whole
+ * Adds the commands of the built-in capabilities: all, or for groups that the words do not name only the help of the whole
  * group, so that no command pays for loading another.
  */
 export async function addBuiltinCommands(
@@ -157,7 +157,10 @@ async function host(
   });
 }
 
-/** Fails with `capability_missing`, and says what makes the host have it: further capabilities of a command may be granted alone. */
+/**
+ * Fails with `capability_missing`, and names the setting that gives it to the host: further capabilities of a command may be
+ * granted alone.
+ */
 function mustHave(agent: AgentSession, name: string): void {
   try {
     agent.require(name);
@@ -193,7 +196,7 @@ async function perform(
   };
   return withAgent({ ...options, fleet: false }, [name, ...(command.capabilities ?? [])], terminal, work, {
     agentId: command.agentId,
-    // What opens another agent need not wait long for this one.
+    // A command that opens another agent need not wait long for this one.
     ...(command.fleet && { reconnect: { maxMs: 2_000 } }),
   });
 }

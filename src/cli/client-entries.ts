@@ -1,6 +1,6 @@
 /**
  * The entries with which MCP clients start `handfast mcp`, in the format and the file of each client; and merging one into a
- * file without touching anything else of it. Pure but for the table of paths.
+ * file without touching anything else of it. Pure, except the table of paths.
  */
 import { join } from 'node:path';
 import { trimmedEnd } from '../base/trim-end.ts';
@@ -17,7 +17,7 @@ export interface Start {
   readonly args: readonly string[];
 }
 
-/** Where a client has its settings, and what the entry is there. */
+/** The settings file of a client, and the entry in it. */
 export interface ClientEntry {
   readonly file: string;
   /** Members from the root of the file to the entry. */
@@ -75,7 +75,10 @@ export function entryText({ path, value, format }: ClientEntry): string {
   return `${JSON.stringify(whole, null, 2)}\n`;
 }
 
-/** The text of a file with the entry in it: added, or in place of the one it had. Fails with `config_invalid` for what cannot be read. */
+/**
+ * Returns the text of a file with the entry in it: added, or in place of the one it had. Fails with `config_invalid` for a text
+ * that cannot be parsed.
+ */
 export function mergedText(text: string, entry: ClientEntry): string {
   if (text.trim() === '') return entryText(entry);
   // Line ends are those of the file.
@@ -92,8 +95,8 @@ function tomlText(path: readonly string[], value: Readonly<Record<string, unknow
 }
 
 /**
- * Replaces the pairs of the table that the entry sets; what the user added to it stays. Where the entry is written in another form, a
- * second table of its name would make the whole file invalid for its client, so that is refused.
+ * Replaces the pairs of the table that the entry sets; pairs that the user added stay. Where the entry is written in another
+ * form, a second table of its name would make the whole file invalid for its client, so that is refused.
  */
 function mergedToml(text: string, { path, value }: ClientEntry): string {
   const name = path.join('.');
@@ -183,7 +186,7 @@ function stringAt(text: string, from: number): number {
   return string.lastIndex;
 }
 
-/** The value that follows. Throws for what is none. */
+/** Returns the span of the value that follows. Throws for a text that is no value. */
 function valueAt(text: string, from: number): Span {
   const start = skip(text, from);
   const first = text[start];

@@ -1,13 +1,13 @@
 /**
  * Completion in shells: `handfast completion SHELL` prints a script, which asks `handfast complete -- WORDS…` for candidates at
  * each Tab. The words are passed as arguments and never evaluated. Sessions, tasks, tools and the like come from the servers of
- * this user, within a moment; without one there are no candidates.
+ * this user, within a moment; without a server they have no candidates.
  */
 
 import { wordsOf } from './examples.ts';
 import { type Command, Option } from './options.ts';
 
-/** A word that fits, and what it means. */
+/** A word that fits, and its description. */
 export interface Candidate {
   readonly value: string;
   readonly about: string;
@@ -16,7 +16,7 @@ export interface Candidate {
 /** Gives the things an argument may name; rejects where they cannot be read. */
 export type Known = (command: string, argument: string) => Promise<readonly Candidate[]>;
 
-/** What may stand in place of the last word. Empty where a file may, or nothing is known. */
+/** Returns the words that may stand in place of the last word. Empty where a file may, or nothing is known. */
 export async function candidatesFor(program: Command, words: readonly string[], known: Known): Promise<Candidate[]> {
   const last = words.at(-1) ?? '';
   const { command, position, option } = placeOf(program, words.slice(0, -1));
@@ -26,7 +26,7 @@ export async function candidatesFor(program: Command, words: readonly string[], 
 
 interface Place {
   readonly command: Command;
-  /** How many arguments of the command stand before the last word. */
+  /** Number of arguments of the command before the last word. */
   readonly position: number;
   /** The option whose value the last word is. */
   readonly option: Option | undefined;
@@ -80,7 +80,7 @@ async function candidatesAt(
 
 const choices = (words: readonly string[] = []): Candidate[] => words.map((value) => ({ value, about: '' }));
 
-/** One candidate a line, what it means behind a tab. */
+/** Returns one candidate a line, its description behind a tab. */
 export const candidateLines = (found: readonly Candidate[]): string =>
   found.map(({ value, about }) => `${value}\t${about.replaceAll(/\s+/g, ' ')}\n`).join('');
 

@@ -1,8 +1,8 @@
 /**
- * How a command fails: one message on stderr, as a line of text or of JSON, and the exit code of the error table.
+ * The failure of a command: one message on stderr, as a line of text or of JSON, and the exit code of the error table.
  *
- * Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 unreachable, 5 failed at the other side,
- * 6 refused in the handshake, 7 out of time, 130 interrupted. 1 is no failure of a command: it did its work, and what it ran or checked
+ * Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 unreachable, 5 failed at the other side, 6 refused in
+ * the handshake, 7 out of time, 130 interrupted. 1 is no failure of a command: it did its work, and the thing it ran or checked
  * failed or differs.
  */
 import { styleText } from 'node:util';
@@ -32,7 +32,7 @@ export function failureOf(thrown: unknown): FailureLine['error'] {
   };
 }
 
-/** What to do next, where the message came from a host and cannot know the command line. */
+/** Advice on the next step, where the message came from a host and cannot know the command line. */
 const NEXT: Readonly<Record<string, string>> = {
   unknown_tool: 'handfast tools ls lists the tools',
   unknown_type: 'handfast schema export a2e has the message types',

@@ -119,7 +119,7 @@ The file describes one worker as fleet.yaml does. Without a file, --id and --exe
     );
 }
 
-/** What a task is asked to be. */
+/** Adds the options that describe a task. */
 function describing(command: Command): Command {
   return command
     .option('--id <id>', 'its id, which makes repeated submission idempotent')

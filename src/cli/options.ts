@@ -4,7 +4,7 @@ import { ADDRESS_FORMS } from '../agent/addresses.ts';
 import { suggest } from '../base/suggest.ts';
 import type { Terminal } from './output/terminal.ts';
 
-/** What a command does; a number is its exit code, anything else means 0. */
+/** The action of a command; a number is its exit code, anything else means 0. */
 export type Act = (terminal: Terminal) => Promise<unknown>;
 
 /** The options of every command that talks to a host. */
@@ -16,8 +16,8 @@ export function connecting(command: Command): Command {
 }
 
 /**
- * Refuses a first word that is none of the commands of a group which runs one of them without a word: the default would take
- * it for an argument of its own, and complain about something else.
+ * Refuses a first word that is none of the commands of a group which runs one of them without a word: the default would take it
+ * for its argument, and report another error.
  */
 export const refusingUnknown = (group: Command): Command =>
   group.hook('preSubcommand', () => {

@@ -1,10 +1,12 @@
-/** Reads what a command line points at: a file, or standard input for `-`. Used by the commands that take JSON or prompts. */
+/**
+ * Reads the text that a command line points at: a file, or standard input for `-`.
+ */
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { fileProblem } from '../base/workspace/file-error.ts';
 import { fail } from '../wire/errors.ts';
 
-/** The whole text, without a byte order mark. Fails with `usage` when there is none to read. */
+/** Returns the whole text, without a byte order mark. Fails with `usage` when it cannot be read. */
 export async function readText(path: string): Promise<string> {
   const reading = path === '-' ? text(process.stdin) : readFile(path, 'utf8').catch(unreadable(path));
   return (await reading).replace(/^\ufeff/, '');

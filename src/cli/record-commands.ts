@@ -1,7 +1,7 @@
 /**
  * `handfast record`, `replay` and `diff`: sessions stored at the protocol boundary, served again, and compared.
  *
- * Called by `program.ts`; what a command does is in `commands/`.
+ * The code of the commands is in `commands/`.
  */
 import { ADDRESS_FORMS } from '../agent/addresses.ts';
 import {

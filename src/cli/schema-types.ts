@@ -1,4 +1,6 @@
-/** The types a JSON Schema allows at its top, for values that come as text. Pure; used by `tool-arguments.ts`. */
+/**
+ * The types a JSON Schema allows at its top, for values that come as text. Pure.
+ */
 
 import type { JsonSchema } from '../base/json-schema.ts';
 

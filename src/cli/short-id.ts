@@ -1,7 +1,6 @@
 /**
- * Short ids: what tables on a terminal show of a long id. Commands accept them: `packages/named-id.ts`.
- *
- * Used by every command that shows the id of a session, an approval or a task.
+ * Short ids: the part of a long id of a session, an approval or a task that tables on a terminal show. Commands accept them:
+ * `packages/named-id.ts`.
  */
 import type { Terminal } from './output/terminal.ts';
 

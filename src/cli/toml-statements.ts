@@ -1,6 +1,6 @@
 /**
- * Where the statements of a TOML text are: its table headers and its pairs, with the whole path of each. What a pair holds is passed
- * over and not read, so that a member can be replaced in a text whose every other byte stays. Pure.
+ * The places of the statements of a TOML text: its table headers and its pairs, with the whole path of each. The value of a
+ * pair is passed over and not read, so that a member can be replaced in a text whose every other byte stays. Pure.
  */
 
 /** A table header, or a pair of a key and a value. */
@@ -17,7 +17,7 @@ export interface TomlStatement {
 
 /** A key of dots: bare words, and texts in either kind of quotes. */
 const KEY = /[ \t]*(?:([\w-]+)|"((?:[^"\\]|\\.)*)"|'([^']*)')[ \t]*(\.)?/y;
-/** What a value is passed over by: texts of four kinds, comments, brackets, any other character. */
+/** Parts by which a value is passed over: texts of four kinds, comments, brackets, any other character. */
 const VALUE_PART =
   /"""(?:[^\\]|\\[\s\S])*?"""+|'''[\s\S]*?'''+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*|[[{]|[\]}]|\n|[\s\S]/y;
 
@@ -75,7 +75,7 @@ function keyAt(text: string, from: number): { path: string[]; end: number } | un
   }
 }
 
-/** Texts of TOML are those of JSON, but for escapes that keys of settings have no use for. */
+/** Texts of TOML are texts of JSON, except for escapes that keys of settings have no use for. */
 function unquoted(text: string): string {
   try {
     return JSON.parse(`"${text}"`) as string;

@@ -1,8 +1,6 @@
 /**
- * Arguments of a tool as they are written on a command line: one JSON object, a file of it, standard input, or
- * `key=value` words typed by the tool's schema. Pure but for the reading, which is handed in.
- *
- * Called by `tools call` and `call`.
+ * Arguments of a tool as they are written on a command line: one JSON object, a file of it, standard input, or `key=value`
+ * words typed by the tool's schema. Pure, except the reading, which the caller passes in.
  */
 import { keepsDigits, parseExactJson } from '../base/exact-json.ts';
 import { jsonOrText } from '../packages/command-values.ts';

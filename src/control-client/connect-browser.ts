@@ -1,7 +1,7 @@
 /**
  * `connect` of pages: finds a server of sessions over the browser's own WebSocket, and performs the handshake.
  *
- * Imports nothing of Node.
+ * Nothing of Node is reached from here.
  */
 
 import { webSocketAddress } from '../base/web-address.ts';

@@ -24,14 +24,14 @@ export interface SubagentParts {
   readonly links?: SubagentLinks | undefined;
 }
 
-/** What a kind of subagents says that no program runs. */
+/** Settings of a kind of subagents that no program runs. */
 interface LaterKind {
   readonly executor?: ExecutorSettings;
   readonly fleet?: FleetKindSettings;
   readonly session?: SessionKindSettings;
 }
 
-/** What runs subagents that are no programs. Loaded with the first of them. */
+/** Makes the backend of subagents that are no programs. Loaded with the first of them. */
 const backendOf =
   (parts: SubagentParts) =>
   async ({ executor, fleet, session }: LaterKind, log: Log): Promise<SubagentBackend> => {

@@ -1,7 +1,6 @@
 /**
- * The audit of a host whose first handshake may arrive before the writer is loaded: records are buffered until the
- * writer is open. Made by `assemble.ts` for every host with an audit, and by `control-assembly.ts` for servers of sessions without
- * such a host; a host that has time calls `open`.
+ * The audit of a host whose first handshake may arrive before the writer is loaded: records are buffered until the writer is
+ * open. One for every host with an audit, and for servers of sessions without such a host; a host that has time opens it early.
  *
  * Loading the writer costs as much as starting the rest of a small host, because it hashes and locks.
  */
@@ -74,7 +73,7 @@ export class DeferredAudit implements AuditSink {
     return health && { ...health, dropped: health.dropped + this.#dropped };
   }
 
-  /** Writes what is left and closes. Never rejects; bounded as `Audit.close` is. */
+  /** Writes the remaining records and closes. Never rejects; bounded as `Audit.close` is. */
   async close(): Promise<void> {
     // A host that was never asked anything leaves no trace.
     if (this.#opening === undefined && this.#buffered.length === 0) return clearTimeout(this.#timer);

@@ -1,8 +1,8 @@
 /**
- * What an operator should know about protected paths: which of them lie where everybody's tools work, and who may run
- * programs, which pass them by.
+ * Warnings for operators about protected paths: the paths that lie where the tools of all principals work, and the principals
+ * who may run programs, which pass them by.
  *
- * Called by `handfast config check`, and by `serve.ts` for what is logged at a start.
+ * Shown by `handfast config check`, and logged at a start.
  */
 
 import { canCover } from '../base/workspace/path-cover.ts';

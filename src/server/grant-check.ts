@@ -109,7 +109,7 @@ function problemsOf(
   return [{ path: at, message: `expected {}, because this capability has no rights within it${elsewhere}` }];
 }
 
-/** Grants that are delegated to subagents have the form of those of a principal. */
+/** Checks grants that are delegated to subagents: they have the form of a principal's grants. */
 function delegated(grant: unknown, at: string, schemas: Schemas): Problem[] {
   const delegate = isObject(grant) ? grant.delegate : undefined;
   const grants = isObject(delegate) ? delegate.grants : undefined;

@@ -1,6 +1,6 @@
 /**
- * Says that a journal or another database lost its newest writes, and what to do. The host starts all the same: the rest can
- * be read, and no cursor is used again.
+ * Reports that a journal or another database lost its newest writes, with advice. The host starts all the same: the rest can be
+ * read, and no cursor is used again.
  */
 import type { Log } from '../base/log.ts';
 import type { Damage } from '../base/sqlite/database.ts';

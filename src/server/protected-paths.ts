@@ -1,6 +1,6 @@
 /**
- * The protected paths of a server: what its configuration says about where secrets, data and code lie. The one place that
- * knows it; `base/workspace/protected-paths.ts` enforces it for principals who are not administrators.
+ * The protected paths of a server: the places of secrets, data and code by its configuration. The one place that knows them;
+ * `base/workspace/protected-paths.ts` enforces it for principals who are not administrators.
  */
 import { dirname, resolve } from 'node:path';
 import { isInside } from '../base/is-inside.ts';
@@ -64,7 +64,7 @@ function codeOf(module: string): ProtectedPath {
     : { path: packageFolder, kind: 'folder', deny: 'changes' };
 }
 
-/** What a built-in plugin runs: folders of skills. It may be read. */
+/** Returns the folders of skills that a built-in plugin runs. They may be read. */
 const trustedBy = ({ use, options }: PluginConfig, { workspace }: HostConfig): ProtectedPath[] =>
   (builtinCapability(use)?.trustedPaths?.(options, { workspace }) ?? []).map((path) => ({
     path,

@@ -2,12 +2,12 @@
  * The hosts of this user that run right now, so that commands find them without an address: each running host
  * has one small file in its user's Handfast folder.
  *
- * Written by `serve.ts`, read by the command line.
+ * A host writes it, the command line reads it.
  */
 import { join } from 'node:path';
 import { findProcesses, registerProcess } from './running-processes.ts';
 
-/** What a running host publishes about itself. Contains no secret. */
+/** Data that a running host publishes about itself. Contains no secret. */
 export interface RunningHost {
   readonly pid: number;
   readonly host_id: string;

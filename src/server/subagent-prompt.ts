@@ -1,4 +1,6 @@
-/** The words for a subagent that takes a text: its task, and what other agents send. Used by the backends of this folder. */
+/**
+ * The words for a subagent that takes a text: its task, and messages of other agents.
+ */
 import type { SubagentFacts, SubagentWork } from '../capabilities/multi_agent/backend.ts';
 import type { SubagentMessage } from '../capabilities/multi_agent/multi_agent.schema.ts';
 

@@ -84,8 +84,8 @@ export function backendOf(executor: Executor): SubagentBackend {
 }
 
 /**
- * The result of a reply. One with a result of the fleet's protocol fails the task where it says so, and what it claims to have changed is
- * verified as the fleet does it.
+ * The result of a reply. A reply with a result of the fleet's protocol fails the task where that result does, and the changes
+ * it claims are verified as the fleet does it.
  */
 async function resultOf(
   text: string,
@@ -116,7 +116,7 @@ async function resultOf(
 
 const NOT_CHECKED = { verified: 'not_checked', reasons: [] } as const;
 
-/** What an executor says of a turn, for the agents above. Questions are refused: there is no person to ask. */
+/** Reports events of an executor's turn to the agents above. Questions are refused: no person can be asked. */
 const eventsOf = (context: SubagentTaskContext): ExecutorEvents => ({
   progress: (phase, note, percent) => context.progress({ message: note ?? phase, percent }),
   usage: (total) => report(context, total),

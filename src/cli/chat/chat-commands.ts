@@ -71,7 +71,10 @@ export async function chatCommand(place: ChatPlace, text: string): Promise<void>
   place.terminal.line(JSON.stringify(output ?? null, null, 2));
 }
 
-/** All commands of a conversation with what they do: ours, and those of the server. Fails as the server does. */
+/**
+ * Returns all commands of a conversation with their descriptions: those of this terminal, and those of the server. Fails as the
+ * server does.
+ */
 export async function commandRows({
   control,
   session,

@@ -1,6 +1,6 @@
 /**
- * The commands of a chat that let its user choose: `/model`, `/auth`, `/sessions`, `/queue`. Without a screen they list
- * what could be chosen.
+ * The commands of a chat that let its user choose: `/model`, `/auth`, `/sessions`, `/queue`. Without a screen they list the
+ * choices.
  */
 import { type ModelOption, PROVIDERS, type Provider, type Thinking } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
@@ -68,7 +68,7 @@ function levelChoices(option: ModelOption, current: Thinking | undefined): Choic
   return [...free, ...choices];
 }
 
-/** Who signs in rather than storing a key, and in which ways. */
+/** Providers with a sign-in in place of a stored key, and the ways to sign in. */
 const SIGN_INS: Partial<Record<Provider, readonly ('browser' | 'device')[]>> = {
   openai: ['browser', 'device'],
   antigravity: ['browser'],
@@ -81,7 +81,7 @@ const WAYS: Readonly<Record<string, string>> = {
   remove: 'remove what is stored',
 };
 
-/** Providers, what can be used, and how to change that. */
+/** Lists the providers and their credentials, and lets the user change them. */
 export async function chooseAuth(place: ChatPlace): Promise<void> {
   const { control, asker } = place;
   const status = await statusOf(control, place.session.id);

@@ -1,8 +1,8 @@
 /**
- * Runs `handfast chat`: shows every event of the session, sends what is typed, asks before tools act.
+ * Runs `handfast chat`: shows every event of the session, sends typed lines, asks before tools act.
  *
- * At a terminal, on a screen of its own (`screen/chat-screen.ts`), what is typed while the agent works steers the running
- * turn. Without one, each line is a prompt, sent when the turn before it has ended.
+ * At a terminal, on a separate screen (`screen/chat-screen.ts`), a line typed while the agent works steers the running turn.
+ * Without one, each line is a prompt, sent when the turn before it has ended.
  */
 import { once } from 'node:events';
 import { createInterface, type Interface } from 'node:readline';
@@ -34,7 +34,7 @@ export interface ConversationDeps {
   readonly control: ControlClient;
   readonly session: ControlSession;
   readonly terminal: TerminalOutput;
-  /** Of the user who sits at a terminal; undefined: prompts come from a pipe or a file. */
+  /** The screen of a user at a terminal; undefined: prompts come from a pipe or a file. */
   readonly screen: ChatScreen | undefined;
   /** True when the server continues to run after this conversation. */
   readonly isShared: boolean;
@@ -362,7 +362,7 @@ export class Conversation implements ChatPlace {
   }
 }
 
-/** What a line means as an answer; undefined = ask again. */
+/** Returns the answer that a line means; undefined = ask again. */
 function answerOf(line: string, approval: Approval) {
   const word = line.trim().toLowerCase();
   if (approval.kind === 'question' && word !== '') {

@@ -27,7 +27,7 @@ export async function approveList(
       approvals.map(({ id }) => id),
       terminal,
     );
-    // Which editor asks is only a question where there are several.
+    // The editor that asks is of interest only where several are connected.
     const several = servers.length > 1;
     terminal.table(
       ['APPROVAL', 'STATE', 'EXPIRES', ...(several ? ['SERVER'] : []), 'WHAT'],

@@ -1,4 +1,6 @@
-/** `handfast caps`: what the host grants to this token, and why it refuses the rest. */
+/**
+ * `handfast caps`: the capabilities that the host grants to this token, and the reasons why it refuses the rest.
+ */
 import { NOT_ALLOWED } from '../../host/negotiate.ts';
 import { capabilityNames } from '../../protocol/a2e.ts';
 import type { Principal } from '../../session/principal.ts';
@@ -8,7 +10,7 @@ import { withAgent } from '../connect/open-agent.ts';
 import type { Terminal } from '../output/terminal.ts';
 
 export interface CapsFlags extends ConnectFlags {
-  /** A principal of the configuration: what it would be granted, rather than the holder of this token. */
+  /** A principal of the configuration: shows its capabilities, rather than those of this token's holder. */
   readonly as?: string;
   readonly config?: string;
 }

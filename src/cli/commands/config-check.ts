@@ -1,6 +1,6 @@
 /**
- * `handfast config check`: is the configuration right, what does it amount to, and who may do what? It starts no program, for
- * the file may not be trusted.
+ * `handfast config check`: checks the configuration, and shows its effect and the rights of its principals. It starts no
+ * program, for the file may not be trusted.
  */
 import { isCoverInstalled } from '../../base/workspace/path-cover.ts';
 import { formatProblem } from '../../config/config.ts';

@@ -45,7 +45,7 @@ export interface A2eFlags extends ConformanceFlags {
   readonly writes?: boolean;
 }
 
-/** What every protocol is given. */
+/** Options that every protocol gets. */
 interface Given {
   readonly address: string;
   readonly token: string;

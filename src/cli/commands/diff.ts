@@ -1,4 +1,6 @@
-/** `handfast diff`: where two recordings, or a recording and a journal, differ in what matters. */
+/**
+ * `handfast diff`: shows where two recordings, or a recording and a journal, differ in ways that matter.
+ */
 import { lstatSync } from 'node:fs';
 import { type Divergence, diffRecordings } from '../../recording/diff.ts';
 import { type Entry, messageOf, type Recording } from '../../recording/format.ts';
@@ -36,7 +38,7 @@ export async function diff(
   return printDivergences(found, mine, theirs, terminal);
 }
 
-/** Prints what was found, also by a replay of the client; gives the exit code. */
+/** Prints the divergences, also those of a replay of the client; returns the exit code. */
 export function printDivergences(
   found: readonly Divergence[],
   left: Recording,

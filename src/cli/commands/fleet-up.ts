@@ -64,7 +64,7 @@ export async function fleetUp(file: string | undefined, flags: FleetUpFlags, ter
   if (error instanceof HandfastError) throw error;
 }
 
-/** The same error with what is there and what to do next. */
+/** Returns the same error with the cause that was found and the next step. */
 async function withWayOn(thrown: unknown, { name, home, dataDir, natsServers }: FleetConfig): Promise<unknown> {
   const { code, message, detail } = asError(thrown);
   if (code === 'unreachable' && natsServers.length > 0) {

@@ -2,7 +2,7 @@
  * `handfast mcp`: the tools, memory, prompts and resources of a host for the MCP client that started this process, on its pipes.
  * Nothing but the protocol goes to stdout.
  *
- * Uses the host that runs, else one of its own for as long as the client stays.
+ * Uses the host that runs, else it starts one for as long as the client stays.
  */
 import { AgentSession } from '../../agent/agent.ts';
 import type { Log } from '../../base/log.ts';
@@ -37,8 +37,8 @@ interface ReachedHost {
 }
 
 /**
- * Serves until the client closes the pipes, or a signal. Fails as finding and reaching the host do, and with `config_invalid` and
- * `untrusted_folder` for a host of its own.
+ * Serves until the client closes the pipes, or a signal. Fails as finding and reaching the host do, and with `config_invalid`
+ * and `untrusted_folder` for a host that it starts.
  */
 export async function mcp(flags: McpFlags): Promise<void> {
   const { link, log } = ownPipes(MAX_MESSAGE_BYTES, flags.verbose);
@@ -70,7 +70,7 @@ async function reachHost(flags: McpFlags, link: Link, log: Log): Promise<Reached
   log.info('using the host that runs', { address: found.address, workspace: found.running?.workspace });
   return {
     async open(capabilities, options) {
-      // Another one may run by now.
+      // Another host may run by now.
       const next = await find();
       const { token } = next;
       const { dial, reconnects } = routeOf(next, {
@@ -92,7 +92,7 @@ async function reachHost(flags: McpFlags, link: Link, log: Log): Promise<Reached
   };
 }
 
-/** A host of this process, which has the rights of its user: so have its clients, who started it. */
+/** A host of this process, which has the rights of its user: so have its clients, which started it. */
 async function ownHost({ config: file }: McpFlags, link: Link, log: Log): Promise<ReachedHost> {
   const [{ configOf }, { assembleHost }] = await Promise.all([
     import('../config-file.ts'),

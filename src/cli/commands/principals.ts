@@ -1,4 +1,6 @@
-/** Who may do what, out of a configuration: for `handfast config check` and `handfast caps --as`. */
+/**
+ * The rights of principals, out of a configuration: for `handfast config check` and `handfast caps --as`.
+ */
 import type { HostConfig } from '../../config/config.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Grants, Principal } from '../../session/principal.ts';
@@ -14,7 +16,7 @@ export const principalsOf = ({ auth }: HostConfig): readonly Principal[] => [
   ...auth.grants.map(({ principal }) => principal),
 ];
 
-/** The principal of this name. Fails with `not_found`, which lists those there are. */
+/** Returns the principal of this name. Fails with `not_found`, which lists all names. */
 export function principalNamed(config: HostConfig, name: string): Principal {
   const all = principalsOf(config);
   const found = all.find((principal) => principal.name === name);

@@ -1,4 +1,6 @@
-/** `handfast record`: stands between clients and a host, and stores what passes; without `--listen` on its own pipes. */
+/**
+ * `handfast record`: stands between clients and a host, and stores their messages; without `--listen` on its own pipes.
+ */
 import { readFileSync } from 'node:fs';
 import { addressOf } from '../../agent/addresses.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
@@ -44,7 +46,7 @@ export async function record(command: readonly string[], flags: RecordFlags, ter
   const dial = dialOf(command, flags, terminal);
   const address =
     flags.listen === undefined ? undefined : checkBind(flags.listen, { hasToken: false, insecure: false });
-  // Without the host of the only client there is nothing to record: no folder is made, and the command fails.
+  // Without the host of the only client, nothing can be recorded: no folder is made, and the command fails.
   const host = address === undefined ? await dial('/rpc') : undefined;
   const { Recorder } = await import('../../recording/recorder.ts');
   const recorder = await Recorder.start({
@@ -140,7 +142,7 @@ function dialOf(command: readonly string[], { connect }: RecordFlags, terminal: 
   return (path) => routeOf(atPath(given, path)).dial(undefined);
 }
 
-/** Of an HTTP address the path that the client has used here; session RPC has one of its own. */
+/** Returns an HTTP address with the path that the client has used here; session RPC has a separate one. */
 function atPath(address: string, path: LinkPath): string {
   return path === '/ws' || path === '/rpc' ? (webSocketAddress(address, path) ?? address) : address;
 }

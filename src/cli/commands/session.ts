@@ -100,7 +100,7 @@ export async function sessionShow(id: string, flags: ControlFlags, terminal: Ter
 }
 
 export interface TailFlags extends ControlFlags {
-  /** Only what came after this sequence number. */
+  /** Only events after this sequence number. */
   readonly after?: number;
   readonly follow?: boolean;
 }

@@ -77,7 +77,7 @@ export async function worker(file: string | undefined, flags: WorkerFlags, termi
   }
 }
 
-/** The same error; where the worker is running already, with what to do next. */
+/** Returns the same error; where the worker is running already, with the next step. */
 function withOther(thrown: unknown, id: string): unknown {
   const { code, detail } = asError(thrown);
   if (code !== 'journal_locked') return thrown;
@@ -163,7 +163,7 @@ function overNats(join: string, nats: NatsConnectionSettings, { tokenFile }: Wor
   return { servers, ...natsAccess(tokenFile === undefined ? nats : { ...(tls && { tls }), tokenFile }) };
 }
 
-/** Makes what the worker needs on the server, with these rights, for when it comes with fewer. */
+/** Makes the queues and consumers of the worker on the server, with these rights, for when it comes with fewer. */
 async function provisioned(
   { id, pools, maxConcurrent }: WorkerConfig,
   nats: NatsConnectionSettings,
@@ -214,7 +214,7 @@ async function joined(running: Worker, flags: WorkerFlags, { nats, log, terminal
   return belongs(running, member, address, { terminal, stopped, refused: refused.promise });
 }
 
-/** Why this worker will not be let in; undefined for what may pass. */
+/** Returns the error that refuses this worker; undefined for a reason that may pass. */
 function refusalOf(reason: string, address: string): HandfastError | undefined {
   const [code] = reason.split(':', 1);
   if (code === 'auth_failed') {

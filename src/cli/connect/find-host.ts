@@ -1,8 +1,5 @@
 /**
- * Which host a command talks to and with which token: the address on the command line, else the host of this user that
- * is running.
- *
- * Called by `open-agent.ts` and by the commands that speak HTTP to a host.
+ * The host that a command talks to, and the token: the address on the command line, else the host of this user that is running.
  */
 import { ADDRESS_FORMS, addressOf, type DialOptions, type Route } from '../../agent/addresses.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
@@ -27,7 +24,7 @@ export interface ConnectFlags {
   readonly cap?: readonly string[];
 }
 
-/** Where commands find what they need. */
+/** The environment of the process in which commands look for a host. */
 export interface ProcessContext extends Pick<OwnListener, 'listenersAt'> {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
@@ -38,13 +35,13 @@ export interface FoundHost {
   readonly address: string;
   /** Where it is dialled: the private socket of a host of this user, else `address`. */
   readonly via: string;
-  /** `''` when there is none to send. */
+  /** `''` without a token to send. */
   readonly token: string;
   /** Set for the local token, which goes to hosts of this user only. */
   readonly own: OwnListener | undefined;
   /** Set when the host was found and not named. */
   readonly running: RunningHost | undefined;
-  /** How many others were found that the same words could have meant. */
+  /** Number of other hosts that the same words could have meant. */
   readonly others: number;
 }
 
@@ -171,7 +168,7 @@ const described = (host: RunningHost): string =>
 function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | string, option: string): RunningHost {
   const named = typeof fleet === 'string';
   const meant = running.filter((host) => (named ? host.fleet === fleet : (host.fleet !== null) === fleet));
-  // A fleet's server has tools and sessions too, but is not what is meant while there is another.
+  // A fleet's server has tools and sessions too, but it is not meant while another host runs.
   const hosts = meant.length === 0 && !fleet ? running : meant;
   const [first, ...others] = hosts;
   if (first === undefined && fleet) {

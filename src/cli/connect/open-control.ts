@@ -16,7 +16,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
 
 export type ControlFlags = Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'>;
 
-/** What a command works with. */
+/** Parts that a command works with. */
 export interface ControlForCommand {
   readonly control: ControlClient;
   readonly address: string;

@@ -8,7 +8,7 @@ import type { Terminal } from '../output/terminal.ts';
 import { findHost } from './find-host.ts';
 import { type ControlFlags, openControl, withControl } from './open-control.ts';
 
-/** What a command works with. */
+/** Parts that a command works with. */
 export interface FleetForCommand {
   readonly fleet: FleetClient;
   /** Aborted by Ctrl-C. */

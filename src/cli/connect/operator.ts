@@ -1,4 +1,6 @@
-/** Requests from a host over HTTP what only operators may read (`server/http/operator-routes.ts`). Used by `tail` and `doctor`. */
+/**
+ * Requests data from a host over HTTP that only operators may read (`server/http/operator-routes.ts`).
+ */
 import { once } from 'node:events';
 import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { request } from '../../base/http/node-http.ts';

@@ -2,8 +2,8 @@
  * Holds the token of this user back from every listener that may belong to another user. A port is free for all users of the
  * machine, so an address alone does not identify the listener's user.
  *
- * Used for each link that is dialled with the local token, also when a lost link is dialled again. Tokens that were named by an
- * option or a variable are sent without this check.
+ * The check runs for each link that is dialled with the local token, also when a lost link is dialled again. Tokens that were
+ * named by an option or a variable are sent without this check.
  */
 import type { Route } from '../../agent/addresses.ts';
 import { listenersAt, processOf, type TcpListener, userName } from '../../base/tcp-listeners.ts';

@@ -1,6 +1,6 @@
 /**
  * Reports on stderr that databases of a host or a server lost writes, so that no command shows the remaining data as if it were
- * complete. Used where commands connect.
+ * complete.
  */
 import type { GrantedCapability } from '../../agent/agent.ts';
 

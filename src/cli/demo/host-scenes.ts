@@ -1,4 +1,6 @@
-/** The scenes of `handfast demo` with a host and an agent. Each ends with what it shows having happened, or rejects. */
+/**
+ * The scenes of `handfast demo` with a host and an agent. Each resolves when the shown event has really happened, or rejects.
+ */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { addressOf } from '../../agent/addresses.ts';
@@ -48,7 +50,7 @@ function connect(address: string, capabilities: readonly string[], options: Agen
   return AgentSession.open(dial, capabilities, options);
 }
 
-/** The call appends to a file: what it left there says how often it ran. */
+/** The call appends to a file: the length of the file shows how often it ran. */
 export async function linkCut({ host, workspace, say }: Stage): Promise<void> {
   await using wire = await CuttableWire.to(new URL(host.tcp));
   await using agent = await connect(wire.address, ['tools'], {

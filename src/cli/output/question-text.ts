@@ -25,7 +25,7 @@ export function answerHint(question: Askable): string {
   return takesText(schema) ? '"TEXT"' : "yes --content 'JSON'";
 }
 
-/** A question in one line, with what may be answered and how. */
+/** Returns a question in one line, with the possible answers and the command. */
 export function questionLine(taskId: string, question: TaskQuestion): string {
   const expected = expectedOf(question);
   const what = expected === undefined ? '' : ` (${oneLine(expected, 1_000)})`;

@@ -1,8 +1,6 @@
 /**
- * Events of a session as people read them: the answer as text on stdout, what the agent does meanwhile as short lines on
+ * Events of a session as people read them: the answer as text on stdout, the agent's activity meanwhile as short lines on
  * stderr. With `--json` each event is one line of stdout, as it came.
- *
- * Used by `chat`, `session send` and `session tail`.
  */
 import { UnsplitText } from '../../base/escape-controls.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
@@ -43,14 +41,14 @@ const CHOOSE_A_MODEL =
 export class SessionOutput {
   readonly #terminal: TerminalOutput;
   readonly #options: SessionOutputOptions;
-  /** What the last thing on stdout was: a line that has not ended, or one that was ended here. */
+  /** State of the last line on stdout: it has not ended, or it was ended here. */
   #line: 'ended' | 'open' | 'broken' = 'ended';
   #thinking = false;
   readonly #answerPieces = new UnsplitText();
   readonly #thoughtPieces = new UnsplitText();
   /** The server has explained the end of this turn in its own words. */
   #explained = false;
-  /** What each running call is about. */
+  /** Subject of each running call. */
   readonly #calls = new Map<string, string>();
   readonly #asked = new Set<string>();
 
@@ -67,7 +65,7 @@ export class SessionOutput {
     this.#terminal.raw('\n');
   }
 
-  /** A line about what happens. */
+  /** Prints a line about an event. */
   note(text: string): void {
     this.settle();
     this.#endThought();
@@ -102,7 +100,7 @@ export class SessionOutput {
       case 'session.tool.call.completed':
         return this.#done(event.payload.data.executed, event.payload.duration_ms);
       case 'session.status':
-        // What passes by itself is not worth a line; waiting for a provider, or for another turn, is.
+        // A status that passes by itself is not worth a line; waiting for a provider, or for another turn, is.
         if (event.payload.detail?.retry !== undefined || event.payload.status_label.startsWith('queued')) {
           // An answer may continue behind it: on a pipe it stays one text.
           if (this.#terminal.watched) this.note(`· ${event.payload.status_label}`);
@@ -185,7 +183,10 @@ export class SessionOutput {
     this.note(`${ok ? '✓' : '✗'} ${subject}${what === '' ? '' : `: ${what}`}${time}`);
   }
 
-  /** A subagent or a chain of the session. How it goes is for who watches; an end that a call reports is in the line of the call. */
+  /**
+   * A subagent or a chain of the session. Its progress is shown only to a user who watches; an end that a call reports is in
+   * the line of the call.
+   */
   #worked({ work, event, text = '', delivered }: SessionEventPayloads['session.work']): void {
     if (delivered === true || event === 'delivered') return;
     if (event !== 'ended' && !this.#terminal.watched) return;

@@ -1,4 +1,6 @@
-/** Tasks, workers and what happens to them, as people read it. */
+/**
+ * Tasks, workers and their events, as people read them.
+ */
 import type { TaskEvent } from '../../bridge/fleet-client.ts';
 import type { BusOutage } from '../../fleet/bus/peer.ts';
 import type { WorkerView } from '../../fleet/orchestrator/orchestrator-options.ts';
@@ -24,7 +26,7 @@ export function spanOf(ms: number): string {
 export const tokensOf = (tokens: number | null | undefined, claimed = false): string =>
   tokens === null || tokens === undefined ? '?' : `${tokens}${claimed && tokens > 0 ? ' claimed' : ''}`;
 
-/** What a task has spent, with its mark. */
+/** Returns the tokens that a task has spent, with their mark. */
 const spentOf = ({ tokens_spent, attempts }: TaskRecord): string =>
   tokensOf(
     tokens_spent,
@@ -44,7 +46,7 @@ const clock = (ms: number): string => `${new Date(ms).toISOString().slice(11, 19
 const about = (taskId: string, text: string): string =>
   text.replaceAll(`${taskId} not routed: `, '').replaceAll(`${taskId} → `, '→ ');
 
-/** What `columns` and `table` of a terminal take. */
+/** Arguments of `columns` and `table` of a terminal. */
 type Table = readonly [
   headings: readonly string[],
   rows: readonly (readonly string[])[],
@@ -81,7 +83,7 @@ function taskRow(task: TaskRecord, id: string, now: number): string[] {
   ];
 }
 
-/** A bus that carries nothing, and what that means for the workers on it. */
+/** Describes a bus that carries nothing, and the effect on the workers on it. */
 export const outageLine = ({ reason, since }: BusOutage, now: number): string =>
   `${reason} (since ${clock(since)}, ${spanOf(now - since)}): the status of workers on it is unknown, and they get no tasks`;
 
@@ -121,7 +123,7 @@ function workerRow(worker: WorkerView, now: number): string[] {
   ];
 }
 
-/** What a queued task waits for; undefined where it does not wait, or was not routed yet. */
+/** Returns the cause of a queued task's wait; undefined where it does not wait, or was not routed yet. */
 function waitOf({ task_id, state, explanation, not_before, spec }: TaskRecord, now: number): string | undefined {
   if (state !== 'queued') return undefined;
   if (not_before !== null && not_before > now) return `until ${clock(not_before)}, then the next attempt starts`;
@@ -141,7 +143,7 @@ const COMMIT =
 const adviceOn = (why: unknown): string | undefined =>
   typeof why === 'string' && /its working tree has changes|^dirty_repo\b/.test(why) ? COMMIT : undefined;
 
-/** What can be done about an event; undefined where there is nothing to do. */
+/** Returns advice after an event; undefined where no action helps. */
 export function adviceAfter({ kind, body }: TaskEvent): string | undefined {
   if (kind === 'decided') return body.chosen === null ? adviceOn(body.sentence) : undefined;
   return kind === 'blocked' ? adviceOn(body.reason) : undefined;

@@ -23,7 +23,7 @@ const ROWS = 24;
 /** Headings of columns whose words have a colour. */
 const TONED = ['STATE', 'STATUS', 'GRANTED'];
 
-/** Where a terminal writes, and what decides about colour and the pager. */
+/** Streams of a terminal, and the environment that decides about colour and the pager. */
 export interface TerminalStreams {
   readonly stdout: NodeJS.WriteStream;
   readonly stderr: NodeJS.WriteStream;
@@ -74,7 +74,7 @@ export class Terminal {
     return this.#stdout.isTTY ? Math.max(NARROWEST, this.#stdout.columns || COLUMNS) : Number.POSITIVE_INFINITY;
   }
 
-  /** Gives what follows on stdout to the user's pager once it is longer than the screen. Nothing happens without a terminal. */
+  /** Sends further stdout to the user's pager once it is longer than the screen. Nothing happens without a terminal. */
   page(): void {
     const line = this.live ? pagerOf(this.#env) : undefined;
     const screen = { rows: this.#stdout.rows || ROWS, columns: this.width };
@@ -194,7 +194,7 @@ export class Terminal {
     );
   }
 
-  /** Numbers of the columns there is room for. */
+  /** Returns the numbers of the columns that fit. */
   #fitting(headings: readonly string[], widths: readonly number[], dispensable: readonly string[]): number[] {
     let columns = headings.map((_, column) => column);
     for (const heading of dispensable) {

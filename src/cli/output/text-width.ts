@@ -1,5 +1,5 @@
 /**
- * How many columns of a terminal a text takes: wide characters take two, combining ones none. The one file that knows
+ * The width of a text in columns of a terminal: wide characters take two, combining ones none. The one file that knows
  * `string-width`.
  */
 import { createRequire } from 'node:module';
@@ -20,7 +20,7 @@ const isPlain = (text: string): boolean => !/[^\x20-\x7e]/.test(text);
 /** Columns that a text takes. */
 export const widthOf = (text: string): number => (isPlain(text) ? text.length : measureNow()(text));
 
-/** The text within `width` columns; what was cut off shows as `…`. No character is cut in two. */
+/** Returns the text within `width` columns; `…` stands for the part that was cut off. No character is cut in two. */
 export function fitted(text: string, width: number): string {
   if (text.length <= width / 2 || widthOf(text) <= width) return text;
   graphemes ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' });
@@ -34,7 +34,7 @@ export function fitted(text: string, width: number): string {
   return `${taken.trimEnd()}…`;
 }
 
-/** The text as lines of at most `width` columns, cut between words; a longer word has a line of its own. */
+/** Returns the text as lines of at most `width` columns, cut between words; a longer word has a separate line. */
 export function wrapped(text: string, width: number): string[] {
   if (widthOf(text) <= width) return [text];
   const lines: string[] = [];

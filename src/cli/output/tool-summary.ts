@@ -1,6 +1,6 @@
 /**
- * What a tool was called with and its outcome, on one line for people. Goes by the members results have in common
- * rather than by the names of tools, so that tools of plugins and of agents read well too. Pure.
+ * The arguments of a tool call and its outcome, on one line for people. Goes by the members results have in common rather than
+ * by the names of tools, so that tools of plugins and of agents read well too. Pure.
  */
 
 /** Longest input or result shown, in characters. */
@@ -17,7 +17,7 @@ export function oneLine(value: unknown, longest = LONGEST): string {
   return text.length > longest ? `${text.slice(0, longest)}…` : text;
 }
 
-/** What a call is about: `README.md`, `npm test`, `TODO in src`. */
+/** Returns the subject of a call: `README.md`, `npm test`, `TODO in src`. */
 export function subjectOf(input: Facts): string {
   const subject = SUBJECTS.find((name) => Object.hasOwn(input, name));
   if (subject === undefined) {
@@ -45,7 +45,7 @@ export function summaryOf(result: unknown): string {
   return facts.truncated === true ? `${found}, cut` : found;
 }
 
-/** Why a call failed: the first sentence, which is for people; what follows is for the model. */
+/** Returns the reason why a call failed: the first sentence, which is for people; the rest is for the model. */
 export function failureOf(error: string | undefined, result: unknown): string {
   const ran = exitOf((result ?? {}) as Facts);
   if (ran !== undefined) return ran;

@@ -1,7 +1,7 @@
 /**
  * The server of sessions out of a configuration: its data directory, its journal, the agents and hosts it can use.
  *
- * Called by `server/serve.ts` for `handfast up`, and by the commands that serve sessions by themselves: `rpc`, `chat`, `acp`.
+ * `handfast up` has such a server, and so have the commands that serve sessions by themselves: `rpc`, `chat`, `acp`.
  */
 import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -59,7 +59,7 @@ export interface ControlAssemblyOptions {
   readonly editors?: Editors;
   /** Subagents of the host that are sessions here. Default: none are. */
   readonly links?: SubagentLinks;
-  /** What the tools, images and folders of restricted principals do not touch. */
+  /** Protected paths, which the tools, images and folders of restricted principals do not touch. */
   readonly guard?: PathGuard;
   /** See `SessionsOptions.storage`. */
   readonly storage?: StorageShares;
@@ -93,7 +93,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
   const owners = auth ?? createAuthenticator(config.auth.grants);
   await checkApprovalRules(config);
   const home = control.dataDir ?? config.home;
-  // A server with a host of its own has that host's.
+  // A server with a host of its own uses that host's audit.
   const audit = options.workspaceHost === undefined ? auditOf(config, log) : undefined;
   const file = join(home, 'sessions.journal.db');
   const journal = await sqliteJournal({
@@ -101,7 +101,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     file,
     retention: RETENTION,
     retentionOf: { [SERVER_STREAM]: SERVER_RETENTION },
-    // The list of sessions, in a file of its own, may still know one that the journal lost.
+    // The list of sessions, in a separate file, may still know one that the journal lost.
     namesReturn: true,
     onDamaged: reportDamage(log, file, 'the journal of sessions'),
     onCorrupt: reportReplaced(log, file, 'the journal of sessions'),

@@ -192,7 +192,7 @@ export class SessionAgents {
     },
   };
 
-  /** True while there are subagents, channels, or messages that the model has not read. */
+  /** True while it has subagents, channels, or messages that the model has not read. */
   get holds(): boolean {
     return this.#own.size > 0 || this.#channels.size > 0 || this.#messages.size > 0;
   }
@@ -330,7 +330,10 @@ export class SessionAgents {
     if (facts !== undefined) this.#keeper.note(facts, 'message', where + shownText(content));
   }
 
-  /** What the host says of a subagent, or of one below it. Begin and end of the tasks of this session are known otherwise. */
+  /**
+   * Takes a notice of the host about a subagent, or about one below it. Begin and end of the tasks of this session are known
+   * otherwise.
+   */
   #happened({ subagentId, event, content }: SubagentNotice): void {
     const own = this.#tasks.get(subagentId);
     if (event === 'terminated') this.#own.delete(subagentId);

@@ -1,7 +1,7 @@
 /**
  * Subagents that are sessions of this server: each of their tasks is a turn of a model, of the rehearsal, or of an agent
- * of the Agent Client Protocol. People see them among their sessions, follow and steer them and answer their approvals;
- * the rights are those of the subagent.
+ * of the Agent Client Protocol. People see them among their sessions, follow and steer them and answer their approvals; the
+ * session has the rights of the subagent.
  *
  * @see docs/multi-agent.md#sessions
  */

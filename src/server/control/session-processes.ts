@@ -162,11 +162,11 @@ export function processTools(rules: readonly string[] | undefined): CapabilityTo
   }));
 }
 
-/** What a call runs, by the name of the tool that runs programs: rules about commands are about these too. */
+/** The program that a call runs, as a call of the tool that runs programs: rules about commands cover these too. */
 function programCall(name: string, { argv, cwd }: Input) {
   const call = { name: 'shell', kind: 'proc', risks: ['exec'] };
   if (name === 'proc_run') return { ...call, input: given({ argv, cwd }) };
-  // What a program does with a text is not known: a shell runs it.
+  // The effect of a text on a program is not known: a shell runs it.
   return { ...call, input: {}, computed: true };
 }
 
@@ -264,7 +264,7 @@ export class SessionProcesses {
     }
   }
 
-  /** What is new of a process, or its output from a place on. */
+  /** Returns the new output of a process, or its output from a position on. */
   async #output(kept: KeptProcess, waitMs: number, signal: AbortSignal, from?: number): Promise<unknown> {
     await kept.quiet(from, waitMs, signal);
     // This result has its end, which is not delivered again.
@@ -354,7 +354,7 @@ class KeptProcess {
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Resolves when there is output behind a place and no more comes for a moment, at the end, and when the time is over. */
+  /** Resolves when it has output behind a position and no more comes for a moment, at the end, and when the time is over. */
   async quiet(from: number | undefined, ms: number, signal: AbortSignal): Promise<void> {
     const at = from ?? this.#seen;
     const until = performance.now() + ms;
@@ -368,7 +368,7 @@ class KeptProcess {
     }
   }
 
-  /** Without a place: the newest of what the model has not seen, which it then has. */
+  /** Without a position: returns the newest part of the output that the model has not seen, and marks it as seen. */
   read(from?: number) {
     const end = this.#start + this.#text.length;
     const wanted = from ?? this.#seen;
@@ -407,7 +407,10 @@ class KeptProcess {
     }
   }
 
-  /** Output as the model gets it: of a terminal only the text. Places in the output count what the program wrote. */
+  /**
+   * Returns output as the model gets it: of a terminal only the text. Positions in the output count the characters that the
+   * program wrote.
+   */
   #shown(text: string): string {
     const plain = this.#atTerminal ? stripVTControlCharacters(text).replaceAll('\r\n', '\n') : text;
     return plain.toWellFormed();

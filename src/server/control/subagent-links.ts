@@ -1,13 +1,13 @@
 /**
- * Joins the subagents of a host with the sessions of the same server: which session of the control edge an agent of the host is, and how
- * the session of a subagent reaches the host as that subagent. One for each server, made by `server/serve.ts`.
+ * Joins the subagents of a host with the sessions of the same server: the session of the control edge that an agent of the host
+ * is, and the way by which the session of a subagent reaches the host as that subagent. One for each server.
  */
 import type { ControlServer } from '../../control/control-server.ts';
 import type { Editors } from '../../session/editors.ts';
 import type { Link } from '../../transport/link.ts';
 import { fail } from '../../wire/errors.ts';
 
-/** What a kind of subagent says about its sessions: the settings of `session.create`. */
+/** Settings of a kind of subagents for its sessions: those of `session.create`. */
 export interface SessionKindSettings {
   readonly backend?: string | undefined;
   readonly provider?: string | undefined;
@@ -32,7 +32,7 @@ export class SubagentLinks {
     this.#control = control;
   }
 
-  /** The server of sessions. Fails with `not_configured` where there is none. */
+  /** The server of sessions. Fails with `not_configured` without one. */
   get control(): ControlServer {
     if (this.#control !== undefined) return this.#control;
     throw fail(

@@ -1,6 +1,5 @@
 /**
- * What the tools of capabilities in sessions share: how they are offered, and how their arguments are read. Used by the other files of
- * this folder that make such tools.
+ * The common part of the tools of capabilities in sessions: their offers, and the reading of their arguments.
  */
 import type { ToolOffer } from '../../control/rounds/toolbox.ts';
 import { fail } from '../../wire/errors.ts';
@@ -41,7 +40,7 @@ export const flag = (description: string) => ({ type: 'boolean', description });
 /** The schema of a list of texts. */
 export const texts = (description: string) => ({ type: 'array', items: { type: 'string' }, description });
 
-/** @throws schema_violation for what is no text, or an empty one */
+/** @throws schema_violation for a value that is no text, or an empty one */
 export function textIn(value: unknown, field: string): string {
   if (typeof value === 'string' && value !== '') return value;
   throw fail('schema_violation', `/${field} must be a text that is not empty`);
@@ -51,7 +50,7 @@ export function textIn(value: unknown, field: string): string {
 export const optionalText = (value: unknown, field: string): string | undefined =>
   value === undefined ? undefined : textIn(value, field);
 
-/** @throws schema_violation for what is no list of texts */
+/** @throws schema_violation for a value that is no list of texts */
 export function textsIn(value: unknown, field: string): string[] {
   if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value;
   throw fail('schema_violation', `/${field} must be a list of texts`);

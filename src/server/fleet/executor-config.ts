@@ -1,7 +1,7 @@
 /**
  * The configuration of an executor and of the MCP servers beside it, out of their settings and the environment of the process.
  *
- * Used by `worker-assembly.ts` for workers, and by `server/subagents.ts` for subagents that an executor runs.
+ * For workers, and for subagents that an executor runs.
  */
 import { pathToFileURL } from 'node:url';
 import { headerProblem } from '../../base/secret-text.ts';

@@ -2,7 +2,7 @@
  * Builds a fleet from its configuration: the orchestrator, its buses, the workers of this process, and the RPC methods and
  * HTTP routes that reach them.
  *
- * Called by `server/serve.ts` for `handfast fleet up`.
+ * For `handfast fleet up`.
  */
 import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';
@@ -74,7 +74,7 @@ export interface AssembledFleet {
   readonly orchestrator: Orchestrator;
   /** Names of the workers of this process. */
   readonly workers: readonly string[];
-  /** What principals have of the shares of the fleet, by share. */
+  /** Returns the usage that principals have of the shares of the fleet, by share. */
   shares(): Promise<Readonly<Record<string, ShareUsage>>>;
   /** Its tasks, for subagents of the host of this process. */
   readonly tasks: FleetTasks;
@@ -151,7 +151,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       version,
       recall: async (peerId, contextId) => {
         const open = await store.find({ worker: peerId, states: ['sent', 'accepted', 'running'], limit: MAX_RECALLED });
-        // A task that names no conversation has one of its own.
+        // A task that names no conversation has a separate one.
         const task = open.find(({ task_id, spec }) => (spec.context_id ?? task_id) === contextId);
         if (task === undefined) return undefined;
         return { taskId: task.task_id, attempt: task.attempt, replySchema: task.spec.reply_schema };
@@ -262,7 +262,7 @@ function logOf(log: Log, worker: string): Log {
   };
 }
 
-/** The bus to A2A agents; undefined where there are none. */
+/** Makes the bus to A2A agents; undefined without such peers. */
 async function a2aOf(
   { peers }: FleetConfig,
   { log, env }: Required<Pick<FleetAssemblyOptions, 'log' | 'env'>>,
@@ -296,7 +296,7 @@ function openTasks({ dataDir }: FleetConfig, log: Log, now: () => number): Promi
   });
 }
 
-/** The store that plugins have, in a file of its own, for what routing learned. */
+/** Opens the store of learned routing: the one that plugins have, in a separate file. */
 async function openLearned({ dataDir }: FleetConfig, log: Log, now: () => number): Promise<StateDatabase> {
   const { openStateDatabase } = await import('../../host/store/database.ts');
   return openStateDatabase({

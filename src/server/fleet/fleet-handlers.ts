@@ -131,7 +131,7 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
   ];
 }
 
-/** Makes handlers for operators, and for those who hand tasks in. */
+/** Makes handlers for operators, and for submitters of tasks. */
 function handlersUntil(stopping: AbortSignal) {
   const needing =
     (right: 'operate' | 'submit') =>

@@ -1,7 +1,7 @@
 /**
  * Makes the NATS parts of a fleet from its configuration: the bus, the leader lease, the task store, and joined workers.
  *
- * Used by `fleet-assembly.ts`, and by the `worker` command for a worker that joins.
+ * For a fleet, and for a worker of the `worker` command that joins one.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

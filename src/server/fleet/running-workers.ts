@@ -1,14 +1,14 @@
 /**
- * The workers of this user that run on this machine in processes of their own, with their repositories: an orchestrator of the
- * same user verifies their results there, on whichever bus they joined.
+ * The workers of this user that run on this machine in separate processes, with their repositories: an orchestrator of the same
+ * user verifies their results there, on whichever bus they joined.
  *
- * Written by `handfast worker`, read by the assembly of a fleet when a worker joins. Only this user can write the folder, so the
+ * `handfast worker` writes these records; a fleet reads them when a worker joins. Only this user can write the folder, so the
  * repository is not a claim of the worker's peer.
  */
 import { join } from 'node:path';
 import { findProcesses, registerProcess } from '../running-processes.ts';
 
-/** What a running worker publishes about itself. */
+/** Data that a running worker publishes about itself. */
 export interface RunningWorker {
   readonly pid: number;
   /** Its name in the fleet. */

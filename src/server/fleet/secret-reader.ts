@@ -1,6 +1,5 @@
 /**
  * Secrets of the fleet, read from their file or variable at each use, so that a rotated secret takes effect without a restart.
- * Used by the assemblies.
  */
 import { readFile } from 'node:fs/promises';
 import { secretProblem } from '../../base/secret-text.ts';

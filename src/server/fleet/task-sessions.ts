@@ -1,8 +1,9 @@
 /**
- * Tasks as sessions of the control edge: each task that a worker starts is the turn of a session, where clients watch it, steer it,
- * interrupt it and answer what its worker asks. A further prompt of such a session is a further task of its conversation.
+ * Tasks as sessions of the control edge: each task that a worker starts is the turn of a session, where clients watch it, steer
+ * it, interrupt it and answer the questions of its worker. A further prompt of such a session is a further task of its
+ * conversation.
  *
- * Made by `fleet-assembly.ts` before the control server exists; `open` connects the two.
+ * They are made before the control server exists; `open` connects the two.
  * @see docs/fleet.md#a-task-as-a-session
  */
 import { isLogged, type Log } from '../../base/log.ts';
@@ -54,7 +55,7 @@ export class TaskSessions {
   readonly #options: TaskSessionsOptions;
   /** By task, while it has not ended. */
   readonly #open = new Map<string, TaskSession>();
-  /** Sessions whose first turn is to follow a task that there is already. */
+  /** Sessions whose first turn follows an existing task. */
   readonly #bound = new Map<string, string>();
   /** Conversation of each session, for its further tasks. */
   readonly #contexts = new Map<string, string>();
@@ -68,7 +69,7 @@ export class TaskSessions {
     this.#options = options;
   }
 
-  /** What runs the turns of these sessions. */
+  /** The backend of these sessions. */
   get backend(): Backend {
     return {
       name: BACKEND,
@@ -240,7 +241,7 @@ export class TaskSessions {
         if (line === undefined || line === shown) continue;
         shown = line;
         turn.thought(`${line}\n`);
-        // Behind it, because a thought has a status of its own.
+        // Behind it, because a thought has a separate status.
         turn.status(line);
       }
     } catch (thrown) {
@@ -279,7 +280,7 @@ export class TaskSessions {
   }
 }
 
-/** Hands on what the user has said meanwhile. Never rejects. */
+/** Forwards the user's messages since the last call. Never rejects. */
 async function steer(orchestrator: Orchestrator, taskId: string, turn: Turn): Promise<void> {
   if (turn.log.record.steers.length === 0) return;
   for (const text of turn.takeSteers()) {
@@ -291,7 +292,7 @@ async function steer(orchestrator: Orchestrator, taskId: string, turn: Turn): Pr
   }
 }
 
-/** How a turn ends with its task. Throws what the task ended with where it is not done. */
+/** Returns the outcome of a turn from the end of its task. Throws the error of a task that is not done. */
 function outcomeOf({ state, parked, result, dead_letter, attempts }: TaskRecord, turn: Turn): TurnOutcome {
   const text = result?.prose || result?.summary || '';
   if (text !== '') turn.answer(text);
@@ -307,7 +308,7 @@ function outcomeOf({ state, parked, result, dead_letter, attempts }: TaskRecord,
   throw fail('tool_error', why === '' ? about : `${about}: ${why}`);
 }
 
-/** An event of a task in a line; undefined for what its session shows by other means. */
+/** Returns an event of a task in a line; undefined for events that its session shows by other means. */
 function lineOf({ kind, body }: JournalEntry): string | undefined {
   const about = (typeof body === 'string' ? JSON.parse(body) : body) as Readonly<Record<string, unknown>>;
   const text = (key: string): string => (typeof about[key] === 'string' ? (about[key] as string) : '');

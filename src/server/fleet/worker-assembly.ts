@@ -1,7 +1,7 @@
 /**
  * Builds a worker from its configuration: the executor that does the work, and the worker shim around it.
  *
- * Called by `fleet-assembly.ts` for the workers of a fleet's own process, and by the `worker` command for one that joins.
+ * For the workers of a fleet's own process, and for one of the `worker` command that joins.
  */
 import { handfastHome } from '../../base/handfast-home.ts';
 import type { Log } from '../../base/log.ts';

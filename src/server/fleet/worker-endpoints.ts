@@ -2,7 +2,7 @@
  * The endpoints of a worker beside its bus: an HTTP receiver for senders of earlier versions, and an A2A agent. The
  * configuration of the worker enables each of them.
  *
- * Opened by `worker-assembly.ts` when a worker starts.
+ * They are opened when a worker starts.
  */
 import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';

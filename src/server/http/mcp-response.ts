@@ -37,7 +37,7 @@ interface StoredEvent {
   readonly last: boolean;
 }
 
-/** One stream of a session: that of an exchange, or 0, of what belongs to none. */
+/** One stream of a session: the stream of an exchange, or 0, that of messages without an exchange. */
 interface OpenStream {
   response: ServerResponse | undefined;
   seq: number;
@@ -53,12 +53,12 @@ export class McpEventStream {
   #size = 0;
   #newest = GENERAL;
 
-  /** True while a client reads what belongs to no request. */
+  /** True while a client reads messages that belong to no request. */
   get attached(): boolean {
     return this.#streams.get(GENERAL)?.response !== undefined;
   }
 
-  /** Sends what belongs to no request; stored where no client reads it. */
+  /** Sends a message that belongs to no request; stored where no client reads it. */
   unasked(text: string): void {
     this.send(GENERAL, text, false);
   }
@@ -203,7 +203,7 @@ export class WaitingResponses {
     return [...this.#responses, ...this.#streams];
   }
 
-  /** Writes the reply of a response with those of this turn. */
+  /** Writes the reply of a response together with the other replies of this turn. */
   write(response: McpResponse): void {
     if (this.#replied.push(response) === 1) setImmediate(this.#writeAll);
   }
@@ -226,9 +226,9 @@ export class McpResponse implements Exchange, Linked<McpResponse> {
   list: LinkedList<McpResponse> | undefined;
   previous: McpResponse | undefined;
   next: McpResponse | undefined;
-  /** Whose request it is. */
+  /** Name of the principal of the request. */
   readonly owner: string;
-  /** What a withdrawn token cancels. */
+  /** The request that a withdrawn token cancels. */
   running: { cancel(id: RequestId): unknown } | undefined;
   id: RequestId = '';
   readonly #response: ServerResponse;

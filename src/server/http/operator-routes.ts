@@ -2,7 +2,7 @@
  * Status for operators over HTTP: `GET /status` (health, audit, listeners) and `GET /sessions`. Both need
  * `Authorization: Bearer TOKEN`; `GET /health` of `http.ts` is public and reports only that the host responds.
  *
- * Served on every HTTP address of `handfast up`; `handfast tail` and `handfast doctor` read them.
+ * Every HTTP address of `handfast up` serves them.
  */
 
 import type { ShareUsage } from '../../base/share-usage.ts';
@@ -20,7 +20,7 @@ export interface Operated extends RouteAccess {
   readonly host: Host;
   readonly journal: Journal;
   readonly audit: DeferredAudit | undefined;
-  /** What principals have of each share of the process, by share. */
+  /** Returns the usage that principals have of each share of the process, by share. */
   readonly shares: () => Promise<Readonly<Record<string, ShareUsage>>>;
   /** Reads the rights of the configuration again; undefined where they cannot change. */
   readonly reload?: () => Promise<object>;

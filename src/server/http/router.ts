@@ -2,7 +2,7 @@
  * Finds the handler of a request: exact paths first, then the longest prefix. Nothing is decoded or normalised, so a path
  * that is spelled in another way is another path.
  *
- * Used by `http.ts`; every endpoint on the HTTP port supplies its routes.
+ * Every endpoint on the HTTP port supplies its routes.
  */
 import { errorReply, type HttpReply, type HttpRoute } from '../../transport/http/http-exchange.ts';
 

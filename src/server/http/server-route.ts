@@ -1,6 +1,6 @@
 /**
- * Routes of the HTTP port, each with the right it asks for. What asks a right of a principal is answered here: the token, the
- * right, the reply as JSON. A route without a named right cannot be registered.
+ * Routes of the HTTP port, each with the right it requires. Routes that require a right of a principal are served here: the
+ * token, the right, the reply as JSON. A route without a named right cannot be registered.
  *
  * `http.ts` registers them; the operator's routes and the fleet's are two lists of them.
  * @see docs/security/rights.md#over-http
@@ -15,12 +15,12 @@ import { errorReply, type HttpRoute, jsonReply, overloadReply, sendReply } from 
 import { asError, type ErrorName, fail, HandfastError, rowOf } from '../../wire/errors.ts';
 
 /**
- * `none`: every client that reaches the port. `messages`: what receives the messages authenticates their sender and asks for
- * each of them. `token`: every principal; the answer holds what that one may see.
+ * `none`: every client that reaches the port. `messages`: the receiver of the messages authenticates their sender and checks
+ * each of them. `token`: every principal; the answer holds the data that this principal may see.
  */
 export type RouteRight = 'none' | 'messages' | 'token' | 'observe' | 'administer';
 
-/** A route that asks nothing of its own. */
+/** A route that checks no right itself. */
 interface PlainRoute extends HttpRoute {
   readonly needs: 'none' | 'messages';
 }
@@ -34,10 +34,10 @@ export interface GuardedRoute extends Omit<HttpRoute, 'handle'> {
 
 export type ServerRoute = PlainRoute | GuardedRoute;
 
-/** What a route is called, and its right. */
+/** Method and path of a route, and its right. */
 export type RouteFacts = Pick<ServerRoute, 'method' | 'path' | 'needs'>;
 
-/** Whose tokens are accepted, and how many requests of each. */
+/** The authenticator of accepted tokens, and the limit of requests of each. */
 export interface RouteAccess {
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
@@ -47,7 +47,7 @@ export interface RouteAccess {
 
 const RIGHTS: readonly unknown[] = ['none', 'messages', 'token', 'observe', 'administer'] satisfies RouteRight[];
 
-/** A refusal of a token says what would be one. */
+/** A refusal of a token names the accepted scheme. */
 export const WHO_ARE_YOU = ['WWW-Authenticate', 'Bearer'];
 /** For a request without a token that is known. */
 export const REFUSED = errorReply(401, 'auth_failed', 'the token is missing or wrong', WHO_ARE_YOU);

@@ -1,5 +1,5 @@
 /**
- * The text an agent is writing: what of it is finished, as lines to print, and what is not yet, as lines to draw.
+ * The text an agent is writing: its finished part as lines to print, the rest as lines to draw.
  *
  * Text is escaped before it gets here.
  */

@@ -1,6 +1,6 @@
 /**
- * The part of the terminal that is drawn again and again, below text that is written once: what is finished scrolls away
- * into the terminal's own history, where it can be searched and copied, and costs this process nothing.
+ * The part of the terminal that is drawn again and again, below text that is written once: finished text scrolls away into the
+ * terminal's own history, where it can be searched and copied, and costs this process nothing.
  *
  * A frame is drawn at most every {@link FRAME_MS}, and only rows that changed are written.
  */
@@ -18,7 +18,7 @@ const SYNC_END = '\u001b[?2026l';
 const CLEAR_ROW = '\r\u001b[2K';
 const CLEAR_BELOW = '\u001b[J';
 
-/** What the area shows: rows, none wider than the terminal. */
+/** The shown rows, none wider than the terminal. */
 export interface Frame {
   readonly lines: readonly string[];
   /** Where the cursor stands; undefined hides it. */
@@ -84,7 +84,7 @@ export class LiveArea {
     this.#drawnAt = performance.now();
   }
 
-  /** Removes the area; what was printed stays. */
+  /** Removes the area; printed text stays. */
   close(): void {
     if (!this.#open) return;
     this.render();

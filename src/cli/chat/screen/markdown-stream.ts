@@ -76,7 +76,7 @@ export class MarkdownStream {
       blocks.push({ kind: 'fence', text: line });
       return;
     }
-    // What is indented behind an empty line belongs to the list item above it.
+    // An indented line behind an empty one belongs to the list item above it.
     const isNew = this.#lines.at(-1)?.trim() === '' && /^\S/.test(line);
     if (isNew) this.#end(blocks);
     if (this.#lines.length >= MAX_LINES || this.#characters > MAX_CHARACTERS) this.#cut(blocks);

@@ -34,7 +34,9 @@ export class ProjectFiles {
     this.#options = { maxPaths: 20_000, maxMs: 1000, freshMs: 5000, now: () => performance.now(), ...options };
   }
 
-  /** Paths from the folder, those of folders with a `/` at their end. Never rejects: what cannot be read is left out. */
+  /**
+   * Returns the paths from the folder; paths of folders end with `/`. Never rejects: a folder that cannot be read is left out.
+   */
   paths(): Promise<readonly string[]> {
     const { freshMs, now } = this.#options;
     if (this.#list === undefined || now() - this.#list.at > freshMs) this.#list = { at: now(), paths: this.#walk() };

@@ -1,6 +1,6 @@
 /**
- * What a session's events say about it beside its conversation: model, tokens, what is left of the context, the messages
- * that wait. Feeds the rows around the input of `handfast chat`.
+ * Facts about a session from its events, beside its conversation: model, tokens, the rest of the context, the messages that
+ * wait. Feeds the rows around the input of `handfast chat`.
  */
 import type { ControlEvent, EventGap } from '../../../control-client/control-event.ts';
 import { isTerminal } from '../../../control-client/turn.ts';
@@ -11,7 +11,7 @@ import { oneLine } from '../../output/tool-summary.ts';
 export interface WaitingMessage {
   readonly id: string;
   readonly text: string;
-  /** `steer`: for the running turn, before its next step; `queue`: a turn of its own, afterwards. */
+  /** `steer`: for the running turn, before its next step; `queue`: a separate turn, afterwards. */
   readonly kind: 'steer' | 'queue';
 }
 

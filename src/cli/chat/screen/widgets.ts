@@ -93,7 +93,7 @@ export class InputEditor extends Editor {
 
 /** Lines of Markdown. Addresses of links are shown beside their text: a link must not hide where it leads. */
 export function markdownLines(text: string, width: number, theme: Theme): string[] {
-  // Also keeps the package from asking the terminal, or a program, what it can do.
+  // This also keeps the package from asking the terminal, or a program, about its features.
   setCapabilities({ images: null, trueColor: false, hyperlinks: false });
   const lines = new Markdown(text, 0, 0, markdownTheme(theme), undefined, { renderLatex: false }).render(width);
   return lines.map((line) => line.trimEnd());

@@ -225,7 +225,7 @@ export class A2aExecutions implements AgentExecutor {
   }
 
   readonly cancelTask = async (id: string): Promise<void> => {
-    // The SDK names no owner here; ids are random, so there is one at most.
+    // The SDK names no owner here; ids are random, so at most one task matches.
     const running = [...this.#running.values()].find(({ link }) => link.id === id);
     if (running === undefined) return;
     const { channel, taskId } = running.link;

@@ -2,7 +2,7 @@
  * One connection to NATS that is never abandoned: it reconnects by itself, with bounded waits, and reads its secrets again each
  * time. Operations under way when it breaks fail at once, so that callers who can ask again do so the moment it is back.
  *
- * An orchestrator's bus, a worker and a task store each open a separate one.
+ * One for each bus of an orchestrator, for each worker and for each task store.
  */
 
 import { Backoff } from '../../../base/backoff.ts';
