@@ -1,6 +1,6 @@
 /**
- * Shared by the commands that serve until a signal: the signal, the addresses given on the command line, and advice where an
- * address is already in use.
+ * The common part of commands that serve until a signal: the signal, the addresses given on the command line, and advice where
+ * an address is already in use.
  */
 import { resolve } from 'node:path';
 import type { Log } from '../base/log.ts';

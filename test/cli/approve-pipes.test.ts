@@ -1,6 +1,6 @@
 /**
- * Servers on pipes, whose client is an editor or a program that knows plain session RPC 1.0.0 only: what it learns of a turn
- * that waits, how the approval is answered in another terminal, and who else may not.
+ * Servers on pipes, whose client is an editor or a program that knows plain session RPC 1.0.0 only: its labels of a turn that
+ * waits, the answer to the approval in another terminal, and users who may not answer.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

@@ -1,4 +1,6 @@
-/** `handfast approve …`: what an agent asks in one terminal is seen and answered in another. */
+/**
+ * `handfast approve …`: a question of an agent in one terminal is seen and answered in another.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

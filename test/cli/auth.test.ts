@@ -1,5 +1,5 @@
 /**
- * `handfast auth` and `handfast model`: keys that come in and go, models that are listed, chosen and tried, and what a
+ * `handfast auth` and `handfast model`: keys that come in and go, models that are listed, chosen and tried, and actions that a
  * restricted token cannot do.
  */
 import assert from 'node:assert/strict';

@@ -44,7 +44,7 @@ test('proc, toolkits, skill and mcp are there without a configuration, and empty
     found.data?.passages.map(({ path }) => path),
     ['notes.md'],
   );
-  // What a session without them sees is what it saw before.
+  // A session without them sees the same as before.
   await using plain = await connect(ready.url, { capabilities: ['tools'], token });
   const names = (await plain.tools.list()).map(({ name }) => name);
   assert.ok(names.includes('read_file') && !names.includes('search_files'), names.join());

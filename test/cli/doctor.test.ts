@@ -1,4 +1,6 @@
-/** `handfast doctor` about capabilities: what each has behind it, and how to get what is not there. */
+/**
+ * `handfast doctor` about capabilities: the parts behind each, and how to get a missing one.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

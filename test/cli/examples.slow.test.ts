@@ -1,6 +1,6 @@
 /**
- * Every example that a help shows is run by a shell, for a user who has a host, a fleet, keys of providers and the files that the
- * examples name, and ends with exit code 0. What cannot be run is listed with the reason.
+ * Every example that a help shows is run by a shell, for a user who has a host, a fleet, keys of providers and the files that
+ * the examples name, and ends with exit code 0. Examples that cannot be run are listed with the reason.
  *
  * `test/docs.test.ts` finds commands without an example. Ids, ports and addresses of an example stand for those of this run.
  */
@@ -70,7 +70,7 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   'handfast worker claude.yaml --join nats://10.0.0.5:4222': 'needs claude, and a NATS server on another machine',
 };
 
-/** Examples that run until Ctrl-C, with what they print once they are ready. */
+/** Examples that run until Ctrl-C, with their output once they are ready. */
 const UNTIL_INTERRUPTED: Readonly<Record<string, string>> = {
   'handfast init && handfast up    # a host in this folder, with a first plugin': 'Ctrl-C',
   'handfast up': 'Ctrl-C',
@@ -93,7 +93,7 @@ const CODES: Readonly<Record<string, number>> = {
   'handfast audit ls --principal local --follow': 130,
 };
 
-/** Part of what an example prints, where an exit code alone would hide that it does nothing. */
+/** Part of the output of an example, where an exit code alone would hide that it does nothing. */
 const PRINTS: Readonly<Record<string, RegExp>> = {
   'handfast mcp tools everything': /^everything__echo /m,
   'handfast audit ls --since 1h': /^\d{4}-.* local +handshake\/req +ok/m,
@@ -105,11 +105,11 @@ const PRINTS: Readonly<Record<string, RegExp>> = {
   'handfast route explain last': /trial-1/,
 };
 
-/** A user, and what the examples need around one. */
+/** A user, and the surroundings that the examples need. */
 class Reader {
   readonly user = new User();
   readonly env: Readonly<Record<string, string>>;
-  /** What stands for what in the examples. */
+  /** Placeholders of the examples, and the values that stand for them. */
   readonly places = new Map<string, string>();
   /** Lines that were run. */
   readonly ran = new Set<string>();
@@ -136,7 +136,7 @@ class Reader {
     for (const [name, text] of Object.entries(files)) this.user.write(name, text);
   }
 
-  /** Starts what the examples find running, and waits until it says `ready`. */
+  /** Starts the servers that the examples find running, and waits until the output has `ready`. */
   async start(words: readonly string[], ready = '"ready":true'): Promise<Command> {
     const command = this.user.start(words, { env: this.env });
     await command.says(ready);
@@ -229,7 +229,7 @@ class Reader {
   }
 }
 
-/** What an example needs before it. */
+/** Preparation of an example. */
 const BEFORE: Readonly<Record<string, (reader: Reader) => Promise<unknown>>> = {
   'handfast session steer last "only the tests, please"': (reader) => reader.works(),
   'handfast session interrupt last': (reader) => reader.works(),
@@ -312,7 +312,7 @@ async function isFree(port: number): Promise<boolean> {
 const below = (...words: readonly string[]): string[] =>
   Object.keys(examples).filter((each) => words.some((word) => each === word || each.startsWith(`${word} `)));
 
-/** Runs the examples of these rows, each line once: a parent shows those of its commands too. */
+/** Runs the examples of these rows, each line once: a parent shows the examples of its commands too. */
 async function runRows(reader: Reader, rows: readonly string[]): Promise<void> {
   for (const row of rows) {
     for (const line of examples[row] as readonly string[]) {

@@ -1,6 +1,6 @@
 /**
- * What every bus does whose workers speak messages, over any transport. A binding adds itself by writing a `BusFactory`
- * and calling `busContract` in a test file of its own.
+ * The contract of every bus whose workers speak messages, over any transport. A binding adds itself by writing a `BusFactory`
+ * and calling `busContract` in a separate test file.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -16,7 +16,7 @@ import { type ScriptedOptions, ScriptedWorker } from './support/scripted-worker.
 export interface BusStand {
   readonly bus: OrchestratorBus;
   readonly events: PeerRecorder;
-  /** The worker ends its part in good order. Absent: its own goodbye is all there is. */
+  /** The worker ends its part in good order. Absent: it only sends its goodbye. */
   leave?(agentId: string): Promise<void>;
   /** Ends both sides and frees everything. */
   stop(): Promise<void>;
@@ -24,7 +24,9 @@ export interface BusStand {
 
 export interface BusFactory {
   readonly name: string;
-  /** The bus itself stores what is sent, whether the other end is connected or not; what that changes is distinguished below. */
+  /**
+   * The bus itself stores sent messages, whether the other end is connected or not; the tests below distinguish the effects.
+   */
   readonly keepsMessages?: boolean;
   /** The worker's side of the bus keeps results for good, for an orchestrator that asks for them. */
   readonly keepsResults?: boolean;

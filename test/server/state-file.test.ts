@@ -1,4 +1,6 @@
-/** Plugin state in a file: what comes back after a restart, who may read it, and what happens to a damaged one. */
+/**
+ * Plugin state in a file: the state after a restart, its readers, and the handling of a damaged file.
+ */
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

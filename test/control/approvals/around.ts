@@ -1,6 +1,6 @@
 /**
- * Command lines for the rules `deny touch` and `deny git push`: ways to start a denied program through something else, and everyday lines that
- * start nothing of the kind. Used by `around.test.ts`, which also runs those that can be run, in real shells.
+ * Command lines for the rules `deny touch` and `deny git push`: ways to start a denied program through another one, and
+ * everyday lines that start no denied program. `around.slow.test.ts` runs those that can be run, in real shells.
  */
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the syntax of shells
 

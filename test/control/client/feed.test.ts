@@ -23,7 +23,7 @@ class Served {
   subscribes = 0;
   unused = 0;
   readonly gaps: Gap[] = [];
-  /** What the subscription has not sent yet begins behind this. */
+  /** Events behind this number were not sent by the subscription yet. */
   #sent: number | undefined;
   #id = 0;
   /** On the wire, to the client. */
@@ -107,7 +107,7 @@ const eventOf = (seq: number): ControlEvent =>
     seq,
   }) as ControlEvent;
 
-/** Reads so many items that must be there, delivering what they need. */
+/** Reads `count` items that must be there, delivering the events they need. */
 async function take(served: Served, reader: EventReader, count: number): Promise<Item[]> {
   const items: Item[] = [];
   while (items.length < count) {
@@ -296,7 +296,7 @@ test('in any order of events, readers see everything above their place once and 
       if (what === 'deliver') served.deliver(n);
       if (what === 'cut') served.cut();
       if (what === 'join') {
-        // Percent of what there is; below zero: now.
+        // Percent of the existing events; below zero: now.
         const afterSeq = n < 0 ? undefined : Math.floor((served.last * n) / 100);
         readers.push({ reader: served.feed.read({ afterSeq }), from: afterSeq, seen: [], left: false });
       }

@@ -66,7 +66,7 @@ describe('a link that is lost', () => {
       assert.ok(between.cuts > 0, 'the link was cut');
       const losses = changes.filter((change) => change.state === 'lost' && change.attempt === 1).length;
       const resumed = changes.filter(({ state }) => state === 'resumed').length;
-      // It may be lost once more by now: behind the end of a turn there is what follows it.
+      // It may be lost once more by now: further events follow the end of a turn.
       assert.equal(losses, resumed + (control.state === 'lost' ? 1 : 0));
     });
   }

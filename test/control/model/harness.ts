@@ -1,4 +1,7 @@
-/** What the tests of the model backend share: settings that choose the scripted server, and a turn that records its events. */
+/**
+ * The common part of the tests of the model backend: settings that choose the scripted server, and a turn that records its
+ * events.
+ */
 
 import { messagesOf } from '../../../src/control/backends/model/conversation.ts';
 import { type ProviderRoundOptions, providerRound } from '../../../src/control/backends/model/provider-rounds.ts';
@@ -167,7 +170,7 @@ export function assistantItem(parts: readonly ModelPart[]): Extract<HistoryItem,
   };
 }
 
-/** A turn that keeps what the backend tells it. */
+/** A turn that records the calls of the backend. */
 export class RecordedTurn implements Turn {
   readonly id = 'turn-1';
   readonly log: FakeSessionLog;

@@ -1,4 +1,6 @@
-/** One round asked of each provider's API through the AI SDK: what is sent, and what comes of the answer. */
+/**
+ * One round asked of each provider's API through the AI SDK: the request, and the result of the answer.
+ */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

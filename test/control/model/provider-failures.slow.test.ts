@@ -1,4 +1,6 @@
-/** What comes of a request that fails: what is tried again and told, what is not, and what the error says. */
+/**
+ * Requests that fail: the retried ones and their events, those that are not retried, and the text of the error.
+ */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { isOverflow, windowNamedIn } from '../../../src/control/backends/model/context-overflow.ts';

@@ -1,6 +1,6 @@
 /**
- * Settings on a data directory of their own, called as `rpc/` calls them: parameters read by the method's own reader,
- * events collected in order.
+ * Settings on a separate data directory, called as `rpc/` calls them: parameters read by the method's own reader, events
+ * collected in order.
  */
 import type { TestContext } from 'node:test';
 import type { Compaction } from '../../../src/control/contract/backend.ts';

@@ -1,4 +1,6 @@
-/** Which events come to whom: everything by default, subscriptions with replay, filters, gaps, and what is private. */
+/**
+ * The events that each client gets: everything by default, subscriptions with replay, filters, gaps, and private events.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createRpcServer, type RpcServerOptions } from '../../../src/control/rpc/rpc-server.ts';
@@ -272,7 +274,7 @@ describe('a subscription', () => {
 });
 
 describe('replay and live', () => {
-  /** What happens to a subscriber, in any order. */
+  /** Changes for a subscriber, in any order. */
   const step = fc.oneof(
     {
       weight: 6,

@@ -1,6 +1,6 @@
 /**
- * The parts of a control server that `rpc/` is tested against: a journal in memory whose past can be forgotten, and handlers
- * that do what a test needs.
+ * The parts of a control server that `rpc/` is tested against: a journal in memory whose oldest entries can be evicted, and
+ * handlers for the needs of tests.
  */
 
 import type { Log } from '../../../src/base/log.ts';
@@ -46,7 +46,7 @@ export class FakeEvents implements EventSource, ServerEvents {
     this.publish('', type, payload as Record<string, unknown>);
   }
 
-  /** Drops what is stored up to and with `seq`. */
+  /** Drops the stored entries up to and with `seq`. */
   forget(session: string, seq: number): void {
     const stored = this.#of(session);
     stored.events = stored.events.filter((event) => event.seq > seq);
@@ -120,7 +120,7 @@ export const testMethods = {
   echo: testMethod<{ text: string }, { text: string }>('test.echo', 'required', { text }),
   /** Answers when its signal aborts, or `release` is called. */
   wait: testMethod<{ name?: string }, { waited: true }>('test.wait', 'optional', { name: { as: 'string' } }),
-  /** Emits so many events of a session before it answers, then so many after. */
+  /** Emits `count` events of a session before it answers, and others after. */
   emit: testMethod<{ session_id: string; count?: number; type?: string }, { emitted: number }>(
     'test.emit',
     'required',

@@ -1,4 +1,6 @@
-/** Requests of one connection: what is answered, in which order, what is refused, and that all of them settle. */
+/**
+ * Requests of one connection: replies and their order, refusals, and that all requests settle.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createRpcServer, type RpcServerOptions } from '../../../src/control/rpc/rpc-server.ts';

@@ -1,5 +1,6 @@
 /**
- * A client of session RPC for tests: it sends what the test gives it, valid or not, over any link, and records all that it receives.
+ * A client of session RPC for tests: it sends messages of the test, valid or not, over any link, and records all that it
+ * receives.
  */
 import type { RpcServer } from '../../../src/control/rpc/rpc-server.ts';
 import type { RpcMethod } from '../../../src/protocol/rpc-reader.ts';
@@ -96,12 +97,12 @@ export class RpcPeer {
     return find() as RpcEvent;
   }
 
-  /** Waits until so many events of a session came. */
+  /** Waits until `count` events of a session came. */
   until(session: string, count: number): Promise<void> {
     return this.recorder.until(() => this.seqs(session).length >= count, `${count} events`);
   }
 
-  /** What came behind a ping's answer proves that nothing else was on its way. */
+  /** The messages before a ping's answer prove that nothing else was on its way. */
   async quiet(): Promise<void> {
     await this.call('system.ping');
   }

@@ -1,4 +1,6 @@
-/** `stdio-control.ts` as a child, and a peer on its pipes that writes bytes of its own making. */
+/**
+ * `stdio-control.ts` as a child, and a peer on its pipes that writes any bytes.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +20,7 @@ after(() => {
 export interface Started {
   readonly child: ChildProcess;
   readonly peer: Peer;
-  /** What the child has written there so far. */
+  /** The output of the child there so far. */
   readonly stderr: () => string;
   /** Resolves with the exit code. */
   exit(): Promise<number | null>;

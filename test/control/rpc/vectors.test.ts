@@ -32,7 +32,7 @@ async function fresh(): Promise<VectorConnection> {
   };
 }
 
-/** The same in a process of its own, which must end with the conversation. */
+/** The same in a separate process, which must end with the conversation. */
 function process(): VectorConnection {
   const { peer, exit } = startControl('complete');
   const connection = over(peer);

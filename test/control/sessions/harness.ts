@@ -183,7 +183,7 @@ export const seen = ({ type, seq, params }: PublishedEvent): SeenEvent => ({ typ
 export const isTerminal = ({ type }: { readonly type: string }): boolean =>
   ['session.completed', 'session.interrupted', 'session.error'].includes(type);
 
-/** What happened, in short: `status thinking...`, `user hello`, `chunk Hi`, `completed end_turn`. */
+/** Returns the events in short: `status thinking...`, `user hello`, `chunk Hi`, `completed end_turn`. */
 export function inShort(events: readonly SeenEvent[]): string[] {
   return events.map(({ type, payload }) => {
     switch (type) {

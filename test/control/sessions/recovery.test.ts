@@ -1,6 +1,6 @@
 /**
- * What a new process makes of what the old one left. The old one is left standing where it was, with a backend that never
- * comes back; killed processes are in `test/faults/session-kill.test.ts`.
+ * Recovery by a new process from the data of the old one. The old one stays where it was, with a backend that never comes back;
+ * killed processes are in `test/faults/session-kill.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';

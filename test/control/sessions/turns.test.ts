@@ -1,4 +1,6 @@
-/** Turns end to end: which events they emit, in which order, and what is stored of them. */
+/**
+ * Turns end to end: their events, the order of these, and the stored data.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import {

@@ -1,8 +1,8 @@
 /**
- * The control edge as a whole, for tests: everything `createControlServer` joins, on a data directory and a working
- * directory of its own, with a tool `bash` that really runs, and clients over links in memory.
+ * The control edge as a whole, for tests: everything `createControlServer` joins, on a separate data directory and working
+ * directory, with a tool `bash` that really runs, and clients over links in memory.
  *
- * Used by the vectors and by the tests of the weaknesses; tests of single parts have smaller stands of their own.
+ * Tests of single parts have smaller stands.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
@@ -97,10 +97,10 @@ export async function composed(t: TestContext, options: ComposedOptions = {}): P
 // biome-ignore lint/suspicious/noThenProperty: the key of the configuration
 const ALLOW_ALL: ControlServerOptions['approvals'] = { rules: [{ when: 'true', then: 'allow' }] };
 
-/** What `model.select` receives for the scripted model: one that thinks, with a large window. */
+/** Parameters of `model.select` for the scripted model: one that thinks, with a large window. */
 export const SCRIPTED_MODEL = { model_id: 'gpt-5.2', provider: 'openai', thinking_level: 'HIGH' };
 
-/** What a server must find in its environment to be given the scripted model. */
+/** Returns the environment that gives a server the scripted model. */
 export function modelEnvironment(model: ModelServer): Readonly<Record<string, string>> {
   return { OPENAI_BASE_URL: model.baseUrl('responses'), OPENAI_API_KEY: 'sk-test' };
 }
@@ -192,7 +192,7 @@ export class Client {
   }
 
   #take(message: Message): void {
-    // What is handed over by reference is copied: callers cannot change it afterwards.
+    // An object passed by reference is copied: callers cannot change it afterwards.
     const copy = JSON.parse(JSON.stringify(message)) as Message;
     if (copy.method === 'event') {
       const { type, payload, seq } = copy.params as SeenEvent;

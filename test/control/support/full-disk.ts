@@ -5,7 +5,7 @@ import { fail } from '../../../src/wire/errors.ts';
 
 export interface Disk {
   readonly journal: Journal;
-  /** What is durable is refused. */
+  /** True: durable writes are refused. */
   isFull: boolean;
 }
 

@@ -1,7 +1,5 @@
 /**
- * A worker of the test as an A2A agent on a port of its own, and the official client to it.
- *
- * Used by the tests of the A2A binding.
+ * A worker of the test as an A2A agent on a separate port, and the official client to it.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

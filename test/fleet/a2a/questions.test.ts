@@ -209,7 +209,7 @@ test('a stream ends with the question, and the stream of the answer reaches the 
 test('several questions are asked one after the other', async (context) => {
   const { worker, client, task, taskId } = await asking(context);
   worker.tell(question(taskId, { question_id: 'q-2', title: 'Which brush?', schema: undefined }));
-  // The worker repeats what is open whenever its channel is attached.
+  // The worker repeats open questions whenever its channel is attached.
   worker.tell(question(taskId));
   const next = asTask(
     await within(client.sendMessage(request({ parts: [text('red')], taskId: task.id })), 'the second question'),

@@ -11,7 +11,7 @@ import { PeerRecorder } from '../support/peer-recorder.ts';
 import { ScriptedWorker } from '../support/scripted-worker.ts';
 import { quiet } from '../support/stream-links.ts';
 
-/** An orchestrator behind one HTTP port; counts what it is asked for. */
+/** An orchestrator behind one HTTP port; counts its requests. */
 async function port(t: TestContext, upgrades: 'taken' | 'refused') {
   const bus = streamBus({ name: 'orchestrator', log: quiet });
   await bus.start(new PeerRecorder());

@@ -20,7 +20,7 @@ class Looked implements HealthCheckedPeer {
   readonly features = new Set<never>();
   readonly durable = false;
   reachable = false;
-  /** What was asked of it, in order. */
+  /** Its requests, in order. */
   readonly asked: string[] = [];
   takesCalls = true;
   reachableWhenAsked: boolean | undefined;

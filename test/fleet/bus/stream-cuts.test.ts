@@ -48,7 +48,7 @@ class Scissors {
   }
 }
 
-/** Does what an orchestrator does: sends, and where it cannot know what became of that, asks before it sends again. */
+/** Acts as an orchestrator: sends, and where it cannot know the fate of a message, asks before it sends again. */
 async function settle(events: PeerRecorder, taskId: string): Promise<void> {
   let attempt = 1;
   let ask = false;
@@ -139,7 +139,7 @@ test('over HTTP, connections may be cut in the middle of a task, and the link co
   for (const taskId of ['t-1', 't-2', 't-3']) {
     await peer.send(aDispatch(taskId), structured);
     site.cut?.();
-    // Said while there is no connection, both ways.
+    // Sent without a connection, both ways.
     worker.finish(taskId);
     await peer.send(fleetMessage('TASK_POLL', { task_id: 'unknown' }), structured);
     await events.until(() => events.results(taskId).length > 0, `the result of ${taskId}`);

@@ -1,4 +1,6 @@
-/** What is particular to stream links: who may join, who is whom, what ends a session and how it begins again. */
+/**
+ * Particulars of stream links: the right to join, identities, and the end and the new start of a session.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Acceptor, type Dialect } from '../../../src/connection/accept.ts';
@@ -33,7 +35,7 @@ interface Site {
   /** Opens a pair of links, the far one accepted by the bus. */
   dial(): Promise<Link>;
   join(worker: WorkerPort, options?: Partial<JoinOptions>): Joined;
-  /** Sends a first message by hand and gives what comes back. */
+  /** Sends a first message by hand and returns the replies. */
   greet(message: unknown): Promise<Recorder>;
 }
 

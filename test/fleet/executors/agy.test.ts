@@ -1,4 +1,6 @@
-/** The agy adapter: conversations read from its cache one after the other, and outputs that repeat what was printed. */
+/**
+ * The agy adapter: conversations read from its cache one after the other, and outputs that repeat earlier ones.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

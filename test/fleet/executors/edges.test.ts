@@ -1,4 +1,7 @@
-/** What real programs do beside what they promise: broken lines, endless lines, no usage, bad exits. The same for all adapters. */
+/**
+ * Behaviour of real programs that they do not document: broken lines, endless lines, no usage, bad exits. The same for all
+ * adapters.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ExecutorConfig } from '../../../src/fleet/executors/config.ts';

@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** What one run does. */
+/** Behaviour of one run. */
 export interface PlayedRun {
   /** Objects are written as a line of JSON each. */
   readonly stdout?: string | readonly unknown[];
@@ -33,7 +33,7 @@ export interface Started {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** What could be read from its stdin. */
+  /** The text that could be read from its stdin. */
   readonly stdin: string;
 }
 

@@ -1,4 +1,6 @@
-/** Whether a program could work: what it says of itself, and how long it may take to say it. */
+/**
+ * The check whether a program could work: its report about itself, and the longest time for it.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,6 @@
-/** The rehearsal executor: what it does for a brief, what it counts, and how it ends. */
+/**
+ * The rehearsal executor: its actions for a brief, its counts, and its end.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -47,7 +47,7 @@ export function scripted(script: AgentScript, config: Partial<AcpConfig> = {}): 
   };
 }
 
-/** What agents may say a prompt has used. */
+/** Usage that agents may report for a prompt. */
 export const USAGE = { inputTokens: 100, outputTokens: 20, thoughtTokens: 3, cachedReadTokens: 50, totalTokens: 173 };
 
 /** The agent asks whether it may. */

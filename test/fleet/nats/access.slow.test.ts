@@ -1,6 +1,6 @@
 /**
- * Who may connect to the servers of a fleet, and which servers it believes: each way of signing in, as `fleet.yaml` and the
- * file of a worker have it, against a real server.
+ * The clients that may connect to the servers of a fleet, and the servers that it believes: each way of signing in, as
+ * `fleet.yaml` and the file of a worker have it, against a real server.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -36,7 +36,10 @@ interface Tried {
   readonly log?: Log;
 }
 
-/** An orchestrator of `fleet.yaml`, started and stopped; with a worker of its own file that does a task, where one is asked for. */
+/**
+ * An orchestrator of `fleet.yaml`, started and stopped; with a worker of its own file that does a task, where the test asks for
+ * one.
+ */
 async function tried(server: NatsServer, { settings, env = {}, bus = server.url, log = recording() }: Tried) {
   const data = server.file('data');
   mkdirSync(data, { recursive: true });

@@ -25,7 +25,7 @@ import { natsTest } from './server.ts';
 /** Tasks that are under way at each kill. */
 const TASKS = 60;
 const WORK_MS = 80;
-/** What JetStream answers where no majority of its servers is there. */
+/** JetStream's answer without a majority of its servers. */
 const TEMPORARILY_UNAVAILABLE = 10008;
 
 // They wait more than they work.

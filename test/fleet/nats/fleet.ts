@@ -1,4 +1,6 @@
-/** A fleet on a NATS server of its own, for tests: opens orchestrators and workers, and ends them with the test. */
+/**
+ * A fleet on a separate NATS server, for tests: opens orchestrators and workers, and ends them with the test.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -37,7 +39,7 @@ export class PoolWorker extends ScriptedWorker {
 
 export class NatsFleet {
   readonly server: NatsServer;
-  /** For everybody who joins, so that it does not matter who makes the buckets. */
+  /** For all members, so that it does not matter which one makes the buckets. */
   storage: StorageOptions = {};
   readonly #members: (() => Promise<void>)[] = [];
 
@@ -81,7 +83,7 @@ export class NatsFleet {
     this.#members.push(work);
   }
 
-  /** A worker in a process of its own, that has joined. `heard` gets what it says. */
+  /** A worker in a separate process, that has joined. `heard` gets its output. */
   async child(options: Record<string, unknown>, heard: (said: string) => void = () => {}): Promise<ChildProcess> {
     const settings = JSON.stringify({ ...this.storage, ...options });
     const child = fork(join(import.meta.dirname, 'worker-child.ts'), [this.server.url, settings], {
@@ -131,8 +133,8 @@ export class NatsFleet {
   }
 
   /**
-   * Takes what a consumer of dispatches delivers, and says nothing to it, until this much has come and nothing more does;
-   * how much came.
+   * Takes deliveries of a consumer of dispatches without a reply, until `expected` have come and no more do; returns their
+   * number.
    */
   async swallow(consumer: string, expected: number): Promise<number> {
     return this.manage(async (manager) => {

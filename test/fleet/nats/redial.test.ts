@@ -1,4 +1,6 @@
-/** How long the NATS client waits between attempts to reach a lost server, and what is reported of them. */
+/**
+ * How long the NATS client waits between attempts to reach a lost server, and the reports about them.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Redial } from '../../../src/fleet/bus/nats/redial.ts';

@@ -1,6 +1,6 @@
 /**
- * Real NATS servers for tests: every test starts its own, on a port of its own, with a store folder of its own, and can kill and
- * start it again. Two versions where both are installed: the one in PATH (Debian's) and the one of `scripts/install-nats.ts`.
+ * Real NATS servers for tests: every test starts a separate one, with its own port and store folder, and can kill and start it
+ * again. Two versions where both are installed: the one in PATH (Debian's) and the one of `scripts/install-nats.ts`.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -53,7 +53,7 @@ export function natsTest(
   }
 }
 
-/** The latest installed server, for tests that need one version only; undefined where there is none. */
+/** The latest installed server, for tests that need one version only; undefined where none is installed. */
 export const newest = (): Installed | undefined => servers.at(-1);
 
 /** Settings of a server beyond the usual: lines of its configuration file. */

@@ -1,6 +1,6 @@
 /**
- * Two orchestrators of one name whose tasks are on NATS: the second touches nothing while the first runs, continues
- * its tasks when it has gone, and is not disturbed by what the first sent too late.
+ * Two orchestrators of one name whose tasks are on NATS: the second touches nothing while the first runs, continues its tasks
+ * when it has gone, and is not disturbed by late messages of the first.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';

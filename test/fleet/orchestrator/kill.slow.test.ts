@@ -181,7 +181,7 @@ test('killed at random moments, it loses nothing and accepts nothing twice', { t
   const deadline = performance.now() + 400_000;
   for (let round = 0; performance.now() < deadline; round += 1) {
     for (let n = 0; n < 12 && next < TASKS; n += 1) world.submit(ids[next++] as string);
-    // What was not confirmed is submitted again: the same task, not another one.
+    // A task that was not confirmed is submitted again: the same task, not another one.
     for (const id of ids.slice(0, next)) if (!world.submitted.has(id)) world.submit(id);
     world.beat();
     await pause(world.chance() * 120);

@@ -36,7 +36,7 @@ async function disk(t: TestContext): Promise<{ open(): Promise<TaskStore>; close
   };
 }
 
-/** Answers polls: what it knows, and what it has never seen. */
+/** Answers polls: about tasks it knows, and about tasks it has never seen. */
 const answering = (knows: ReadonlyMap<string, 'accepted' | 'running'>): PeerScript => ({
   onMessage: (message, peer) => {
     if (message.type !== 'TASK_POLL') return;

@@ -1,4 +1,6 @@
-/** What a task waits for that no worker can accept now: workers that are describing themselves, and workers that are away. */
+/**
+ * Waits of a task that no worker can accept now: workers that are describing themselves, and workers that are away.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inProcessBus } from '../../../src/fleet/bus/in-process.ts';

@@ -1,4 +1,6 @@
-/** Inline hints: what the published vectors leave open, and that no text can make the parser slow or lose a word. */
+/**
+ * Inline hints: cases that the published vectors leave open, and that no text can make the parser slow or lose a word.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Inline, parseInline } from '../../../src/fleet/phases/inline.ts';

@@ -1,4 +1,6 @@
-/** What an operator sees of a decision. */
+/**
+ * The operator's view of a decision.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { explanationTable } from '../../../src/fleet/route/explain.ts';

@@ -1,4 +1,6 @@
-/** What routing learned, after its process ended at any point between its own writes and those of the task. */
+/**
+ * Learned routing, after its process ended at any point between its own writes and those of the task.
+ */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** A worker and a task as plain as they come, for tests of routing and its benchmark: a test says only what matters to it. */
+/**
+ * A worker and a task as plain as they come, for tests of routing and its benchmark: a test names only the members that matter
+ * to it.
+ */
 import type { Profile, RouteTask } from '../../../src/fleet/route/profile.ts';
 
 /** A verified, idle worker that was described just now. */

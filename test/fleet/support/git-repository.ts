@@ -12,7 +12,7 @@ export function gitEnvironment(): NodeJS.ProcessEnv {
   return { ...Object.fromEntries(own), GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_SYSTEM: '/dev/null' };
 }
 
-/** Runs git in a folder and gives what it printed, trimmed. */
+/** Runs git in a folder and returns its output, trimmed. */
 export async function git(cwd: string, ...args: readonly string[]): Promise<string> {
   const identity = ['-c', 'user.name=Test', '-c', 'user.email=test@example.invalid'];
   const { stdout } = await run('git', [...identity, ...args], { cwd, env: gitEnvironment() });

@@ -1,6 +1,6 @@
 /**
- * The orchestrator's ear for tests of buses: writes down what a bus tells, keeps results as a store would, and lets a test
- * wait for something.
+ * The orchestrator's ear for tests of buses: records the events of a bus, stores results as a store would, and lets a test wait
+ * for something.
  */
 import type { FleetPeer, PeerEvents } from '../../../src/fleet/bus/peer.ts';
 import type { Incoming, Reported } from '../../../src/fleet/messages/decoded.ts';

@@ -1,6 +1,6 @@
 /**
  * A receiver as deployed ones of v0.5 to v0.8 behave, on plain `node:http`: it knows text and nothing of this protocol. It
- * reads the first text part only, cuts long prompts without a word, and answers at once, or later by a call of its own.
+ * reads the first text part only, cuts long prompts without a word, and answers at once, or later in a separate call.
  *
  * The counterpart of `httpPeerBus` in its tests.
  */
@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 
 export interface UpstreamOptions {
   readonly token?: () => string;
-  /** What the agent says to a prompt. */
+  /** The agent's reply to a prompt. */
   readonly agent?: (prompt: string, contextId: string | undefined) => string | Promise<string>;
   /** Base address of the orchestrator, and the token it wants: replies are sent there later. */
   readonly managed?: { readonly url: string; readonly token?: string };

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 const folder = new URL('../../vectors/fleet/', import.meta.url);
 const read = (file: string): unknown => JSON.parse(readFileSync(new URL(file, folder), 'utf8'));
 
-/** A vector with an input and what must come of it. */
+/** A vector with an input and the expected result. */
 export interface Vector<Input, Expect> {
   readonly file: string;
   readonly input: Input;

@@ -1,4 +1,6 @@
-/** Cached findings: how often they are made, and what a caller that needs a new one gets. */
+/**
+ * Cached findings: how often they are made, and the finding for a caller that needs a new one.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cached } from '../../../src/fleet/worker/cached.ts';

@@ -1,4 +1,6 @@
-/** Limits of a task that runs: tokens, time, the lease, what its MCP servers turn out to be. */
+/**
+ * Limits of a task that runs: tokens, time, the lease, the real state of its MCP servers.
+ */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { Budget } from '../../../src/base/budget.ts';

@@ -1,4 +1,6 @@
-/** Probes of real MCP servers: over stdio and streamable HTTP, alive, slow, dead, closed, and what they leave behind. */
+/**
+ * Probes of real MCP servers: over stdio and streamable HTTP, alive, slow, dead, closed, and the processes they leave behind.
+ */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -24,7 +26,7 @@ const stdio = (name: string, ...args: readonly string[]): McpServerOptions => ({
   stdio: { command: process.execPath, args: [file, ...args] },
 });
 
-/** Longest wait for anything: far above what it takes on a busy machine. */
+/** Longest wait for anything, in milliseconds: far above the need of a busy machine. */
 const PATIENCE_MS = 20_000;
 
 const options = { cwd: process.cwd(), timeoutMs: PATIENCE_MS };

@@ -96,7 +96,7 @@ test('a process keeps the place until it has ended and its output was read', asy
   await tools.list();
   const { proc_id } = await call(tools, 'proc_run', { argv: ['cat'], interactive: true, wait_seconds: 0 });
   await longIdle();
-  // Its own session at the host, for work that outlives turns, and that of the tools.
+  // Two sessions at the host: one for work that outlives turns, and one for the tools.
   assert.equal(places(), 2);
   const { output } = await call(tools, 'proc_write', { proc_id, text: 'here\n', wait_seconds: 5 });
   assert.equal(output, 'here\n');

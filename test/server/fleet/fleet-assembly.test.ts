@@ -1,4 +1,6 @@
-/** A fleet out of its file, in this process: what its settings change. */
+/**
+ * A fleet out of its file, in this process: the effects of its settings.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,6 @@
-/** Tokens of sign-ins: renewed in time, once, for everybody, and never against a sign-out. */
+/**
+ * Tokens of sign-ins: renewed in time, once, for all callers, and never against a sign-out.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { HandfastError } from '../../../../src/wire/errors.ts';

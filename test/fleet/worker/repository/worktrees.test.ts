@@ -1,4 +1,6 @@
-/** The end of worktrees that were kept: when a folder goes, what stays of it, and which are never touched. */
+/**
+ * The end of worktrees that were kept: when a folder is removed, the parts that stay, and worktrees that are never touched.
+ */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
