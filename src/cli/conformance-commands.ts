@@ -1,4 +1,6 @@
-/** `handfast conformance`: whether another implementation of a protocol keeps its rules. */
+/**
+ * `handfast conformance`: checks that another implementation of a protocol keeps its rules.
+ */
 import { type Act, type Command, collect, InvalidArgumentError, jsonOption, Option } from './options.ts';
 
 /** Seconds as milliseconds. */

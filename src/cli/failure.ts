@@ -22,7 +22,7 @@ export interface FailureLine {
 /** Any thrown value in the shape of an error of the table. */
 export function failureOf(thrown: unknown): FailureLine['error'] {
   const { code, message, detail, retryable } = (thrown ?? {}) as Partial<FailureLine['error']>;
-  // Errors of the system carry codes too, but not ours.
+  // Errors of the system carry codes too, but none of the error table.
   const named = thrown instanceof Error && typeof code === 'string' && /^[a-z][a-z_]*(\.[a-z_]+)?$/.test(code);
   return {
     code: named ? code : 'runtime_error',

@@ -7,10 +7,10 @@ import { fail } from '../wire/errors.ts';
 /** The exit code of a command that was interrupted. */
 export const INTERRUPTED = 130;
 
-/** How long work may take to end once its output has no reader. */
+/** Longest time that work may take to end once its output has no reader, milliseconds. */
 const LEAVE_MS = 2_000;
 
-/** Of the work that runs. */
+/** Controllers of the work that runs. */
 const running = new Set<AbortController>();
 let isUnread = false;
 

@@ -1,6 +1,6 @@
 /**
- * Reads an image of a prompt with the rights of this command's user, who may read what the server, or the session's folder, does
- * not have. The content travels in the prompt; the server checks size and type.
+ * Reads an image of a prompt with the rights of this command's user, who may read files that the server, or the session's
+ * folder, does not have. The content travels in the prompt; the server checks size and type.
  */
 import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';

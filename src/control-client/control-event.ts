@@ -32,7 +32,7 @@ export type ControlEvent =
       [Type in ServerEventType]: SessionEvent<Type> & { readonly payload: ServerEventPayloads[Type] };
     }[ServerEventType];
 
-/** Events that are lost: they were older than what the server still holds. */
+/** Events that are lost: they were older than the events that the server still holds. */
 export interface EventGap extends Gap {
   readonly type: 'gap';
 }

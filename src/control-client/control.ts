@@ -48,8 +48,8 @@ export interface ControlOptions {
   readonly connectTimeoutMs?: number;
   /**
    * Delays, bound and liveness of reconnecting; `maxMs` is 60,000 by default. Calls that were under way when the link was lost
-   * reject with `connection_lost`: whether they were carried out is not known, but for prompts, which are sent again. Calls
-   * made meanwhile wait, within their time.
+   * reject with `connection_lost`: they may have been carried out. Prompts are sent again instead. Calls made meanwhile wait,
+   * within their time.
    */
   readonly reconnect?: ReconnectSettings;
   /** Role of this client in the sessions it reads; shown to others. Default `driver`. */

@@ -131,7 +131,7 @@ export class PlainServer {
     for (const event of this.#turns.event(params)) this.#deliver(event, chars);
   }
 
-  /** The link was replaced: events in between are lost, and how many is not known. */
+  /** The link was replaced: events in between are lost, and their number is not known. */
   reconnected(terms: HandshakeResult): void {
     this.#terms = terms;
     this.#seq++;

@@ -18,7 +18,7 @@ export interface CallOptions {
   readonly timeoutMs?: number;
   /** See `CallOptions` of an agent. Default: true for methods that only read, and the handshake. */
   readonly idempotent?: boolean;
-  /** Called with the result before any message behind it is read: for replies that say how to read what follows. */
+  /** Called with the result before any message behind it is read: for replies that decide how later messages are read. */
   readonly onResult?: (result: unknown) => void;
 }
 
@@ -44,7 +44,7 @@ const limits: ConnectionLimits = {
   writeStallMs: 0,
 };
 
-/** Calls are not limited here: the server says how many it serves. */
+/** Calls are not limited here: the server states its limit. */
 const callLimits = { maxParallel: Number.POSITIVE_INFINITY, queueLimit: 0, timeoutMs: DEFAULT_TIMEOUT_MS };
 
 export class ServerConnection implements ConnectionOwner {
@@ -61,7 +61,7 @@ export class ServerConnection implements ConnectionOwner {
     this.#connection.attach(link);
   }
 
-  /** Why the link is lost; undefined while it is open. */
+  /** Reason why the link is lost; undefined while it is open. */
   get lost(): HandfastError | undefined {
     return this.#lost;
   }
@@ -124,7 +124,7 @@ export class ServerConnection implements ConnectionOwner {
     return asError(thrown);
   }
 
-  /** Why it ended is known when the link is lost: a child, for one, may have reported it. */
+  /** The reason is known when the link is lost: a child, for one, may have reported it. */
   ended(): void {
     void this.#link.close('the server ended');
   }

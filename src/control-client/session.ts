@@ -60,7 +60,7 @@ export class ControlSession {
     return this.#control.rpc.sessionGet({ session_id: this.id, messages });
   }
 
-  /** Its events: those stored after `afterSeq`, then those that happen; without it only the latter. */
+  /** Returns its events: the stored ones after `afterSeq`, then new ones; without it only new ones. */
   events(options: ReadOptions = {}): EventReader {
     return this.#control.feed(this.id).read(options);
   }
@@ -84,7 +84,7 @@ export class ControlSession {
     }
   }
 
-  /** Whether the server knows a turn. */
+  /** Returns the server's state of a turn. */
   async #find(turnId: string): Promise<'open' | 'ended' | 'unknown'> {
     // The queue first: its prompts become turns, never the other way round.
     if ((await this.queue()).some(({ id }) => id === turnId)) return 'open';

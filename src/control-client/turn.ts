@@ -13,7 +13,7 @@ const QUIET_MS = 2000;
 /** Asks the server about a turn. */
 export type FindTurn = (turnId: string) => Promise<'open' | 'ended' | 'unknown'>;
 
-/** How a turn ended. */
+/** The end of a turn. */
 export interface TurnResult {
   readonly turnId: string;
   readonly stopReason: StopReason;
@@ -25,8 +25,8 @@ export interface TurnResult {
 }
 
 /**
- * A turn: iterate its events, or await its result, or both. The events go through one reading: those a result has read past
- * are not iterated any more, and two iterations share them. Nothing need be done to let go of it.
+ * A turn: iterate its events, or await its result, or both. The events go through one reading: events that a result has read
+ * past are not iterated any more, and two iterations share them. It needs no closing.
  */
 export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
   readonly turnId: string;

@@ -82,9 +82,9 @@ export interface ControlServerOptions {
   /** Added to the system prompt of every model. */
   readonly instructions?: string;
   readonly imageRoots?: readonly string[];
-  /** The settings of sessions where they have none of their own. */
+  /** Default settings of sessions. */
   readonly defaults?: SessionSettings;
-  /** Where sessions work that name no folder. Absolute. */
+  /** Working directory of sessions that name none. Absolute. */
   readonly cwd: string;
   /** The editors in which sessions are open. Default: none lends anything. */
   readonly editors?: Editors;

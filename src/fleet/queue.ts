@@ -47,7 +47,7 @@ export class TaskQueue {
   readonly #byId = new Map<string, Waiting>();
   readonly #pools = new Map<string | null, Pool>();
   readonly #paused = new Set<string | null>();
-  /** Pools with tasks, by their first one: those that go, and those that are paused. */
+  /** Pools with tasks, by their first one: running pools, and paused ones. */
   readonly #goingPools = new Heap<Pool>(isBefore);
   readonly #pausedPools = new Heap<Pool>(isBefore);
   #number = 0;
@@ -94,7 +94,7 @@ export class TaskQueue {
     if (found !== undefined && this.#pausedPools.remove(found)) this.#goingPools.push(found);
   }
 
-  /** Of the paused pools that pass, the one with the task whose turn it would be; undefined: none has a task. */
+  /** Returns, of the paused pools that pass, the one with the task whose turn it would be; undefined: none has a task. */
   firstPaused(passes: (pool: string | null) => boolean): string | null | undefined {
     return this.#pausedPools.first(({ name }) => passes(name))?.name;
   }

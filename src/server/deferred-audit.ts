@@ -67,7 +67,7 @@ export class DeferredAudit implements AuditSink {
     }
   }
 
-  /** How it is doing; undefined until the writer is loaded. */
+  /** State of the audit; undefined until the writer is loaded. */
   get health(): AuditHealth | undefined {
     const health = this.#audit?.health;
     return health && { ...health, dropped: health.dropped + this.#dropped };

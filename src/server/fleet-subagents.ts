@@ -67,7 +67,7 @@ export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): Su
           void fleet.steer(running, messageText(from, message)).catch(() => unread.add(from, message));
           return true;
         },
-        // With the next task: whether a turn reads input is up to its executor, and in which order.
+        // With the next task: the executor decides whether a turn reads input, and in which order.
         said: (channel, said) => unread.addSaid(channel, said),
         close: async () => {},
       };

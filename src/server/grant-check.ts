@@ -116,7 +116,7 @@ function delegated(grant: unknown, at: string, schemas: Schemas): Problem[] {
   return isObject(grants) ? grantProblems([{ path: `${at}.delegate.grants`, grants }], schemas) : [];
 }
 
-/** Where a grant does not fit a schema: each unknown member, then the first value that is wrong. */
+/** Returns the places where a grant does not fit a schema: each unknown member, then the first value that is wrong. */
 function misfits(schema: JsonSchema, given: unknown, at: string): Problem[] {
   const check = new JsonSchemas(false).compileNow(closedGrant(schema), 'grant');
   const grant = structuredClone(given);

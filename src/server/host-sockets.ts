@@ -70,8 +70,8 @@ export async function openHostSockets(options: HostSocketsOptions): Promise<Host
 }
 
 /**
- * Where the sockets may be. The path of a socket has about a hundred bytes, and some file systems have no sockets: then a folder of
- * the session or of the system for temporary files is used.
+ * Returns the folders that the sockets may be in. The path of a socket has about a hundred bytes, and some file systems have no
+ * sockets: then a folder of the session or of the system for temporary files is used.
  */
 function folders(home: string): string[] {
   const own = `handfast-${process.geteuid!()}`;

@@ -30,7 +30,7 @@ export function reportReplaced(log: Log, file: string, what: string): (damage: D
   };
 }
 
-/** The losses as `GET /health` says them to everybody; undefined without one. */
+/** Returns the losses that `GET /health` reports to every caller; undefined without one. */
 export function lossesForAll(): { losses: object[] } | undefined {
   const losses = toldLosses(openLosses());
   return losses.length === 0 ? undefined : { losses };

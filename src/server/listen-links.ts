@@ -5,7 +5,7 @@
 import type { ListenAddress } from '../config/listen-address.ts';
 import type { Link, Listener } from '../transport/link.ts';
 
-/** Where an accepted link came in: the paths of an HTTP address, else its only one. */
+/** Path by which an accepted link came in: the paths of an HTTP address, else its only one. */
 export type LinkPath = '/session' | '/ws' | '/rpc' | '';
 
 export interface ListenLinksOptions {

@@ -21,7 +21,7 @@ export interface ListenersOptions {
   readonly rpc?: RpcServer;
   /** Served beside the operator's routes on every HTTP address. */
   readonly routes?: readonly ServerRoute[];
-  /** Of this software, sent to MCP clients. */
+  /** Version of this software, sent to MCP clients. */
   readonly version: string;
   readonly log: Log;
 }

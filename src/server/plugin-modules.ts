@@ -121,7 +121,7 @@ async function exportedPlugins(module: PluginModule, config: PluginConfig): Prom
 
 const isOwn = (error: unknown): boolean => error instanceof HandfastError && error.code === 'config_invalid';
 
-/** Why something is not a plugin; undefined when it is one. */
+/** Returns the reason why a value is not a plugin; undefined when it is one. */
 function problemOf(plugin: unknown, declared: readonly string[]): string | undefined {
   if (!isObject(plugin)) return 'exports something that is not a plugin: use definePlugin or toolsPlugin';
   const { name, type, methods } = plugin;

@@ -21,7 +21,7 @@ export interface RunningHost {
   readonly http_socket: string | null;
   /** Absolute real path. */
   readonly workspace: string;
-  /** Where the token for it is; null when it needs none. */
+  /** File of the token for it; null when it needs none. */
   readonly token_file: string | null;
   /** The fleet it runs the orchestrator of; null when it runs none. */
   readonly fleet: string | null;

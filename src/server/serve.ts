@@ -232,7 +232,7 @@ interface Serving {
   readonly log: Log;
   readonly announced: boolean;
   readonly now: () => number;
-  /** Of configurations that came with a folder: without them the server closes. */
+  /** Trust in configurations that came with a folder: without it the server closes. */
   readonly trusts: readonly ConfigTrust[];
 }
 
@@ -299,7 +299,7 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
     const closed = Promise.all([...opened.map((listener) => listener.close()), sockets?.close()]);
     // Tasks are stored and continue with the next process; workers of this one are ended.
     await fleet?.stop();
-    // Turns first: they use tools. Those that wait for an answer continue with the next process.
+    // Turns first: they use tools. Turns that wait for an answer continue with the next process.
     await control?.rpc.stop('sigterm');
     await assembled.stop(graceMs);
     await closed;

@@ -1,8 +1,8 @@
 /**
  * The state of plugins across restarts of their host: one JSON file per host, replaced as a whole.
  *
- * Given to hosts whose plugins have state. A file that cannot be read is quarantined, never overwritten, and
- * the host starts without it: a restart must not need an operator.
+ * For hosts whose plugins have state. A file that cannot be read is quarantined, never overwritten, and the host starts without
+ * it: a restart must not need an operator.
  */
 import { readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -74,7 +74,7 @@ export function backendOf(executor: Executor): SubagentBackend {
           void running.steer(messageText(from, message)).then((became) => became === 'rejected' && wait(), wait);
           return true;
         },
-        // With the next task: whether a turn reads input is up to its executor, and in which order.
+        // With the next task: the executor decides whether a turn reads input, and in which order.
         said: (channel, said) => unread.addSaid(channel, said),
         close: async () => {},
       };

@@ -17,7 +17,7 @@ interface Command {
   run(place: ChatPlace, text: string): unknown;
 }
 
-/** The server may have other clients; leaving is ours alone. */
+/** The server may have other clients; only this one leaves. */
 const quit: Command = { about: 'leave; a server that was already running continues', run: (place) => place.leave() };
 
 const commands: Readonly<Record<string, Command>> = {

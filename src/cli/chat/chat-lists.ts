@@ -1,4 +1,6 @@
-/** How the commands of a chat print: lists in two columns, and notes. */
+/**
+ * Output of the commands of a chat: lists in two columns, and notes.
+ */
 import { oneLine } from '../output/tool-summary.ts';
 import type { ChatPlace } from './chat-place.ts';
 

@@ -1,6 +1,5 @@
 /**
- * The conversation that a slash command runs in: its server and session, where it prints, and the screen of a user who can
- * choose.
+ * The conversation that a slash command runs in: its server and session, its output, and the screen of a user who can choose.
  *
  * Types only; `conversation.ts` implements them.
  */

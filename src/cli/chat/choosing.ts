@@ -52,7 +52,7 @@ export async function chooseModel(place: ChatPlace, words: string): Promise<void
 /** The level of a model that does not name the one it has by default. */
 const MODEL_DECIDES = 'default';
 
-/** How much a model can think. The list starts at the level in force, if the model has it, else at its default. */
+/** Levels of thinking of a model. The list starts at the level in force, if the model has it, else at its default. */
 function levelChoices(option: ModelOption, current: Thinking | undefined): Choice[] {
   const { supportedThinkingLevels: levels = [], defaultThinkingLevel: usual } = option;
   const has = (level: Thinking | undefined): boolean => level !== undefined && levels.includes(level);

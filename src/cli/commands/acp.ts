@@ -19,7 +19,7 @@ import { ownPipes } from '../own-pipes.ts';
 import { packageVersion } from '../package-info.ts';
 
 export interface AcpFlags extends ControlFlags {
-  /** Of a server of our own. */
+  /** Configuration of a server that this command starts. */
   readonly config?: string;
   /** Backend, model and thinking level of new sessions. */
   readonly backend?: string;

@@ -47,7 +47,7 @@ export interface AnswerFlags extends ControlFlags {
   readonly remember?: 'once' | 'session' | 'directory';
   /** JSON object: the answer to a question. */
   readonly content?: string;
-  /** Why it is denied, for the model. */
+  /** Reason of the denial, for the model. */
   readonly reason?: string;
 }
 

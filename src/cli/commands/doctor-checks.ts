@@ -59,7 +59,7 @@ export async function* checks(configFile: string | undefined): AsyncGenerator<Ch
   yield* storeChecks(running);
 }
 
-/** Whether the stores of running hosts can store. */
+/** Checks that the stores of running hosts can store. */
 async function* storeChecks(running: readonly RunningHost[]): AsyncGenerator<Check> {
   const name = 'stores';
   for (const { host_id, listeners } of running) {

@@ -91,7 +91,7 @@ export async function fleetDrain(
   });
 }
 
-/** Where a task would go now: one that was submitted, or with `--brief` one that is only described. */
+/** Shows the place where a task would go now: one that was submitted, or with `--brief` one that is only described. */
 export async function routeExplain(
   words: readonly string[],
   { brief = false, ...flags }: SubmitFlags & { readonly brief?: boolean },

@@ -19,7 +19,7 @@ import { ownPipes } from '../own-pipes.ts';
 import { packageVersion } from '../package-info.ts';
 
 export interface McpFlags extends Pick<ConnectFlags, 'connect' | 'tokenFile'> {
-  /** Of a host of our own. */
+  /** Configuration of a host that this command starts. */
   readonly config?: string;
   readonly verbose?: boolean;
 }
@@ -27,7 +27,7 @@ export interface McpFlags extends Pick<ConnectFlags, 'connect' | 'tokenFile'> {
 /** Longest message of a client, in bytes. */
 const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 const CONNECT_TIMEOUT_MS = 10_000;
-/** How long a lost host is dialled at the same address. */
+/** Time that a lost host is dialled at the same address, milliseconds. */
 const RECONNECT_MS = 10_000;
 
 /** A host, and how sessions with it are opened. */

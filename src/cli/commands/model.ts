@@ -44,7 +44,7 @@ export async function modelList(flags: ModelFlags & { readonly provider?: string
   });
 }
 
-/** Stores the model of sessions without a choice of their own. Fails with `not_found`, `usage`, `not_configured`. */
+/** Stores the model of sessions that made no choice. Fails with `not_found`, `usage`, `not_configured`. */
 export async function modelUse(
   name: string,
   flags: ModelFlags & { readonly thinking?: string },

@@ -10,7 +10,7 @@ import { fail } from '../../wire/errors.ts';
 import { snake } from '../output/snake-case.ts';
 import type { Terminal } from '../output/terminal.ts';
 
-/** Everybody the configuration lets in, the owner of the local token first. */
+/** Returns all principals that the configuration accepts, the owner of the local token first. */
 export const principalsOf = ({ auth }: HostConfig): readonly Principal[] => [
   LOCAL_PRINCIPAL,
   ...auth.grants.map(({ principal }) => principal),

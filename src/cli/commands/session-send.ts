@@ -20,9 +20,9 @@ type Approvals = NonNullable<SessionSettings['approvals']>;
 export interface SendFlags extends ControlFlags {
   /** Configuration of a server that this command starts. */
   readonly config?: string;
-  /** Of a new session. */
+  /** Backend of a new session. */
   readonly backend?: string;
-  /** Of the session, from this turn on. */
+  /** Settings of the session, from this turn on. */
   readonly model?: string;
   readonly thinking?: string;
   readonly approvals?: Approvals;

@@ -33,7 +33,7 @@ export interface ProcessContext extends Pick<OwnListener, 'listenersAt'> {
 export interface FoundHost {
   /** As the user named it or the host announced it, for messages. */
   readonly address: string;
-  /** Where it is dialled: the private socket of a host of this user, else `address`. */
+  /** Address at which it is dialled: the private socket of a host of this user, else `address`. */
   readonly via: string;
   /** `''` without a token to send. */
   readonly token: string;
@@ -102,7 +102,7 @@ export async function reachRunning(
   return { address, via: viaOf(running, address, home), token: found?.token ?? '', own, running, others: 0 };
 }
 
-/** How a found host is dialled. With the local token each link is checked first. */
+/** Returns the route to a found host. With the local token each link is checked first. */
 export function routeOf(found: FoundHost, options: DialOptions, at = (address: string): string => address): Route {
   const address = at(found.via);
   const route = addressOf(address, options);
@@ -125,7 +125,7 @@ function originOf(address: string): string | undefined {
   return port === undefined ? undefined : `${/^(?:localhost|\[::1\])$/i.test(host) ? '127.0.0.1' : host}:${port}`;
 }
 
-/** Where a host is dialled: at its private socket, or at `address` where it has no usable one. */
+/** Returns the address at which a host is dialled: its private socket, or `address` where it has no usable one. */
 function viaOf({ socket }: RunningHost, address: string, home: string): string {
   return socket !== null && isOwnSocket(socket, home) ? `unix://${socket}` : address;
 }
@@ -142,7 +142,10 @@ function isOwnSocket(path: string, home: string): boolean {
 /** Commands that have said it: some connect twice. */
 const noted = new WeakSet<Terminal>();
 
-/** Says once a command which of several hosts was chosen. Nothing where one was named or only one is running, and for `--json`. */
+/**
+ * Prints, once a command, the host that was chosen of several. Prints nothing where one was named or only one is running, and
+ * for `--json`.
+ */
 export function noteChosen({ address, running, others }: FoundHost, terminal: Terminal): void {
   if (running === undefined || others === 0 || terminal.json || noted.has(terminal)) return;
   noted.add(terminal);
@@ -200,7 +203,10 @@ function publicAddressOf({ listeners, url }: RunningHost): string {
   return dialable(nearest ?? url ?? '');
 }
 
-/** Where a found host serves operators over HTTP, and the token for it. Fails with `usage` when it has no HTTP address. */
+/**
+ * Returns the HTTP address at which a found host serves operators, and the token for it. Fails with `usage` when it has no HTTP
+ * address.
+ */
 export function operatorOf({ address, token, own, running }: FoundHost): Operator {
   const listed = running?.listeners.find((each) => each.startsWith('http'));
   const base = listed === undefined ? httpBaseOf(address) : dialable(listed).replace(/\/$/, '');

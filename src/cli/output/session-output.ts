@@ -14,7 +14,7 @@ import { failureOf, oneLine, subjectOf, summaryOf } from './tool-summary.ts';
 /** Duration in milliseconds above which a tool's time is shown. */
 const LONG_MS = 1000;
 
-/** Why a turn ended that did not come to its end by itself. */
+/** Reasons of turns that ended early. */
 const endings: Readonly<Record<string, string>> = {
   max_tokens: 'the reply was truncated: it reached the output token limit of the model',
   max_rounds: 'stopped: round limit reached',

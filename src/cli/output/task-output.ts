@@ -202,7 +202,9 @@ export function showTask(task: TaskRecord, terminal: Terminal, now: number): voi
   }
 }
 
-/** How a task ended, or why it waits for an operator: its result where it has one. `named`: one of several. */
+/**
+ * Prints the end of a task, or the reason why it waits for an operator: its result where it has one. `named`: one of several.
+ */
 export function showOutcome(task: TaskRecord, terminal: Terminal, named = false): void {
   const { task_id, result } = task;
   const why = result?.blocked_reason ?? result?.error_summary ?? result?.summary ?? task.dead_letter;
@@ -261,7 +263,7 @@ export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string
       const at = typeof body.not_before === 'number' ? ` at ${clock(body.not_before)}` : '';
       return `again${at} (${text('cause')})`;
     },
-    // Where it was parked for want of a worker, the decision before it gives the reason.
+    // For a task that was parked for want of a worker, the decision before it gives the reason.
     parked: () => `waiting for an operator${reason.split(': no eligible worker', 1)[0]}`,
     lost: () => `${text('worker')}${reason}`,
     failed: () => text('reason'),

@@ -1,7 +1,7 @@
 /**
- * Where commands print: results to stdout, everything about them to stderr; text for people or JSON for programs.
+ * Output of commands: results to stdout, everything about them to stderr; text for people or JSON for programs.
  *
- * Made once per command by `program.ts`. The only place of the command line that knows about widths and pipes.
+ * One per command. The only place of the command line that knows about widths and pipes.
  */
 import { styleText } from 'node:util';
 import { escapeControls, escapedJson } from '../../base/escape-controls.ts';
@@ -36,7 +36,7 @@ interface Cell {
   readonly tone?: Tone;
 }
 
-/** Where a view of a session prints: the terminal itself, or the screen of `handfast chat`. */
+/** Output of a view of a session: the terminal itself, or the screen of `handfast chat`. */
 export type TerminalOutput = Pick<
   Terminal,
   'json' | 'watched' | 'document' | 'line' | 'note' | 'passing' | 'raw' | 'rawError' | 'settle'

@@ -8,7 +8,7 @@ import type stringWidth from 'string-width';
 let measure: typeof stringWidth | undefined;
 let graphemes: Intl.Segmenter | undefined;
 
-/** Loads the package with the first text that needs it: its tables are a quarter of what a short command costs to start. */
+/** Loads the package with the first text that needs it: its tables are a quarter of the start of a short command. */
 const measureNow = (): typeof stringWidth => {
   measure ??= (createRequire(import.meta.url)('string-width') as { default: typeof stringWidth }).default;
   return measure;

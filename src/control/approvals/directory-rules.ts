@@ -30,7 +30,7 @@ const MAX_RULES = 512;
 
 type Stored = Record<string, Record<string, DirectoryRule[]>>;
 
-/** Opens the file. Never rejects: what fails is logged. */
+/** Opens the file. Never rejects: failures are logged. */
 export async function directoryRules({ file, log, now = Date.now }: DirectoryRulesOptions): Promise<DirectoryRuleFile> {
   const rules = await load(file, log, now);
   let writing: Promise<void> = Promise.resolve();

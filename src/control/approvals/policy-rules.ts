@@ -79,7 +79,7 @@ export const ruleErrors = (rules: readonly PolicyRule[]): readonly HandfastError
 interface CompiledRule extends PolicyRule {
   readonly condition: Condition | undefined;
   readonly patterns: readonly CommandPattern[];
-  /** How the rule is named where it gives no reason. */
+  /** Name of the rule where it gives no reason. */
   readonly name: string;
 }
 
@@ -265,7 +265,9 @@ interface Deciding {
   readonly isAllowed: (words: readonly Word[]) => boolean;
 }
 
-/** Whether a rule is about a call, as far as rules that ask or deny go. `unclear`: its expression fails for this call. */
+/**
+ * Returns whether a rule is about a call, as far as rules that ask or deny go. `unclear`: its expression fails for this call.
+ */
 function about(
   rule: CompiledRule,
   subject: PolicySubject,
@@ -318,7 +320,7 @@ function concerned(
   for (const { words, supposed, unknown, mayStart } of reading.commands) {
     for (const pattern of patterns) {
       const match = pattern.concerns(words);
-      // Of a text that may be a script, a word that is not known says nothing.
+      // In a text that may be a script, a word that is not known proves nothing.
       if (match === 'yes' && !supposed) return 'yes';
       if (match === 'yes' || (match === 'maybe' && !supposed)) result = 'maybe';
       else if (mayStart && pattern.mayConcern(words)) result = 'maybe';
@@ -328,7 +330,7 @@ function concerned(
   return result;
 }
 
-/** Why a rule may be about a call. */
+/** Returns the reason why a rule may be about a call. */
 function whyMaybe(reading: CommandReading | undefined, isAllowed: (words: readonly Word[]) => boolean): string {
   const named = reading?.commands.find(({ unknown, words }) => unknown && !isAllowed(words));
   const program = named?.words[0]?.text.slice(0, 64);
@@ -348,7 +350,7 @@ const allowingRules = (rules: readonly CompiledRule[], subject: PolicySubject, s
       then === 'allow' && (condition === undefined || condition.test({ ...plainly(subject) }, steps) === true),
   );
 
-/** Why a call is allowed; undefined when it is not. Different rules may cover the commands of one line. */
+/** Returns the reason why a call is allowed; undefined when it is not. Different rules may cover the commands of one line. */
 function allows(
   allowing: readonly CompiledRule[],
   subject: PolicySubject,

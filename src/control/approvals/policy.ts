@@ -54,7 +54,9 @@ export interface PolicySubject {
 export interface Verdict {
   readonly decision: Decision;
   readonly reason: string;
-  /** Of `ask`: why a rule that denies may be about this call. Where nothing is asked, such a call is denied. */
+  /**
+   * For `ask`: the reason why a rule that denies may be about this call. Where no question can be asked, such a call is denied.
+   */
   readonly mayBeDenied?: string;
 }
 

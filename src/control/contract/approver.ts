@@ -19,7 +19,7 @@ export interface IncludedCall {
 
 /** A question to the user. */
 export interface ApprovalRequest {
-  /** Why it is denied without a question: the owner of the session has no right to it. */
+  /** Reason why it is denied without a question: the owner of the session has no right to it. */
   readonly refused?: string;
   readonly kind: ApprovalKind;
   readonly title: string;

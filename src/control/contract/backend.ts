@@ -68,7 +68,7 @@ export interface Turn {
   debug(stage: string, data: unknown): void;
 }
 
-/** How a turn ended that did not fail. */
+/** The end of a turn that did not fail. */
 export interface TurnOutcome {
   readonly stopReason: Extract<StopReason, 'end_turn' | 'max_tokens' | 'max_rounds' | 'refusal' | 'interrupted'>;
 }

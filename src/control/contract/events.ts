@@ -27,7 +27,7 @@ export interface EventPage {
   readonly last: number;
 }
 
-/** Where connections get events from. */
+/** The source of events for connections. */
 export interface EventSource {
   /**
    * Calls `listener` with every event, in order, synchronously, once it is on disk (stream chunks need not be). `wantsDebug` is
@@ -50,6 +50,9 @@ export interface EventSource {
 
 /** Emits events of the server. */
 export interface ServerEvents {
-  /** `owner`: name of the principal whose business it is; administrators and that principal see it. Default: everybody. */
+  /**
+   * `owner`: name of the principal that the event is about; administrators and that principal see it. Default: every principal
+   * sees it.
+   */
   emit<Type extends keyof ServerEventPayloads>(type: Type, payload: ServerEventPayloads[Type], owner?: string): void;
 }

@@ -1,5 +1,5 @@
 /**
- * How a method of session RPC is answered: a handler beside its method value. Each part of the control edge offers its
+ * Handlers of the methods of session RPC: each stands beside its method value. Each part of the control edge offers its
  * handlers as a list; `control-server.ts` joins them and `rpc/` calls them.
  */
 import type { RpcMethod } from '../../protocol/rpc-reader.ts';

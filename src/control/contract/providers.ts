@@ -14,7 +14,7 @@ export interface ModelChoice {
   readonly option: ModelOption | undefined;
 }
 
-/** How a provider is reached. Never logged, journaled or sent. */
+/** Access to a provider. Never logged, journaled or sent. */
 export interface ProviderAccess {
   /** Without a final slash. */
   readonly baseUrl: string;

@@ -99,7 +99,7 @@ export interface Steer {
 
 /** A subagent's task, a run of a chain, or a process, that the model of the session began. */
 export interface SessionWork {
-  /** Of the task, of the run, or of the process. */
+  /** Id of the task, of the run, or of the process. */
   readonly id: string;
   readonly kind: 'subagent' | 'chain' | 'process';
   readonly name: string;
@@ -129,7 +129,7 @@ export interface TurnRow {
   readonly usage: Usage;
 }
 
-/** All that is known of a session. Never changed in place by anybody but the fold. */
+/** The whole state of a session. Only the fold changes it in place. */
 export interface SessionRecord {
   readonly id: string;
   /** Name of the principal it belongs to. */

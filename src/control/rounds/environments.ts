@@ -29,7 +29,7 @@ import type { Recall } from './recall.ts';
 import type { Toolbox } from './toolbox.ts';
 import { WorkKeeper } from './work.ts';
 
-/** Where tools work, and with whose rights. */
+/** The place where tools work, and the principal whose rights they have. */
 export interface EnvironmentKey {
   /** Absolute path of the working directory: the workspace of an in-process host. */
   readonly cwd: string;

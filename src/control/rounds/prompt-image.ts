@@ -79,8 +79,8 @@ async function fromFile(given: string, options: ImageOptions, maxBytes: number):
 async function contentOf(path: string, options: ImageOptions, maxBytes: number): Promise<Buffer> {
   const { cwd, roots = [cwd], home, guard } = options;
   const absolute = absolutePath(path, cwd, home);
-  // Where the path leads is only looked up here. It is then walked from the allowed folder itself without following
-  // links, so a link put in its way meanwhile leads nowhere.
+  // The target of the path is only looked up here. It is then walked from the allowed folder itself without following links, so
+  // a link put in its way meanwhile leads nowhere.
   const real = absolute === undefined ? undefined : await realpath(absolute).catch(() => undefined);
   if (real === undefined) throw notFound(path);
   for (const root of roots) {

@@ -23,7 +23,7 @@ export interface ResultMedia {
   readonly images: readonly Image[];
 }
 
-/** Takes the attachments out of a result; `already`: those that came beside it. */
+/** Takes the attachments out of a result; `already`: attachments that came beside it. */
 export function resultMedia(value: unknown, already: readonly Image[] = []): ResultMedia {
   if (!isObject(value) || !Array.isArray(value.content)) return { value, images: already };
   const { blocks, images } = contentMedia(value.content, already);

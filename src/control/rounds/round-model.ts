@@ -25,7 +25,7 @@ export interface RoundRequest {
   readonly partial?: string;
 }
 
-/** Why a round ended. `other` is every further reason of a provider. */
+/** Reason why a round ended. `other` is every further reason of a provider. */
 export type FinishReason = 'stop' | 'tool_calls' | 'max_tokens' | 'refusal' | 'other';
 
 /** One piece of a round, in the order the model produced it. */

@@ -35,7 +35,7 @@ export interface RoundsOptions {
 
 const INTERRUPTED: TurnOutcome = { stopReason: 'interrupted' };
 
-/** How often the answer of one round is continued after it was cut off. */
+/** Maximum number of continuations of a round's answer that was cut off. */
 const MAX_CONTINUATIONS = 3;
 
 /** The parts of a round that were streamed so far. */

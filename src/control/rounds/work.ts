@@ -14,7 +14,7 @@ import type { ApprovalRequest } from '../contract/approver.ts';
 import type { Turn } from '../contract/backend.ts';
 import type { SessionLog, SessionWork } from '../contract/session-log.ts';
 
-/** How a piece of work ended. */
+/** The end of a piece of work. */
 export interface WorkEnd {
   /** `completed`, `failed`, `cancelled`, `paused` or `interrupted`. */
   readonly state: string;

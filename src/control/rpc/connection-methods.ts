@@ -35,7 +35,7 @@ export function connectionMethods(server: MethodsOwner): readonly Handled[] {
     handles(handshake, (params, call) => {
       const client = server.clientOf(call);
       const answer = server.welcome(client, greetingOf(params));
-      // Where events had to wait for the handshake, they wait for its answer too.
+      // Events that had to wait for the handshake wait for its answer too.
       call.afterAnswer(() => client.events.open());
       return answer;
     }),

@@ -19,7 +19,7 @@ export class EventFanOut {
   readonly #bySession = new Map<string, Set<EventSubscriber>>();
   readonly #stop: () => void;
 
-  /** `wantsDebug`: whether some connection wants debug steps. */
+  /** `wantsDebug`: true while a connection wants debug steps. */
   constructor(source: EventSource, wantsDebug: () => boolean) {
     this.source = source;
     this.#stop = source.listen((event) => this.#publish(event), wantsDebug);

@@ -49,13 +49,13 @@ export interface RpcLimits {
    * many unsent bytes of replies, further requests are refused with `over_capacity`. Default 32 MiB.
    */
   readonly maxSendBufferBytes: number;
-  /** How long a peer may stay above `sendBufferBytes` before its link is dropped, in milliseconds. Default 30,000. */
+  /** Longest time that a peer may stay above `sendBufferBytes` before its link is dropped, in milliseconds. Default 30,000. */
   readonly slowConsumerMs: number;
-  /** How long a slow peer may read nothing at all, in milliseconds. 0 = no limit. Default 30,000. */
+  /** Longest time that a slow peer may read nothing at all, in milliseconds. 0 = no limit. Default 30,000. */
   readonly writeStallMs: number;
-  /** How long an aborted request may run until the server replies for its handler, in milliseconds. Default 2,000. */
+  /** Longest time that an aborted request may run until the server replies for its handler, in milliseconds. Default 2,000. */
   readonly settleMs: number;
-  /** How long turns may take to end when the server stops, in milliseconds. Default 10,000. */
+  /** Longest time that turns may take to end when the server stops, in milliseconds. Default 10,000. */
   readonly shutdownTimeoutMs: number;
 }
 

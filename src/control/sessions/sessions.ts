@@ -97,7 +97,7 @@ export const DEFAULT_SESSION_LIMITS: SessionLimits = {
   totalMemoryBytes: 2 * 1024 ** 3,
 };
 
-/** How often idle sessions are unloaded. */
+/** Time between two sweeps that unload idle sessions, in milliseconds. */
 const SWEEP_MS = 60_000;
 
 export interface SessionsOptions {
@@ -115,9 +115,9 @@ export interface SessionsOptions {
   readonly imageRoots?: readonly string[];
   /** The skills a prompt names. Default none. */
   readonly skillsFor?: TurnRunDeps['skillsFor'];
-  /** The settings of sessions where they have none of their own: model, thinking level, … */
+  /** Default settings of sessions: model, thinking level, … */
   readonly defaults?: SessionSettings;
-  /** Where sessions work that name no folder. Absolute; default the process's. */
+  /** Working directory of sessions that name none. Absolute; default the process's. */
   readonly defaultCwd?: string;
   /** Refuses folders a principal may not work in. */
   readonly checkCwd?: (cwd: string, principal: Principal) => void;

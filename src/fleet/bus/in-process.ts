@@ -21,7 +21,7 @@ export interface InProcessOptions {
   readonly log?: Log;
   /** Seconds between the heartbeats of a worker. Default 15. */
   readonly heartbeatS?: number;
-  /** How long storing a result may take before its worker must send it again, milliseconds. Default 15,000. */
+  /** Longest time that storing a result may take before its worker must send it again, milliseconds. Default 15,000. */
   readonly storeTimeoutMs?: number;
 }
 

@@ -1,7 +1,7 @@
 /**
  * The orchestrator's side of a bus: peers connect and leave, receive messages, and send some.
  *
- * Implemented by the other files of this folder: in-process, stream links, the upstream HTTP dialect, A2A 1.0, NATS JetStream.
+ * The other files of this folder implement it: in-process, stream links, the upstream HTTP dialect, A2A 1.0, NATS JetStream.
  * `orchestrator/` knows none of them. A bus whose peers do not speak messages translates.
  */
 import type { Feature, FleetMessage } from '../../protocol/fleet.ts';
@@ -9,7 +9,7 @@ import type { Incoming } from '../messages/decoded.ts';
 
 export type Binding = 'in-process' | 'stream' | 'http' | 'a2a' | 'nats';
 
-/** How a peer wants its tasks: as messages, as hints in the text, or as the bare brief. */
+/** Form in which a peer wants its tasks: as messages, as hints in the text, or as the bare brief. */
 export type DispatchMode = 'structured' | 'inline' | 'plain';
 
 /** One worker, as its transport knows it. */

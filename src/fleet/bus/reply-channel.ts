@@ -6,7 +6,7 @@
 import type { Envelope, Feature, FleetMessage, SessionAnnounce, TaskAck, TaskResult } from '../../protocol/fleet.ts';
 import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 
-/** Where the messages of a worker go. */
+/** Destination of a worker's messages. */
 export interface ReplyChannel {
   /**
    * Names the other end, the same after a restart: results of the tasks it sent wait for the channel of this name.
@@ -32,7 +32,7 @@ export interface ReplyChannel {
 export interface Lease {
   /** A number that only grows with the attempts of a task. */
   readonly fence: number;
-  /** How long it holds without renewal, seconds. */
+  /** Time that it holds without renewal, seconds. */
   readonly ttlS: number;
   /**
    * Renews it; false: it is lost for good. Rejects when that is unknown. Absent: progress renews it on the other
@@ -49,7 +49,7 @@ export interface AlreadyTaken {
   readonly state: 'accepted' | 'running';
   /** The lease it runs under; undefined before it runs. */
   readonly lease: Envelope['lease'];
-  /** When it may have ended, for a bus whose answer is that it is busy. */
+  /** Time when it may have ended, for a bus that answers `busy`. */
   readonly retryAfterS: number;
 }
 

@@ -8,7 +8,7 @@ import type { FunctionExecutorOptions } from './function.ts';
 export interface ProgramConfig {
   /** The program, looked up in PATH when it has no slash. Default: the kind's own name. */
   readonly command?: string;
-  /** More arguments. Those the adapter sets itself are left out with a warning. */
+  /** More arguments. Arguments that the adapter sets itself are left out with a warning. */
   readonly args?: readonly string[];
   /** Set in addition to this process's environment. */
   readonly env?: Readonly<Record<string, string>>;

@@ -73,7 +73,7 @@ export interface ExecutorContext {
   readonly environment?: ExecutorEnvironment | undefined;
 }
 
-/** How a turn ended. */
+/** The end of a turn. */
 export interface ExecutorOutcome {
   /** The text of the reply; may contain a TASK_RESULT. A stopped turn has its partial reply. */
   readonly text: string;
@@ -99,7 +99,7 @@ export interface Execution {
   steer?(text: string): Promise<'injected' | 'queued' | 'rejected'>;
 }
 
-/** Whether an executor could work now; probed, cached by the worker. */
+/** Readiness of an executor to work now; probed, cached by the worker. */
 export interface Readiness {
   /** The program is installed. */
   readonly present: boolean;
@@ -113,7 +113,7 @@ export interface Readiness {
 export interface Executor {
   /** `claude`, `codex`, `opencode`, `agy`, `command`, `acp`, `a2a`, `function`, `rehearsal`. */
   readonly kind: string;
-  /** Whether it accepts input during a turn (`steer`), and whether it can ask the user. */
+  /** True when it accepts input during a turn (`steer`), and when it can ask the user. */
   readonly canSteer: boolean;
   readonly canAsk: boolean;
   /** Spends no tokens and starts no turn. Bounded at 3 s, never rejects. */

@@ -67,7 +67,7 @@ function taskIdOf(message: Members): string | undefined {
   return typeof taskId === 'string' && isId(taskId) ? taskId : undefined;
 }
 
-/** The same for JSON that was read: by a codec, which had to know whose message it is. */
+/** Decodes JSON that was read: by a codec, which had to know the sender of the message. */
 export function decodeJson(json: StrictJson, { nowMs = Date.now() }: DecodeOptions = {}): Decoded {
   if (!json.ok) return { valid: false, type: null, errors: json.errors, warnings: json.warnings };
   const { value } = json;

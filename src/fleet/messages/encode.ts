@@ -76,7 +76,7 @@ export function cutText(text: string, most: number): string {
 
 const fits = (message: FleetMessage, maxBytes: number): boolean => !isLonger(JSON.stringify(message), maxBytes);
 
-/** Members of a result that have no bound of their own, those that are missed least first. */
+/** Members of a result without a separate bound, those that are missed least first. */
 const LARGE = ['prose', 'answer', 'artifacts', 'summary'] as const satisfies readonly (keyof TaskResult)[];
 
 /**

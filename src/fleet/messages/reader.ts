@@ -136,7 +136,7 @@ interface Field {
 /** Stands for an object that is absent or cannot be read: its members are not asked for once more. */
 const NOTHING: Members = Object.freeze({});
 
-/** The reader of the members of an object. Those in `others` are read elsewhere. */
+/** Returns the reader of the members of an object. Members in `others` are read elsewhere. */
 export function membersReader({ members = {}, full, warns }: Member, others: readonly string[] = []): ReadMembers {
   const known = new Set([...others, ...Object.keys(members)]);
   const fields = Object.entries(members).map(

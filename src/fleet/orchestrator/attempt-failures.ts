@@ -14,7 +14,7 @@ import type { TaskRecord } from './task.ts';
 import { routeTaskOf } from './task-record.ts';
 import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 
-/** How long a task waits for a worker that has it already and names no time, seconds. */
+/** Time that a task waits for a worker that has it already and names no time, seconds. */
 const WAIT_S = 30;
 
 export interface AttemptFailuresOptions {
@@ -28,7 +28,7 @@ export interface AttemptFailuresOptions {
   readonly log: Log;
 }
 
-/** Why an attempt ended before it started. */
+/** Reason why an attempt ended before it started. */
 export interface AttemptFailure {
   readonly outcome: 'unreachable' | 'busy' | 'unknown';
   /** Row of the policy. */

@@ -6,7 +6,7 @@ import { type BackoffOptions, backoffMs } from '../../base/backoff.ts';
 
 /** Failures in a row that open it. */
 const THRESHOLD = 5;
-/** How long it stays open the first time, milliseconds; twice as long after each probe that failed. */
+/** Time that it stays open at first, milliseconds; twice as long after each probe that failed. */
 const OPEN_DELAYS: BackoffOptions = { firstDelayMs: 30_000, maxDelayMs: 600_000, jitter: 0 };
 
 export class CircuitBreaker {
@@ -16,7 +16,7 @@ export class CircuitBreaker {
   #openUntil: number | undefined;
   #probing = false;
 
-  /** Whether tasks may go there, at this time of the monotonic clock. */
+  /** Returns whether tasks may go to the worker, at this time of the monotonic clock. */
   state(now: number): 'open' | 'closed' {
     if (this.#openUntil === undefined) return 'closed';
     return this.#probing || now < this.#openUntil ? 'open' : 'closed';

@@ -6,7 +6,7 @@ import { fail } from '../../wire/errors.ts';
 import type { TaskRecord } from './task.ts';
 import { isEnded } from './task-machine.ts';
 
-/** How a dependency stands. */
+/** State of a dependency. */
 type DependencyState = 'done' | 'open' | { readonly failed: string };
 
 export class Dependencies {

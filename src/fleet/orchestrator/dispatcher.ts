@@ -25,9 +25,9 @@ import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 
 /** Tasks routed before others get a turn of the event loop. */
 const MAX_PER_TURN = 256;
-/** How long workers may take to join after a start, milliseconds. */
+/** Longest time that workers may take to join after a start, milliseconds. */
 const JOIN_GRACE_MS = 5_000;
-/** How long a task that was put aside waits, and how many are routed again then. */
+/** Time that a task waits that was put aside, milliseconds, and the number of tasks that are routed again then. */
 const ASIDE_MS = 100;
 const MAX_ASIDE_PER_TURN = 200;
 
@@ -40,7 +40,7 @@ export interface DispatcherOptions {
   readonly buses: readonly OrchestratorBus[];
   readonly leaseTtlS: number;
   readonly maxTasks: number;
-  /** How long workers are waited for after the start before a task is refused for want of one, milliseconds. Default 5,000. */
+  /** Time that workers are waited for after the start before a task is refused for want of one, milliseconds. Default 5,000. */
   readonly joinGraceMs: number | undefined;
   readonly clock: Clock;
   /** Calls `run` when the event loop has served everything else that is due. */
@@ -216,7 +216,7 @@ export class Dispatcher {
     }
   }
 
-  /** Where a task would go now, and why: compares every worker. */
+  /** Returns the place where a task would go now, and the reasons: compares every worker. */
   explain(record: TrackedTask['record']): Explanation {
     const { router, peers, clock, now } = this.#options;
     const excluded = peers.excludedOf(record.excluded);

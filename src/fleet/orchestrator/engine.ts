@@ -34,7 +34,7 @@ import { headOf } from './verify.ts';
 const LEASE_TTL_S = 45;
 const PLAIN_PEER_TIMEOUT_S = 3600;
 const MAX_OPEN_TASKS = 100_000;
-/** How long a worker has to report after a cancel or a deadline: its own ladder of signals takes ten seconds. */
+/** Time that a worker has to report after a cancel or a deadline, milliseconds: its own ladder of signals takes ten seconds. */
 const GRACE_MS = 30_000;
 
 export class Engine {

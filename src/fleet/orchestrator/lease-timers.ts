@@ -1,5 +1,5 @@
 /**
- * How long each attempt may be silent. A worker with the feature `lease` holds a short one, renewed by progress and heartbeats,
+ * The longest silence of each attempt. A worker with the feature `lease` holds a short one, renewed by progress and heartbeats,
  * and is polled once before it expires. A worker without it holds one for the longest turn.
  *
  * A lease is another clock than the age of an announce: a worker that is no longer routable still has its tasks.

@@ -53,7 +53,7 @@ export interface OrchestratorOptions {
     signal: AbortSignal,
   ) => Promise<Omit<TaskAnswer, 'type' | 'protocol_version' | 'envelope'>>;
   /**
-   * How long workers may take to join after the start before a task is refused because none meets its requirements,
+   * Longest time that workers may take to join after the start before a task is refused because none meets its requirements,
    * milliseconds. Default 5,000.
    */
   readonly joinGraceMs?: number;
@@ -64,7 +64,7 @@ export interface OrchestratorOptions {
    * @internal
    */
   readonly submitterLimits?: SubmitterLimits;
-  /** Retention of ended tasks, milliseconds, and how many. Default 30 days, 100,000. */
+  /** Retention of ended tasks, milliseconds, and their maximum number. Default 30 days, 100,000. */
   readonly retainMs?: number;
   readonly maxTasks?: number;
   readonly log: Log;
@@ -133,7 +133,7 @@ export interface Orchestrator extends Closable {
   ): Promise<{ readonly record: TaskRecord; readonly result: TaskResult | null }>;
   /** It is done and still being verified: `verified` of its record follows. */
   verifying(taskId: string): boolean;
-  /** Where a task would go now, and why. Also for a task that was never submitted. */
+  /** Returns the place where a task would go now, and the reasons. Also for a task that was never submitted. */
   explain(task: string | TaskSpec): Promise<Explanation>;
   workers(): readonly WorkerView[];
   /** Buses that carry nothing now; empty: all work. */

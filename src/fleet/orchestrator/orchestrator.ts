@@ -29,7 +29,7 @@ import type { TrackedTask } from './task-registry.ts';
 
 const RETAIN_MS = 30 * 24 * 3600 * 1000;
 const MAX_TASKS = 100_000;
-/** How often old ended tasks are removed, milliseconds; the first time soon after the start. */
+/** Time between two removals of old ended tasks, milliseconds; the first one soon after the start. */
 const PRUNE_EVERY_MS = 3600 * 1000;
 const FIRST_PRUNE_MS = 60 * 1000;
 /** Longest `stop` waits for buses, and then for the disk, milliseconds. */

@@ -19,7 +19,7 @@ import { isActive, isOffer } from './task-machine.ts';
 import type { TrackedTask } from './task-registry.ts';
 import { creditOf } from './task-result.ts';
 
-/** How a worker reports a task it was working on when it ended; see `worker/recovery.ts`. */
+/** Beginning of a worker's report about a task that it was working on when it ended; see `worker/recovery.ts`. */
 const RESTARTED = /^worker restarted\b/;
 /** Attempts that were sent a cancel because their task has ended; remembered so that each gets one. */
 const MAX_STRAYS = 1000;
@@ -251,7 +251,7 @@ export class PeerEventHandler implements PeerEvents {
     }
   }
 
-  /** Of a pool that was offered a task, the first worker that reports having it has it. */
+  /** A task that was offered to a pool belongs to the first worker that reports having it. */
   #claim({ peer, announced }: PeerEntry, tracked: TrackedTask, attempt: number | undefined): void {
     const { worker, spec } = tracked.record;
     if (!isOffer(worker) || !(announced?.pools ?? []).includes(spec.pool ?? '')) return;
@@ -260,7 +260,7 @@ export class PeerEventHandler implements PeerEvents {
     this.#engine.registry.apply(tracked, attempt === undefined ? claimed : { ...claimed, attempt });
   }
 
-  /** Whether a heartbeat of the worker renews the lease: only after it acknowledged the attempt. */
+  /** Returns whether a heartbeat of the worker renews the lease: only after it acknowledged the attempt. */
   #has({ peer }: PeerEntry, { record }: TrackedTask): boolean {
     if (!peer.features.has('lease')) return false;
     return record.state === 'accepted' || record.state === 'running' || peer.durable;

@@ -12,7 +12,7 @@ import type { Attempt } from './task.ts';
 export interface PeerEntry {
   peer: FleetPeer;
   connected: boolean;
-  /** Why it is not connected. */
+  /** Reason why it is not connected. */
   away: { readonly reason: string; readonly asleep: boolean } | null;
   /** Since when it is not connected, or does not respond; null: it does. Monotonic. */
   absentSince: number | null;
@@ -44,7 +44,7 @@ const BEATING_TTL_S = 45;
 
 const NO_HEALTH: ReadonlyMap<string, string> = new Map();
 
-/** How long the announce of a worker is valid, seconds; null: the default of the policy. */
+/** Returns the lifetime of a worker's announce, seconds; null: the default of the policy. */
 export function ttlOf({ announced, peer }: Pick<PeerEntry, 'announced' | 'peer'>): number | null {
   return announced?.ttl_s ?? (peer.features.has('heartbeat') ? BEATING_TTL_S : null);
 }
@@ -87,7 +87,7 @@ export function isJoining({ connected: here, peer, announced, describeBy }: Peer
   return here && peer.structured && peer.reachable && announced === null && now < describeBy;
 }
 
-/** Whether the announce of a worker is of the process that has, or had, the attempt. */
+/** Returns whether the announce of a worker is of the process that has, or had, the attempt. */
 export function isSameProcess(attempt: Attempt | undefined, { announced }: Pick<PeerEntry, 'announced'>): boolean {
   const incarnation = announced?.incarnation ?? null;
   return attempt?.incarnation === undefined || attempt.incarnation === null || attempt.incarnation === incarnation;

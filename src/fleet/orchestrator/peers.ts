@@ -23,14 +23,20 @@ import { isJoining, type PeerEntry, profileOf, ttlOf } from './peer-profile.ts';
 const RECENT = 20;
 /** Workers that left and are still listed. */
 const MAX_LOST = 1000;
-/** How long a worker that joined may take to announce itself; it gets no task before. Its own probes take nine seconds at most. */
+/**
+ * Longest time that a worker that joined may take to announce itself, milliseconds; it gets no task before. Its own probes take
+ * nine seconds at most.
+ */
 const DESCRIBE_MS = 10_000;
-/** How long tasks wait for a worker that left or does not respond: some probes of a peer, or a start of a program. */
+/**
+ * Time that tasks wait for a worker that left or does not respond, milliseconds: some probes of a peer, or a start of a
+ * program.
+ */
 const AWAY_MS = 60_000;
 /** Clock difference worth a warning, milliseconds. */
 const SKEW_WARN_MS = 60_000;
 
-/** How an attempt went, as far as that speaks for or against its worker. */
+/** Outcome of an attempt, as far as it speaks for or against its worker. */
 export type Verdict = 'ok' | 'failed' | 'neutral';
 
 export interface PeersOptions {

@@ -16,7 +16,7 @@ import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 type AskUser = NonNullable<OrchestratorOptions['askUser']>;
 export type Answer = Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>;
 
-/** How long a question waits that names no time, milliseconds. */
+/** Time that a question waits that names none, milliseconds. */
 const DEFAULT_EXPIRES_MS = 600_000;
 
 export interface OperatorQuestionsOptions {

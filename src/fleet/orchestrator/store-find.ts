@@ -1,5 +1,5 @@
 /**
- * The SQL of a page of tasks: which index answers which query.
+ * The SQL of a page of tasks: the index for each query.
  *
  * A page costs the same however many tasks have ended. Open tasks are bounded by `max_open_tasks` and are filtered one by one;
  * ended ones come from an index that has every filter of the query, one state at a time, already in order.

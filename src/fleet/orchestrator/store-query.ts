@@ -12,7 +12,7 @@ export function pageLimit({ limit = DEFAULT_LIMIT }: TaskQuery): number {
   return Math.max(0, Math.min(Math.floor(limit), MAX_LIMIT));
 }
 
-/** Whether a query asks for this record. */
+/** Returns whether a query asks for this record. */
 export function matches(record: TaskRecord, query: TaskQuery): boolean {
   const { states, parked, batch, worker, submitter, before } = query;
   return (

@@ -79,7 +79,7 @@ export class TaskRows {
     this.#oldestOfNone = oldest('submitter IS NULL');
   }
 
-  /** Writes a record over the revision it was made from, and returns how many bytes; undefined when another one is stored. */
+  /** Writes a record over the revision it was made from, and returns its bytes; undefined when another one is stored. */
   put(record: TaskRecord, revision: number): number | undefined {
     const { number, task_id, state, worker, spec, submitter = null, ended_at } = record;
     const parked = record.parked ? 1 : 0;
@@ -177,8 +177,8 @@ export class TaskRows {
   }
 
   /**
-   * Forgets at most `limit` tasks that ended before a time, or are the oldest of too many, of submitters with more than an
-   * equal part; returns how many.
+   * Removes at most `limit` tasks that ended before a time, or are the oldest of too many, of submitters with more than an
+   * equal part; returns their number.
    */
   prune(before: number, maxTasks: number, limit: number): number {
     const numbers = new Set(this.#old.all(before, limit).map(({ number }) => number as number));

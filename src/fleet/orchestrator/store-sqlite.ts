@@ -14,7 +14,7 @@ import { pageLimit, superseded } from './store-query.ts';
 import { type Database, TaskRows } from './store-rows.ts';
 import type { Stored, SubmitterUsage, TaskQuery, TaskRecord, TaskStore } from './task.ts';
 
-/** Marks a file as ours ("HFTK"), so that the database of another program is never used. */
+/** Marks a file as a task store ("HFTK"), so that the database of another program is never used. */
 const APPLICATION_ID = 0x4846544b;
 /** Its name in errors. */
 const WHAT = 'the task store';

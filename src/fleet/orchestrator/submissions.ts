@@ -15,7 +15,7 @@ import type { TrackedTask } from './task-registry.ts';
 
 /** Most tasks of one batch. */
 const MAX_BATCH = 10_000;
-/** How often a task is given another number, because another orchestrator on the same store has used it. */
+/** Maximum number of times that a task is given another number, because another orchestrator on the same store has used it. */
 const MAX_RENUMBERED = 8;
 
 /** A request that was read. */
@@ -30,7 +30,7 @@ interface Request {
 /** Requests of a batch in the order of their dependencies. */
 interface Batch {
   readonly ordered: readonly Request[];
-  /** Those that exist already. */
+  /** Tasks of the batch that exist already. */
   readonly known: Map<string, TaskRecord>;
   /** Tasks outside that they wait for, in memory. */
   readonly others: readonly TrackedTask[];
@@ -116,7 +116,7 @@ export class Submissions {
     }
   }
 
-  /** Adds, stores and queues the tasks of a batch that are not `known`. Those that were added meanwhile become known. */
+  /** Adds, stores and queues the tasks of a batch that are not `known`. Tasks that were added meanwhile become known. */
   async #takeBatch({ ordered, known, others, submitter }: Batch): Promise<ReadonlyMap<string, TaskRecord>> {
     const { registry, dispatcher, hooks } = this.#engine;
     const parents = new Map<string, TrackedTask>();

@@ -7,7 +7,7 @@ import type { Attempt } from './task.ts';
 /** Past this many, attempts that came to nothing are removed, oldest first. */
 const MAX_ATTEMPTS = 50;
 
-/** How an attempt ended. */
+/** The end of an attempt. */
 export type AttemptEnd = Required<Pick<Attempt, 'ended_at' | 'outcome' | 'tokens_spent'>> &
   Pick<Attempt, 'reason' | 'tokens_claimed'>;
 

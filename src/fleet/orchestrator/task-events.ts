@@ -10,7 +10,7 @@ export interface ResultEvent {
   readonly type: 'result';
   /** The sender that the transport authenticated, not the one named in the message. */
   readonly worker: string;
-  /** Which attempt; null where the worker names none: its only one without a report. */
+  /** Number of the attempt; null where the worker names none: its only one without a report. */
   readonly attempt: number | null;
   /** The fence it was reported under; null or absent where the worker names none. */
   readonly fence?: number | null;
@@ -57,7 +57,7 @@ export type TaskEvent =
       readonly reason: string;
       /** The worker is excluded until its next announce: the marker of its present one. */
       readonly exclude?: string;
-      /** The step of the policy it was: counts, and whom else to ask, follow from it. */
+      /** The step of the policy it was: the counts, and the other workers to ask, follow from it. */
       readonly cause?: 'reroute' | 'retry';
       readonly not_before?: number | null;
     }
@@ -102,8 +102,8 @@ export interface Advanced {
    * already. `refused`: not in this state, nothing changed.
    */
   readonly outcome: 'changed' | 'late' | 'duplicate' | 'refused';
-  /** Why not, in a few words. */
+  /** Reason of a refusal, in a few words. */
   readonly why?: string;
-  /** Of a result that was refused: why it counts for nothing. */
+  /** For a result that was refused: the reason why it counts for nothing. */
   readonly stale?: StaleReason;
 }

@@ -29,11 +29,11 @@ interface Stream {
   /** The last cursor in use; undefined while it is being read. */
   cursor: number | undefined;
   waiting: Omit<NewEntry, 'cursor'>[];
-  /** Of a new task, none of whose entries was accepted yet. */
+  /** True for the stream of a new task, none of whose entries was accepted yet. */
   fresh: boolean;
   /** Entries that were refused; they go before those that wait. */
   refused: Omit<NewEntry, 'cursor'>[];
-  /** In whose share the first entry puts it; later ones change nothing. */
+  /** The submitter whose share has the first entry; later entries change nothing. */
   readonly submitter: string | undefined;
   /** The task has ended: the waiting entries are its last ones. */
   ended: boolean;
@@ -122,7 +122,7 @@ export class TaskJournal {
    * They are removed, and the refused entries follow behind their cursors.
    */
   async #replace(stream: Stream, entries: Stream['waiting']): Promise<void> {
-    // Where entries were accepted before, the journal is closed or damaged.
+    // A stream with accepted entries: the journal is closed or damaged.
     if (!stream.fresh && stream.cursor !== undefined) return;
     stream.refused.push(...entries);
     if (!stream.fresh) return;

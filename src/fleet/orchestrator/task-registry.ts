@@ -13,7 +13,7 @@ import type { Stored, TaskRecord, TaskState, TaskStore } from './task.ts';
 import type { Advanced, TaskEvent } from './task-events.ts';
 import { advance, isEnded } from './task-machine.ts';
 
-/** How long a change without a waiting caller may stay in memory, milliseconds. */
+/** Longest time that a change without a waiting caller may stay in memory, milliseconds. */
 const SOFT_MS = 200;
 /** Pause before a store that failed is tried again, milliseconds. */
 const RETRY_MS = 1000;
@@ -22,7 +22,7 @@ const RETRY_MS = 1000;
 export interface TrackedTask {
   readonly id: string;
   record: TaskRecord;
-  /** Changes since it was loaded, and how many of them are on disk. */
+  /** Number of changes since it was loaded, and of those on disk. */
   version: number;
   stored: number;
   revision: number;
@@ -46,7 +46,7 @@ export interface TaskRegistryOptions {
   readonly log: Log;
   /** A task has changed; `before` is its record before the event. */
   changed(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void;
-  /** Another orchestrator has written a task: it is no longer ours. */
+  /** Another orchestrator has written a task: it now belongs to that one. */
   superseded(tracked: TrackedTask): void;
   /** A task that ended is on disk and leaves the memory. */
   settled(tracked: TrackedTask): void;
@@ -86,12 +86,12 @@ export class TaskRegistry {
     return this.#openBySubmitter;
   }
 
-  /** Why the store cannot be written at present. */
+  /** Reason why the store cannot be written at present. */
   get failure(): HandfastError | undefined {
     return this.#failure;
   }
 
-  /** Open tasks by state, and how many of them are parked. */
+  /** Number of open tasks by state, and of parked ones. */
   get counts(): ReadonlyMap<TaskState | 'parked', number> {
     return this.#counts;
   }

@@ -55,8 +55,8 @@ function unnamed(record: TaskRecord, own: readonly Attempt[], { worker, result }
 }
 
 /**
- * Whether the worker had taken the attempt on. Where its link awaits an acknowledgement, only a refusal comes without one; an
- * acknowledgement that was lost with its link is no longer awaited.
+ * Returns whether the worker had accepted the attempt. Where its link awaits an acknowledgement, only a refusal comes without
+ * one; an acknowledgement that was lost with its link is no longer awaited.
  */
 function isAccepted({ task_id }: TaskRecord, tried: Attempt, { unacknowledged, result }: ResultEvent): boolean {
   const { attempt, outcome, accepted_at, started_at } = tried;

@@ -6,7 +6,7 @@
 import type * as schemas from '../../protocol/fleet-records.schema.ts';
 import type { Wire } from '../../wire/schema.ts';
 
-/** Where a task is. One that waits for an operator is `blocked` or `lost` with `parked` set. */
+/** State of a task. One that waits for an operator is `blocked` or `lost` with `parked` set. */
 export type TaskState = Wire<typeof schemas.TaskState>;
 /** The request. All members but the brief may be left out. */
 export type TaskSpec = Wire<typeof schemas.TaskSpec>;

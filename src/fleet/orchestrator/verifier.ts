@@ -14,7 +14,7 @@ export class Verifier {
   readonly #registry: TaskRegistry;
   readonly #repositories: ReadonlyMap<string, string>;
   readonly #find: FindRepository | undefined;
-  /** Of workers that have joined. */
+  /** Repositories of workers that have joined. */
   readonly #found = new Map<string, string>();
   readonly #waiting: TaskRecord[] = [];
   readonly #running = new Set<TaskRecord>();
@@ -36,7 +36,7 @@ export class Verifier {
     void this.#find(worker).then(found, () => found(undefined));
   }
 
-  /** Where the repository of a worker is on this machine. */
+  /** Returns the repository of a worker on this machine. */
   repositoryOf(worker: string | null): string | undefined {
     return worker === null ? undefined : (this.#repositories.get(worker) ?? this.#found.get(worker));
   }

@@ -52,7 +52,7 @@ export async function headOf(repository: string): Promise<string | null> {
   }
 }
 
-/** Why a result cannot be verified; undefined: it can. */
+/** Returns the reason why a result cannot be verified; undefined: it can. */
 export function whyNotChecked(result: Claiming, repository: string | undefined): string | undefined {
   const { files, outside, pr, head } = claimsOf(result);
   if (files.length + outside.length === 0 && pr === null && head === null)
@@ -110,7 +110,7 @@ async function inspect(claims: Claims, repository: string, base: string | null):
   return { verified: 'yes', reasons: [`${found} of the named changes found`, ...reasons] };
 }
 
-/** Where the files of a result are. */
+/** The place of the files of a result. */
 interface Tree {
   /** The folder of the worker. */
   readonly repository: string;
@@ -241,7 +241,7 @@ async function ignoredOf(tree: string, files: readonly string[]): Promise<readon
     if (code === 0) found.push(...readNames(stdout));
   }
   const ignored = new Set(found);
-  // Of a folder git names the files.
+  // For a folder, git names the files.
   return files.filter((file) => ignored.has(file) || found.some((one) => one.startsWith(`${file}/`)));
 }
 

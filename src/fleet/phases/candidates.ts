@@ -6,7 +6,7 @@
  */
 import { type FencedBlock, fencedBlocks } from './fences.ts';
 
-/** Where a candidate was found: a fenced block, braces inside one, braces in the open. */
+/** Place of a candidate: a fenced block, braces inside one, braces in the open. */
 export type Place = 'fence' | 'embedded' | 'bare';
 
 /** A part of a text that may be a JSON object. Offsets are into the text. */

@@ -76,7 +76,7 @@ interface Token {
   readonly text: string;
   readonly quoted: boolean;
   readonly absent: boolean;
-  /** Where the token ends in the text: at a separator, a comment, or the end. */
+  /** End of the token in the text: at a separator, a comment, or the end. */
   readonly end: number;
 }
 

@@ -14,7 +14,7 @@ import { type Candidate, candidates } from './candidates.ts';
 import { repairJson } from './json-repair.ts';
 import { acceptResult } from './reply-result.ts';
 
-/** Where the result was found. */
+/** Place of the result. */
 export type ReplySource = 'whole' | 'fence' | 'embedded' | 'bare' | 'sentinel' | 'fallback';
 
 /** `strict` as asked · `degraded` with leniencies · `unstructured` no block · `pending`, `busy` no result yet. */

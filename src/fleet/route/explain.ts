@@ -108,7 +108,7 @@ function sentenceOf(
   return parts.join('; ');
 }
 
-/** Whether no worker was eligible; false also where the task itself cannot be routed. */
+/** Returns whether no worker was eligible; false also where the task itself cannot be routed. */
 function isUnroutable(route: Route): boolean {
   return route.chosen === null && route.rejected !== undefined;
 }

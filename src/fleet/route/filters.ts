@@ -11,7 +11,7 @@ import { rankOf } from './tiers.ts';
 /** No worker is excluded. */
 export const NO_EXCLUSIONS: ReadonlySet<string> = new Set();
 
-/** Why a task cannot be routed to any worker; null: routing can be tried. */
+/** Returns the reason why a task cannot be routed to any worker; null: routing can be tried. */
 export function taskReason(task: RouteTask, policy: RoutePolicy, nowMs: number): string | null {
   if (task.deadlineMs === null) return null;
   const leftMs = task.deadlineMs - nowMs;
@@ -29,7 +29,7 @@ export function capacityOf({ max_concurrent }: Profile, policy: RoutePolicy): nu
   return max_concurrent ?? policy.default_max_concurrent;
 }
 
-/** How long the profile of a worker is valid, milliseconds. */
+/** Returns the lifetime of a worker's profile, milliseconds. */
 export function ttlMsOf({ ttl_s }: Profile, policy: RoutePolicy): number {
   return Math.round((ttl_s ?? policy.ttl_s) * 1000);
 }
@@ -39,7 +39,7 @@ export function ageMsOf({ age_s }: Profile): number {
   return Math.round(age_s * 1000);
 }
 
-/** Whether the worker's last conversation is the one this task continues. */
+/** Returns whether the worker's last conversation is the one this task continues. */
 export function sameContext({ context_id }: RouteTask, profile: Profile): boolean {
   return context_id !== null && profile.context_id === context_id;
 }
@@ -142,7 +142,7 @@ export function fitsWindow(task: RouteTask, window: number | null): boolean {
   return window >= (task.min_context_window ?? 0) && window >= windowNeed(task);
 }
 
-/** Whether the budget covers an empty turn. Where either figure is unknown, the worker is tried. */
+/** Returns whether the budget covers an empty turn. Where either figure is unknown, the worker is tried. */
 export function fitsBudget({ token_budget }: RouteTask, overhead: number | null): boolean {
   return token_budget === null || overhead === null || token_budget >= overhead;
 }

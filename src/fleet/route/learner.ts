@@ -198,6 +198,6 @@ function candidates(ranking: readonly Ranked[], isAlike: (agentId: string) => bo
   return found.slice(0, MOST).map(({ agent_id }) => agent_id);
 }
 
-/** Whether two lists have the same names, in any order. */
+/** Returns whether two lists have the same names, in any order. */
 const isSame = (before: readonly string[], now: readonly string[]): boolean =>
   before.length === now.length && now.every((option) => before.includes(option));

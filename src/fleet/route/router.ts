@@ -183,7 +183,7 @@ export class Router {
     return learned?.chosen === undefined ? decision : { ...decision, chosen: learned.chosen, learned };
   }
 
-  /** Whether a worker is verified, or not, like the best one: learning never mixes the two. */
+  /** Returns whether a worker is verified, or not, like the best one: learning never mixes the two. */
   #alike(verified: boolean): (agentId: string) => boolean {
     return (agentId) => this.#workers.get(agentId)?.verified === verified;
   }

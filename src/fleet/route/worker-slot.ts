@@ -117,8 +117,8 @@ function sameServers(left: Profile, right: Profile): boolean {
 }
 
 /**
- * Whether two profiles of a worker meet the same requirements, by cheap comparisons only. A heartbeat without changes is by
- * far the most frequent update and must not rebuild the indexes.
+ * Returns whether two profiles of a worker meet the same requirements, by cheap comparisons only. A heartbeat without changes
+ * is by far the most frequent update and must not rebuild the indexes.
  */
 export function sameFacts(left: Profile, right: Profile): boolean {
   return (

@@ -22,7 +22,7 @@ export interface AdmissionInput {
   readonly agentId: string;
   readonly facts: Omit<PreflightFacts, 'journalEntry' | 'dispatchContextId' | 'ownWorktree'>;
   readonly nowMs: number;
-  /** How long the dispatch was under way, milliseconds. */
+  /** Time that the dispatch was under way, milliseconds. */
   readonly delayMs: number;
   /** The bus stores a dispatch that got `busy`, reports it to no orchestrator, and redelivers it. */
   readonly redelivers: boolean;
@@ -40,9 +40,9 @@ export interface AdmissionInput {
   readonly schemaProblem: string | null;
   /** The reason against a worktree for it; undefined: git can make one. */
   readonly noWorktree: string | undefined;
-  /** Why git cannot read the repository: whether it has changes is unknown. */
+  /** Reason why git cannot read the repository: it is unknown whether it has changes. */
   readonly unreadable: Unreadable | undefined;
-  /** Why nothing new can be accepted, though the worker has capacity. */
+  /** Reason why nothing new can be accepted, though the worker has capacity. */
   readonly full: string | undefined;
   /** When to ask again, seconds. */
   readonly busyS: number;
@@ -59,7 +59,7 @@ export type AdmissionResult =
       readonly kind: 'take';
       /** Tokens; null = no limit. */
       readonly tokenBudget: number | null;
-      /** How often the worker died during this task. */
+      /** Number of deaths of the worker during this task. */
       readonly crashes: number;
     };
 
@@ -83,7 +83,7 @@ export function decideAdmission(input: AdmissionInput): AdmissionResult {
     return { kind: 'answer', reception: { kind: 'taken', state, lease, retryAfterS: input.busyS } };
   }
   if (!verdict.accept && verdict.code === 'replay') return answer(input, replayed(input), IN_FLIGHT);
-  // Another task under the same id: its earlier answer is no answer to ours.
+  // Another task under the same id: its earlier answer is no answer to this one.
   if (!verdict.accept && verdict.code === 'duplicate_conflict') return refusal(input, verdict);
   const earlier = earlierAnswer(input);
   if (earlier !== undefined) return refusal(input, earlier);
@@ -128,7 +128,7 @@ function busy(input: AdmissionInput, reason: 'in_flight' | 'context'): Admission
 }
 
 /**
- * How an attempt was answered before, where it was declined. An orchestrator that numbers attempts uses each number once, so
+ * Returns the earlier answer to an attempt that was declined. An orchestrator that numbers attempts uses each number once, so
  * that a dispatch whose number was answered is a duplicate; one without a number looks like a new one.
  */
 function declinedOf({ dispatch, denied }: AdmissionInput): DeclinedAttempt | undefined {
@@ -168,9 +168,9 @@ function seenAs(input: AdmissionInput): JournalFact | undefined {
 }
 
 /**
- * Whether the same task, ended before, is to be done again. The same attempt never is, not even when nothing had started: the
- * orchestrator may have sent the task to another worker since. A later attempt comes from one that knows how this one ended, or
- * gave it up; work he has not seen yet is shown to him first.
+ * Returns whether a task that ended before is to be done again. The same attempt never is, not even when nothing had started:
+ * the orchestrator may have sent the task to another worker since. A later attempt comes from an orchestrator that knows the
+ * end of this one, or gave it up; a result it has not seen yet is shown to it first.
  */
 function isRunAnew({ envelope }: Dispatched, journaled: JournaledTask, { status, tokens_spent }: TaskResult): boolean {
   if (isPoisoned(journaled)) return false;

@@ -8,7 +8,7 @@ import { evictOldest } from '../../base/evict-oldest.ts';
 import type { Timer } from '../../base/timer-queue.ts';
 import type { SessionAnnounce } from '../../protocol/fleet.ts';
 
-/** How long a change must last before it is announced, so that a burst of changes is one announce. */
+/** Time that a change must last before it is announced, milliseconds, so that a burst of changes is one announce. */
 const DEBOUNCE_MS = 2000;
 /** Contexts that are remembered as served. */
 const MAX_CONTEXTS = 10_000;
@@ -18,7 +18,7 @@ export interface AnnouncerOptions {
    * Describes the worker from the facts known now, without probing and without a number. null: for no context that is served.
    */
   readonly describe: (contextId: string | null) => SessionAnnounce;
-  /** Numbers a description and sends it to everybody. */
+  /** Numbers a description and sends it to all reply channels. */
   readonly send: (announce: SessionAnnounce) => void;
   readonly debounceMs?: number;
   readonly timer: Timer;

@@ -20,7 +20,7 @@ interface Sample {
 export class ClockSkew {
   #samples: readonly Sample[] = [];
 
-  /** A message sent at `sentAt` by their clock came at `receivedAt` by ours, epoch milliseconds; `at` is monotonic. */
+  /** A message sent at `sentAt` by their clock came at `receivedAt` by this worker's, epoch milliseconds; `at` is monotonic. */
   received(sentAt: number, receivedAt: number, at: number): void {
     const ahead = sentAt - receivedAt;
     // Only samples that may still become the largest are stored.
@@ -28,7 +28,7 @@ export class ClockSkew {
     this.#samples = [...kept.slice(-(MAX_SAMPLES - 1)), { at, ahead }];
   }
 
-  /** How much longer than the fastest recent one a message was under way, milliseconds; arguments as in `received`. */
+  /** Time by which a message was longer under way than the fastest recent one, milliseconds; arguments as in `received`. */
   delayMs(sentAt: number, receivedAt: number): number {
     return Math.max(0, (this.#samples[0]?.ahead ?? 0) - (sentAt - receivedAt));
   }

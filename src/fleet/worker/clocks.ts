@@ -18,7 +18,7 @@ const SKEW_WARN_MS = 60_000;
 export interface Timing {
   /** Milliseconds that the clock of the sender is ahead of this worker's. */
   readonly skewMs: number;
-  /** How long it was under way, beyond the fastest recent one, milliseconds. */
+  /** Time that it was under way, beyond the fastest recent one, milliseconds. */
   readonly delayMs: number;
 }
 

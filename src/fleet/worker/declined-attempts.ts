@@ -66,7 +66,7 @@ export class DeclinedAttempts {
   }
 }
 
-/** The sender of dispatches must not decide how much is stored of them. */
+/** The sender of dispatches must not decide on the stored size of them. */
 function shortened({ reason, ...denial }: DeclinedAttempt): DeclinedAttempt {
   if (reason === null) return { ...denial, reason };
   const { code, detail, retryable, missing } = reason;

@@ -15,10 +15,13 @@ import { Cached } from './cached.ts';
 import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-servers.ts';
 import type { RepositoryReader, TreeState, Unreadable } from './repository/git.ts';
 
-/** How old a finding may be for a decision. The tree is read for each that rests on it: its user may have just written. */
+/**
+ * Maximum age of a finding for a decision, milliseconds. The tree is read for each that rests on it: its user may have just
+ * written.
+ */
 const MCP_AGE_MS = 30_000;
 const EXECUTOR_AGE_MS = 120_000;
-/** How old it may be in a description. */
+/** Maximum age of a finding in a description, milliseconds. */
 const TREE_AGE_MS = 1000;
 /** A folder that is no repository seldom becomes one. */
 const NO_TREE_AGE_MS = 60_000;
@@ -42,7 +45,7 @@ export interface FactsOptions {
   readonly clock: Clock;
   /** Ends probes under way when the worker stops. */
   readonly signal: AbortSignal;
-  /** How long one probe may take, milliseconds. Default 3,000. */
+  /** Longest time that one probe may take, milliseconds. Default 3,000. */
   readonly probeMs?: number;
   readonly repository: Pick<RepositoryReader, 'treeState'>;
   readonly probeServer: (server: McpServerOptions, options: ProbeOptions) => Promise<ProbeFinding>;
@@ -62,7 +65,7 @@ export interface FactsNow {
   readonly head: string | null;
   /** The reason against worktrees for tasks; undefined: git can make them. */
   readonly no_worktree: string | undefined;
-  /** Why git cannot read the repository. */
+  /** Reason why git cannot read the repository. */
   readonly unreadable: Unreadable | undefined;
 }
 

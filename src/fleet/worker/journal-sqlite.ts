@@ -22,7 +22,7 @@ import {
 import { type JournalDamage, type JournalDatabase, type JournalStatement, openJournalFile } from './journal-file.ts';
 import type { ProcessIdentity } from './process-identity.ts';
 
-/** How long ended and declined tasks are stored. */
+/** Retention of ended and declined tasks, milliseconds. */
 const RETAIN_MS = 7 * 24 * 3600 * 1000;
 /** Tasks that end, or are declined, between two sweeps. */
 const SWEEP_EVERY = 500;

@@ -20,7 +20,7 @@ export interface TaskAbout {
   readonly causation_id?: string;
   readonly fence?: number;
   readonly access: Access;
-  /** Where it works, once that is known. */
+  /** Folder in which it works, once that is known. */
   readonly cwd?: string;
   readonly branch?: string | null;
   readonly base_commit?: string | null;
@@ -37,7 +37,7 @@ export interface JournaledTask {
   readonly outlet: string;
   readonly about: TaskAbout;
   readonly processes: readonly ProcessIdentity[];
-  /** How often the worker died while it ran. */
+  /** Number of deaths of the worker while it ran. */
   readonly crashes: number;
   readonly result: TaskResult | null;
   readonly delivered: boolean;
@@ -52,14 +52,14 @@ export interface WaitingResult {
   readonly outlet: string;
 }
 
-/** Why an attempt was declined, as it is reported. */
+/** Reason why an attempt was declined, as it is reported. */
 export type DeclineReason = Pick<Refusal, 'code' | 'detail' | 'retryable' | 'missing'>;
 
 /** An attempt that was answered without being accepted. The orchestrator may have given the task to another worker since. */
 export interface DeclinedAttempt {
   /** This one, and all before it. */
   readonly attempt: number;
-  /** Of the dispatch that was answered; null: none had come. */
+  /** Digest of the dispatch that was answered; null: none had come. */
   readonly digest: string | null;
   /** The reply; null: that the attempt is unknown here. */
   readonly reason: DeclineReason | null;
@@ -91,9 +91,9 @@ export interface WorkerJournal {
   accept(task: NewTask): Promise<void>;
   /** Something is about to run. */
   start(taskId: string, attempt: number, about: TaskAbout): Promise<void>;
-  /** Which programs run for it. */
+  /** Stores the programs that run for it. */
   processes(taskId: string, attempt: number, processes: readonly ProcessIdentity[]): void;
-  /** How it ended. The result waits for delivery from then on. */
+  /** Stores its end. The result waits for delivery from then on. */
   end(taskId: string, attempt: number, result: TaskResult, crashes?: number): Promise<void>;
   /** As if it had never been accepted. */
   forget(taskId: string, attempt: number): Promise<void>;

@@ -8,7 +8,7 @@ import { McpServer } from '../../mcp/server.ts';
 import type { Health } from '../../protocol/fleet.ts';
 import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-servers.ts';
 
-/** How long one server may take. */
+/** Longest time that one server may take, milliseconds. */
 const PROBE_MS = 3000;
 
 /** One probe. Never rejects. */

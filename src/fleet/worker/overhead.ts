@@ -11,7 +11,7 @@ import { asError } from '../../wire/errors.ts';
 import type { WorkerJournal } from './journal.ts';
 import type { WorkerOptions } from './worker-options.ts';
 
-/** How long measuring may take. */
+/** Longest time that measuring may take, milliseconds. */
 const MEASURE_MS = 300_000;
 
 export interface Overhead {

@@ -10,7 +10,7 @@ import { fleetMessage } from '../messages/encode.ts';
 
 /** Questions of one task that wait at a time. */
 const MAX_OPEN = 16;
-/** How long a person has, seconds, where the task itself has longer. */
+/** Time that a person has, seconds, where the task itself has longer. */
 const EXPIRES_S = 600;
 
 export interface QuestionsOptions {

@@ -54,7 +54,7 @@ async function notStarted(task: JournaledTask, options: RecoveryOptions): Promis
   await journal.end(task.taskId, task.attempt, resultMessage(body, envelopeOf(task, options)), task.crashes);
 }
 
-/** It was started, and how far it got is unknown. */
+/** Reports a task that was started; its progress is unknown. */
 async function interrupted(task: JournaledTask, options: RecoveryOptions): Promise<void> {
   const { journal, log } = options;
   const { taskId, processes } = task;

@@ -118,7 +118,7 @@ export class RunningTasks {
     } finally {
       this.#taking.delete(taskId);
     }
-    // Of an earlier dispatch that numbered no attempts and was not started.
+    // Removes the result of an earlier dispatch that numbered no attempts and was not started.
     outbox.remove(taskId, attempt);
     const abandon = async (): Promise<void> => {
       cancelTimer();

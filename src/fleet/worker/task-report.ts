@@ -15,7 +15,7 @@ import type { Body } from '../messages/encode.ts';
 import type { Extracted } from '../phases/reply.ts';
 import type { TreeChanges } from './repository/git.ts';
 
-/** Why the worker stopped an executor. */
+/** Reason why the worker stopped an executor. */
 export interface Stop {
   readonly kind: 'canceled' | 'deadline' | 'turn_timeout' | 'budget' | 'lease_lost' | 'shutdown' | 'unhealthy_mcp';
   /** One sentence for people. */
@@ -29,7 +29,7 @@ export interface ReportInput {
   readonly extracted: Extracted;
   readonly outcome: ExecutorOutcome;
   readonly stop: Stop | undefined;
-  /** Of all turns. */
+  /** Usage of all turns. */
   readonly usage: Usage;
   readonly countCacheReads: boolean;
   /** undefined: the folder has no repository. */

@@ -54,7 +54,7 @@ export interface RunHost {
 
 export interface RunOptions {
   readonly dispatch: Dispatched;
-  /** Where it came from; its messages go to the reply channel of that name. */
+  /** The channel that it came from; its messages go to the reply channel of that name. */
   readonly origin: ReplyChannel;
   /** Tokens; null = no limit. */
   readonly tokenBudget: number | null;
@@ -171,7 +171,7 @@ export class TaskRun {
     return this.#lease;
   }
 
-  /** Why it is to stop, where it is. */
+  /** Reason why it has to stop, where it has. */
   get stopping(): Stop | undefined {
     return this.#stop;
   }

@@ -8,7 +8,7 @@ import type { Dispatched } from '../messages/decoded.ts';
 import { checkAnswer } from '../phases/answer-schema.ts';
 import { type Extracted, extractReply } from '../phases/reply.ts';
 
-/** How long an executor that was stopped may take before it is abandoned. */
+/** Longest time that an executor that was stopped may take before it is abandoned, milliseconds. */
 const STOPPING_MS = 15_000;
 
 /** A turn that has ended, and the reading of its reply. */

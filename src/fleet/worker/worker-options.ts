@@ -23,8 +23,8 @@ export interface WorkerOptions {
   readonly tools: readonly string[];
   readonly mcpServers?: readonly McpServerOptions[];
   /**
-   * How old the probe of an MCP server may be when a task that requires it is decided on, milliseconds; an older one is made again
-   * first. Default 30,000.
+   * Maximum age of the probe of an MCP server when a task that requires it is decided on, milliseconds; an older one is made
+   * again first. Default 30,000.
    */
   readonly mcpAgeMs?: number;
   readonly pools?: readonly string[];
@@ -37,7 +37,7 @@ export interface WorkerOptions {
    * part of one. Default `asked`: the tasks that ask for one.
    */
   readonly worktree?: 'asked' | 'always';
-  /** Whether cache reads count against budgets. Default false. */
+  /** True: cache reads count against budgets. Default false. */
   readonly countCacheReads?: boolean;
   /** Tokens of an empty first turn: a number, or `measure` to find out once and store it. Default: unknown. */
   readonly overheadTokens?: number | 'measure' | null;
@@ -69,12 +69,12 @@ export interface WorkerDeps {
   readonly random?: () => number;
   /** Time between two checks for changes, milliseconds. Default 10,000. */
   readonly checkMs?: number;
-  /** How long a change must last before it is announced, milliseconds. Default 2,000. */
+  /** Time that a change must last before it is announced, milliseconds. Default 2,000. */
   readonly debounceMs?: number;
   /** First delay before a result is sent again, milliseconds. Default 1,000. */
   readonly resendMs?: number;
-  /** How long one probe may take, milliseconds. Default 3,000. */
+  /** Longest time that one probe may take, milliseconds. Default 3,000. */
   readonly probeMs?: number;
-  /** How long a decision may wait for facts, milliseconds. Default 1,500. */
+  /** Longest time that a decision may wait for facts, milliseconds. Default 1,500. */
   readonly decideMs?: number;
 }

@@ -60,9 +60,9 @@ export interface Worker extends WorkerPort, Closable {
   close(): Promise<void>;
 }
 
-/** How long a decision may wait for facts; it is to be answered within 2 s. */
+/** Longest time that a decision may wait for facts, milliseconds; it has to be answered within 2 s. */
 const DECIDE_MS = 1500;
-/** How long an announce may wait for facts. */
+/** Longest time that an announce may wait for facts, milliseconds. */
 const ANNOUNCE_MS = 9000;
 const CHECK_MS = 10_000;
 /** Between two sweeps of old worktrees. */
@@ -70,7 +70,7 @@ const CLEAN_MS = 3_600_000;
 const TURN_TIMEOUT_MS = 3_600_000;
 /** Results that are not confirmed; past it nothing new is accepted. */
 const MAX_UNDELIVERED = 10_000;
-/** How long stopping waits for tasks, then for the executor, then for results to be confirmed. */
+/** Longest time that stopping waits for tasks, then for the executor, then for results to be confirmed, milliseconds. */
 const STOP_TASKS_MS = 16_000;
 const STOP_EXECUTOR_MS = 5000;
 const STOP_RESULTS_MS = 2000;

@@ -93,7 +93,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
   const owners = auth ?? createAuthenticator(config.auth.grants);
   await checkApprovalRules(config);
   const home = control.dataDir ?? config.home;
-  // A server with a host of its own uses that host's audit.
+  // A server with a workspace host uses that host's audit.
   const audit = options.workspaceHost === undefined ? auditOf(config, log) : undefined;
   const file = join(home, 'sessions.journal.db');
   const journal = await sqliteJournal({
@@ -198,7 +198,7 @@ function mcpConnector({ trust }: HostConfig, { processes }: HostSlots, guard: Pa
   };
 }
 
-/** Which skills of folders this user trusts; looked up in the store at every scan. */
+/** Returns the check of trust in skills of folders; looked up in the store at every scan. */
 function skillTrust(home: string, log: Log): ControlServerOptions['skillTrust'] {
   let store: TrustStore | undefined;
   return async (path, bytes) => {

@@ -3,7 +3,7 @@
  * its plugins, or one that is started for it; in any other folder one of this process with the built-in plugins; or one host at
  * an address, for all of them. Each session has the rights of its owner there.
  *
- * `control/rounds/environments.ts` decides how long each stays open.
+ * `control/rounds/environments.ts` decides when each is closed.
  */
 import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession, type Dial } from '../../agent/agent.ts';
@@ -35,7 +35,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
 
 /** The capabilities with tools that work in a folder. */
 const TOOLS = ['tools', 'toolkits'];
-/** Of a host whose state outlives the session. */
+/** Capabilities of a host whose state outlives the session. */
 const EVERYTHING = [...TOOLS, 'mcp', ...OTHER_CAPABILITIES];
 
 export interface SessionEnvironmentsOptions {
@@ -73,7 +73,7 @@ export function sessionEnvironments(
   });
   const { host: address } = config.control;
   const ownHost = options.workspaceHost === undefined ? new OwnHost(config, ownHostOptions(options, slots)) : undefined;
-  // The host of the workspace is ours to stop only where it is our own.
+  // The host of the workspace is stopped here only where this file started it.
   const leave = async (): Promise<void> => ownHost?.leave();
   return async ({ cwd, principal }) => {
     // A subagent has its tools from the host that made it, as itself.
@@ -191,7 +191,7 @@ function remote(address: string, { token = '' }: SessionEnvironmentsOptions): En
     connect: (_session, questions) =>
       agentOf(dial, EVERYTHING, { token, ...(!reconnects && { resume: false }) }, { questions }),
     lasting: openLasting(dial, { token, ...(!reconnects && { resume: false }) }),
-    // It is not ours to stop.
+    // It is not stopped from here.
     stop: async () => {},
   };
 }
@@ -310,7 +310,7 @@ async function agentOf(
   };
 }
 
-/** Of a subagent that has none. */
+/** Tools of a subagent that has none. */
 const NO_TOOLS: EnvironmentAgent['tools'] = {
   list: async () => [],
   call: async (name) => {

@@ -54,7 +54,7 @@ const MAX_KEPT = 256 * 1024;
 const MAX_ENDED = 16;
 /** Output after which nothing comes for this long is given to a call that waits for output, in milliseconds. */
 const QUIET_MS = 150;
-/** How long the end of a process is waited for after its signal, in milliseconds. */
+/** Time that the end of a process is waited for after its signal, in milliseconds. */
 const END_MS = 2_000;
 /** The size of a terminal: lines are seldom cut, and a screen fits in one result. */
 const TERMINAL = { cols: 120, rows: 40 } as const;
@@ -305,7 +305,7 @@ export class SessionProcesses {
   }
 }
 
-/** How a process ended, as its model gets it. */
+/** The end of a process, as its model gets it. */
 type ShownEnd = {
   readonly state: string;
   readonly exit_code: number;

@@ -187,7 +187,7 @@ const parsed = (body: string | object): unknown => (typeof body === 'string' ? J
 /** In whole milliseconds, as `AbortSignal.timeout` takes them. */
 const waitOf = (waitMs: number | undefined): number => Math.min(MAX_WAIT_MS, Math.max(0, Math.floor(waitMs ?? 0)));
 
-/** Whether the task has ended or waits for an operator. */
+/** Returns whether the task has ended or waits for an operator. */
 const isEnded = ({ parked, ended_at }: TaskRecord): boolean => parked || ended_at !== null;
 
 /** Resolves with the first entry after the cursor `after`, or with undefined after `waitMs`. */

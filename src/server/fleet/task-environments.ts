@@ -34,7 +34,7 @@ import { lentPrincipal, taskPrincipal, taskTools } from './task-rights.ts';
 
 export interface TaskEnvironmentsOptions {
   readonly log: Log;
-  /** Of this software, sent to MCP clients. */
+  /** Version of this software, sent to MCP clients. */
   readonly version: string;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
@@ -77,7 +77,7 @@ class Lent implements LentEnvironments {
   readonly #worker: WorkerConfig;
   /** As it was loaded. */
   readonly #loaded: HostConfig;
-  /** As its hosts have it: with data of their own. */
+  /** The configuration of its hosts: with separate data. */
   readonly #config: HostConfig;
   /** The most that a task may use. */
   readonly #lender: Principal;

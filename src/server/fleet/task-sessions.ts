@@ -26,11 +26,11 @@ import { asError, fail } from '../../wire/errors.ts';
 type Answer = Awaited<ReturnType<NonNullable<OrchestratorOptions['askUser']>>>;
 
 export interface TaskSessionsOptions {
-  /** Of the fleet. */
+  /** Name of the fleet. */
   readonly name: string;
   /** Sessions of ended tasks that stay; 0: a task gets a session only when its worker asks something. */
   readonly keep: number;
-  /** Of the events of tasks. */
+  /** Journal of the events of tasks. */
   readonly journal: Journal;
   readonly log: Log;
 }
@@ -45,7 +45,7 @@ interface TaskSession {
 /** The name of the backend of these sessions. */
 const BACKEND = 'fleet';
 const TITLE_CHARACTERS = 80;
-/** How often a turn looks whether its user has steered, milliseconds. */
+/** Time between two looks whether the user of a turn has steered, milliseconds. */
 const STEER_MS = 100;
 const PAGE = 200;
 /** Time for the events of an ended task to be read, milliseconds. */

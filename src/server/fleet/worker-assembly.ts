@@ -23,7 +23,7 @@ export interface WorkerAssembly {
   /** Version of this software, sent to agents. */
   readonly version: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Of a configuration that came with a folder: asked before each program of the worker is started. */
+  /** Trust in a configuration that came with a folder: checked before each program of the worker is started. */
   readonly trust?: ConfigTrust;
   readonly now?: () => number;
 }

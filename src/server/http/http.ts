@@ -46,7 +46,7 @@ export interface HttpServerOptions {
   readonly allowedHosts?: readonly string[];
   /** Origins of pages, beside its own, that may talk to it. */
   readonly allowedOrigins?: readonly string[];
-  /** Addresses and networks of proxies that are believed whom they forward. Default: none. */
+  /** Addresses and networks of trusted proxies: the address they forward is believed. Default: none. */
   readonly trustedProxies?: readonly string[];
   /** TCP connections at once; one more evicts one that has no request running. Default 10,000. */
   readonly maxConnections?: number;
@@ -54,7 +54,7 @@ export interface HttpServerOptions {
   readonly headersTimeoutMs?: number;
   /** Time for a whole request. Default 30 s. */
   readonly requestTimeoutMs?: number;
-  /** How long a connection may idle between requests. Default 15 s. */
+  /** Longest time that a connection may idle between requests. Default 15 s. */
   readonly keepAliveTimeoutMs?: number;
   /** Time for running responses to end after `close`. Default 2 s. */
   readonly drainMs?: number;

@@ -1,6 +1,6 @@
 /**
- * How replies of `/mcp` leave: one JSON document where nothing comes before it, else a stream of events. Events of a session are
- * stored for a client that was cut off and reads on with `Last-Event-ID`.
+ * The form of replies of `/mcp`: one JSON document where no message comes before it, else a stream of events. Events of a
+ * session are stored for a client that was cut off and continues with `Last-Event-ID`.
  */
 import type { ServerResponse } from 'node:http';
 import { Deadlines } from '../../base/deadlines.ts';
@@ -167,9 +167,9 @@ export class McpEventStream {
 }
 
 /**
- * The responses that have not been written. Those that have neither a reply nor a stream yet share one timer: most are replied
- * to at once. Those with a reply are written together when all requests of this turn of the event loop have been read: a
- * client that is woken by one response finds the others there, and waking it once costs less than waking it for each.
+ * The responses that have not been written. Responses that have neither a reply nor a stream yet share one timer: most are
+ * replied to at once. Responses with a reply are written together when all requests of this turn of the event loop have been
+ * read: a client that is woken by one response finds the others there, and waking it once costs less than waking it for each.
  */
 export class WaitingResponses {
   #replied: McpResponse[] = [];
@@ -198,7 +198,7 @@ export class WaitingResponses {
     this.#streams.add(response);
   }
 
-  /** Those that have no reply yet. */
+  /** The responses that have no reply yet. */
   get open(): McpResponse[] {
     return [...this.#responses, ...this.#streams];
   }

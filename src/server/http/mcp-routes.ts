@@ -141,7 +141,7 @@ class McpHttp {
   readonly #maxBytes: number;
   readonly #idleMs: number;
   readonly #timer: NodeJS.Timeout;
-  /** How often rights have changed. */
+  /** Number of changes of rights. */
   #changes = 0;
 
   constructor(options: McpRoutesOptions) {

@@ -144,7 +144,7 @@ describe('readers of one feed', () => {
     const now = served.feed.read();
     const all = served.feed.read({ afterSeq: 0 });
     served.emit(1);
-    // The answer and the event behind it are read at once, before anybody can ask again.
+    // The answer and the event behind it are read at once, before a reader can ask again.
     served.deliver();
     assert.deepEqual(seqs(await take(served, all, 6)), range(1, 6));
     assert.deepEqual(seqs(await take(served, now, 1)), [6]);
@@ -314,7 +314,7 @@ test('in any order of events, readers see everything above their place once and 
       }
       await turns(1);
     }
-    // Everybody reads to the end.
+    // All readers read to the end.
     for (const one of readers) {
       while (!one.left && (one.reader.position ?? -1) < served.last) {
         served.deliver();

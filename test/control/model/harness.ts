@@ -242,7 +242,7 @@ export class RecordedTurn implements Turn {
   }
 }
 
-/** Environments with one toolbox for everybody: `bash` echoes, and every other tool answers its name. */
+/** Environments with one toolbox for all sessions: `bash` echoes, and every other tool answers its name. */
 export function environmentsOf(offers: readonly ToolOffer[], results: Readonly<Record<string, unknown>> = {}) {
   const released: string[] = [];
   const toolbox: Toolbox = {

@@ -166,7 +166,7 @@ describe('the runner', () => {
     assert.equal(differs({ params: { message: 'a' } }, { params: { message: 'b' } }, false), true);
   });
 
-  /** How a vector names what another one captured. */
+  /** The name in a vector of a value that another one captured. */
   const captured = (name: string): string => `$\{${name}}`;
 
   /** A server that answers as a table says. */

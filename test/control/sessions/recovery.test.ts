@@ -41,7 +41,7 @@ async function endsOf(harness: Harness, session: string): Promise<[string, strin
     .map(({ payload }) => [payload.turn_id, payload.stop_reason]);
 }
 
-/** Waits for the end of a turn, which may have come before anybody listened. */
+/** Waits for the end of a turn, which may have come before any listener. */
 async function over(harness: Harness, session: string, turnId: string): Promise<void> {
   const isOver = (await endsOf(harness, session)).some(([id]) => id === turnId);
   if (!isOver) await harness.ended(turnId);

@@ -37,8 +37,8 @@ interface Tried {
 }
 
 /**
- * An orchestrator of `fleet.yaml`, started and stopped; with a worker of its own file that does a task, where the test asks for
- * one.
+ * An orchestrator of `fleet.yaml`, started and stopped; with a worker of a separate file that does a task, where the test asks
+ * for one.
  */
 async function tried(server: NatsServer, { settings, env = {}, bus = server.url, log = recording() }: Tried) {
   const data = server.file('data');

@@ -17,7 +17,7 @@ const MAX_SUGGESTIONS = 50;
 export class Completions implements AutocompleteProvider {
   /** The commands of this session's server. */
   commands: readonly CommandRow[] = [];
-  /** Of the session's folder; undefined: none are completed. */
+  /** Files of the session's folder; undefined: none are completed. */
   files: ProjectFiles | undefined;
   /** False while the input is an answer. */
   active = true;

@@ -15,7 +15,7 @@ export interface FoldedText {
   readonly lines: readonly string[];
 }
 
-/** The lines of a text. Of a long text, its first and last lines, and between them a line that says how much is missing. */
+/** The lines of a text. Of a long text, its first and last lines, and between them a line with the number of missing ones. */
 export function boundedLines(text: string): string[] {
   const whole = text.replace(/\n$/, '');
   const cut = whole.length > MAX_CHARACTERS;

@@ -21,7 +21,7 @@ const CLEAR_BELOW = '\u001b[J';
 /** The shown rows, none wider than the terminal. */
 export interface Frame {
   readonly lines: readonly string[];
-  /** Where the cursor stands; undefined hides it. */
+  /** Position of the cursor; undefined hides it. */
   readonly cursor: { readonly row: number; readonly column: number } | undefined;
 }
 

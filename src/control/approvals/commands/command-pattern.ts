@@ -11,7 +11,7 @@ import { wordFor } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 import { programOf } from './started-by.ts';
 
-/** Whether a rule that asks or denies is about a command. */
+/** Result for a rule that asks or denies: it is about a command, perhaps, or not. */
 export type Match = 'yes' | 'maybe' | 'no';
 
 /** A compiled pattern. */
@@ -114,7 +114,7 @@ function covers(parts: Parts, optional: ReadonlySet<string>, words: readonly Wor
     const { value } = word;
     if (value === '--' && parts.open) continue;
     if (!(value ?? word.head).startsWith('-')) {
-      // Of a word that is not known its start must be: it could become an option.
+      // A word that is not known must have a known start: it could become an option.
       if (value === undefined && word.head === '') return false;
       operands.push(word);
     } else if (value === undefined) return false;
@@ -149,7 +149,7 @@ function isVersion(name: string, other: string): boolean {
   return long.startsWith(short) && /^[-.]?\d[\d.]*$/.test(long.slice(short.length));
 }
 
-/** Whether the words have the option, or one with its meaning. */
+/** Returns whether the words have the option, or one with its meaning. */
 function hasOrEqual(option: string, program: string | undefined, words: readonly Word[]): Match {
   const found = equalOptions(program, option).map((one) => has(one, words));
   if (program === 'git' && words.some(({ value }) => value === 'push')) {

@@ -47,9 +47,9 @@ export interface CommandReading {
   readonly commands: readonly Command[];
   /** Other effects of the call; a rule allows a call only where this set is empty. */
   readonly notes: ReadonlySet<Note>;
-  /** Why commands may be missing from the list. */
+  /** Reason why commands may be missing from the list. */
   readonly unreadable: string | undefined;
-  /** Why it may start programs that are not in the list, though rules can allow those in it. */
+  /** Reason why it may start programs that are not in the list, though rules can allow those in it. */
   readonly hidden: string | undefined;
 }
 
@@ -73,7 +73,7 @@ export const BESIDE_THE_POINT: ReadonlySet<string> = new Set([
   'max_output_bytes',
 ]);
 
-/** How deep programs may start each other in one line, and most scripts of all depths together. */
+/** Maximum depth of programs that start each other in one line, and of scripts of all depths together. */
 const MAX_LEVELS = 8;
 const MAX_SCRIPTS = 64;
 /** Most texts that are read because they may be scripts. */
@@ -187,7 +187,9 @@ const MAKES_ANY_FILE: ReadonlySet<string> = new Set(['patch', 'git', 'tar', 'cpi
 /** The names of their files are not in the line. */
 const MAKES_PARTS: ReadonlySet<string> = new Set(['split', 'csplit']);
 
-/** Whether a command is started; `likely`: a shell among the words of a program; `perhaps`: a text that may be a script. */
+/**
+ * Certainty that a command is started; `likely`: a shell among the words of a program; `perhaps`: a text that may be a script.
+ */
 type Standing = 'started' | 'likely' | 'perhaps';
 
 /** One call while it is read. */
@@ -341,7 +343,7 @@ class Line {
   /** A file that the same line may have made has unread content. */
   #runsWritten(): void {
     if (this.#files.length === 0) return;
-    // Of each name the first command that may have made it and the last: a command does not make the file that it runs.
+    // For each name, the first and the last command that may have made it: a command does not make the file that it runs.
     const makers = new Map<string | undefined, readonly [first: number, last: number]>();
     const note = ({ value }: Word, command: number): void => {
       const name = value === undefined ? undefined : nameOf(value);
@@ -364,7 +366,7 @@ class Line {
   #readsWritten(): void {
     const started = this.commands.filter(({ supposed }) => !supposed);
     const programs = started.map((command) => programOf(command) ?? '');
-    // Of a word that is not known, as `~/.profile`, the last part may be.
+    // The last part of a word that is not known, as `~/.profile`, may be the name.
     const files = [
       ...this.#written.map(likelyValue),
       ...started.flatMap(({ words }, at) => madeBy(programs[at] ?? '', words.slice(1))),

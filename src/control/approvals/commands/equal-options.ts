@@ -61,7 +61,7 @@ export function isPushOperand(option: string, operand: string): boolean {
   return (option === '--delete' || option === '-d') && /^\+?:./.test(operand);
 }
 
-/** Of each program lists of subcommands that mean the same. */
+/** For each program, lists of subcommands that mean the same. */
 const EQUAL_SUBCOMMANDS: Readonly<Record<string, readonly string[]>> = {
   npm: [
     'install i in ins inst insta instal isnt isnta isntal isntall add',

@@ -1,6 +1,6 @@
 /**
- * Programs that run code of another language: whether the code stands in a file, which is not looked into, or in the line,
- * which cannot be read. Code of `sed` and `awk` is read as far as it may start a program. Pure.
+ * Programs that run code of another language: their code stands in a file, which is not looked into, or in the line, which
+ * cannot be read. Code of `sed` and `awk` is read as far as it may start a program. Pure.
  */
 
 import { posix } from 'node:path';
@@ -8,7 +8,7 @@ import { list, mayBeOption, wordFor } from './options.ts';
 import { withoutVersion } from './program-version.ts';
 import type { Word } from './shell-syntax.ts';
 
-/** Where the code of an interpreter is. */
+/** Place of the code of an interpreter. */
 export type Code =
   /** None: it prints its version, or does nothing else. */
   | { readonly kind: 'none' }
@@ -100,7 +100,7 @@ export function interpreterOf(program: string): string | undefined {
   return Object.hasOwn(INTERPRETERS, known) ? known : undefined;
 }
 
-/** Where an interpreter has its code from. */
+/** Returns the place of an interpreter's code. */
 export function codeOf(interpreter: string, words: readonly Word[]): Code {
   const { stops = '', flags, verbs, ...options } = INTERPRETERS[interpreter] as Interpreter;
   const [code, values, shows] = [list(options.code), list(options.values), list(options.shows)];

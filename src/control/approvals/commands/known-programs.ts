@@ -1,7 +1,7 @@
 /**
- * How programs start others by their arguments: not at all, by some of their options, by any of their words, or in a way that
- * the line does not tell. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the programs
- * themselves. Data. A program that is in none of the lists is not known, and a rule that denies may be about it.
+ * Programs by the way in which their arguments start others: not at all, by some of their options, by any of their words, or in
+ * a way that the line does not tell. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the
+ * programs themselves. Data. A program that is in none of the lists is not known, and a rule that denies may be about it.
  */
 
 import type { RunningOptions } from './options.ts';
@@ -159,7 +159,7 @@ export const MAY_START_OPTIONS: Readonly<Record<string, RunningOptions>> = {
   apt: {
     opaque: '-o --option -c --config-file',
     stops: 'ta',
-    // Of the settings those that name no program, hook, folder or proxy.
+    // Settings that name no program, hook, folder or proxy.
     harmless:
       /^(?!.*invoke)(?:acquire::(?!.*(?:proxy|method|bin))|apt::(?!.*(?:hook|solver|planner|compress))|dpkg::(?:options::|use-pty|lock|progress))/i,
   },
@@ -170,7 +170,7 @@ export const MAY_START_OPTIONS: Readonly<Record<string, RunningOptions>> = {
   gem: { opaque: '--config-file' },
 };
 
-/** Of these, programs whose files are code. */
+/** Programs of these lists whose files are code. */
 const READS_FILES = names(
   othersCode('build tools'),
   othersCode('tests and linters'),

@@ -9,10 +9,10 @@ import { createRequire } from 'node:module';
 import type * as TreeSitter from 'web-tree-sitter';
 import type { SimpleCommand } from './shell-syntax.ts';
 
-/** Why the two do not agree on the commands of a text; undefined where they do. Never throws. */
+/** Returns the reason why the two parsers do not agree on the commands of a text; undefined where they do. Never throws. */
 export type SecondOpinion = (text: string, commands: readonly SimpleCommand[]) => string | undefined;
 
-/** Longest text that is given to the second parser, in characters; it has no bound of its own. */
+/** Longest text that is given to the second parser, in characters; the parser itself has no bound. */
 const MAX_CHARACTERS = 8 * 1024;
 /** Longest time it may take, in milliseconds. */
 const MAX_MS = 50;
@@ -63,7 +63,7 @@ function parsed(parser: TreeSitter.Parser, text: string): string[] | undefined {
   }
 }
 
-/** Programs whose arguments the grammar gives a shape of their own: only their names are compared. */
+/** Programs whose arguments have a special shape in the grammar: only their names are compared. */
 const SHAPED = new Set(['[', '[[', 'declare', 'export', 'local', 'readonly', 'typeset', 'unset', 'unsetenv']);
 
 function* commandsIn(node: TreeSitter.Node): Generator<string> {

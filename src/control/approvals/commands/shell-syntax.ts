@@ -28,7 +28,7 @@ export interface SimpleCommand {
   readonly perhaps?: boolean;
 }
 
-/** Why a line is more than programs with arguments. No rule covers such a line; the texts are shown to the user. */
+/** Reasons why a line is more than programs with arguments. No rule covers such a line; the texts are shown to the user. */
 export const NOTES = {
   assigns: 'it sets variables',
   writes: 'it redirects output into a file',
@@ -47,7 +47,7 @@ export type Note = keyof typeof NOTES;
 export interface ScriptReading {
   readonly commands: readonly SimpleCommand[];
   readonly notes: ReadonlySet<Note>;
-  /** Why commands may be missing from the list; undefined when it is whole. */
+  /** Reason why commands may be missing from the list; undefined when it is whole. */
   readonly unreadable: string | undefined;
   /** Variables it sets. */
   readonly assignments: readonly Assigned[];

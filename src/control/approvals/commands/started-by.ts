@@ -109,7 +109,7 @@ type Reading = (rest: readonly Word[]) => Started;
 const each = (programs: string, reading: Reading): [string, Reading][] =>
   list(programs).map((program) => [program, reading]);
 
-/** Programs with a syntax of their own. */
+/** Programs with a special syntax. */
 const SPECIAL: ReadonlyMap<string, Reading> = new Map<string, Reading>([
   ['eval', (rest) => scriptOf(dashes(rest), true)],
   ['trap', (rest) => (rest.length < 2 ? NOTHING : { ...scriptOf(dashes(rest).slice(0, 1), false), notes: ['state'] })],

@@ -12,7 +12,7 @@ export interface Started {
   readonly notes: readonly Note[];
   /** Reason why the programs it starts are not known: no rule allows it. */
   readonly unreadable?: string;
-  /** Why it may start something else, though a rule may allow it word by word. */
+  /** Reason why it may start other programs, though a rule may allow it word by word. */
   readonly hidden?: string | undefined;
   /** Texts that may be scripts: only rules that ask or deny look at them. */
   readonly perhaps?: readonly string[];

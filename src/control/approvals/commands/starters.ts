@@ -3,7 +3,7 @@
  * procps, sudo, strace and systemd. Data.
  */
 
-/** How a program that starts another one is read. */
+/** Syntax of a program that starts another one. */
 export interface Starter {
   /** Options that take the next word, or the rest of their own, as their value. */
   readonly values?: string;

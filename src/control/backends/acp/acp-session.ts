@@ -28,7 +28,7 @@ import { TurnUpdates } from './updates.ts';
 export interface AgentSessionOptions extends Omit<AgentConversationOptions, 'client' | 'acquire'> {
   /** Waits until `count` processes may be started; the function it resolves with is called once they have ended. */
   readonly acquire: (count: number, signal: AbortSignal) => Promise<() => void>;
-  /** Where the process is started; default: the session's directory. */
+  /** Folder in which the process is started; default: the session's directory. */
   readonly cwd?: string;
   /** The tools that serve the agent's requests for files and terminals. Default: it gets neither. */
   readonly toolboxOf?: ((turn: Turn) => Toolbox) | undefined;

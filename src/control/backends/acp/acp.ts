@@ -45,7 +45,7 @@ export interface AcpBackendDeps {
   readonly environments?: Pick<Environments, 'for' | 'release'> | undefined;
   /** Version of this software, sent to the agent. */
   readonly version: string;
-  /** Gets what agents write to stderr, at `debug`. */
+  /** Gets the agents' output on stderr, at `debug`. */
   readonly log?: Log;
 }
 

@@ -27,11 +27,11 @@ const MAX_TERMINALS = 32;
 const MAX_OUTPUT_CHARACTERS = 1024 * 1024;
 /** Longest time of a program in seconds: this file sets no limit beside that of every call. */
 const SHELL_SECONDS = 3600;
-/** How shells name a program that is not there, and one that could not be run. */
+/** Exit codes of shells for a program that is not there, and for one that could not be run. */
 const NOT_FOUND = 127;
 const NOT_RUN = 126;
 
-/** How a program ended, in the words of the protocol. */
+/** The end of a program, in the words of the protocol. */
 interface TerminalExit {
   readonly exitCode: number | null;
   readonly signal: string | null;

@@ -27,7 +27,7 @@ const MAX_PRINTED_CHARACTERS = 32 * 1024;
 
 /** A call of the agent's. */
 export interface AgentCall {
-  /** Ours: unique in the turn. */
+  /** Made by this host: unique in the turn. */
   readonly callId: string;
   fields: ToolFields;
   /** The round it was sent in; 0 = not sent yet. */

@@ -29,7 +29,7 @@ const MAX_EARLIER_CHARS = Math.ceil((8 * MEBI) / 3) * 4;
 const ANTHROPIC: MediaRules = {
   types: COMMON_TYPES,
   maxChars: 5 * MEBI,
-  // Of a request of 32 MB, beside the conversation.
+  // A part of the request of at most 32 MB, beside the conversation.
   maxTotalChars: 28 * MEBI,
   maxSide: 8_000,
   maxImages: 100,
@@ -64,7 +64,7 @@ function rulesOf(provider: string, model: string): MediaRules {
 export const takesAudio = (provider: string, mimeType: string): boolean =>
   AUDIO_OF_PROVIDERS[provider]?.includes(mimeType) === true;
 
-/** How an attachment goes out: with its type, or not at all, and why. */
+/** Form in which an attachment goes out: its type, or the reason why it is left out. */
 export type Admission = { readonly type: string } | { readonly reason: string };
 
 const TOO_LARGE: Admission = { reason: 'the images of earlier turns are too large for one request' };

@@ -32,7 +32,7 @@ export interface CompactionPlan {
 }
 
 export interface PlanOptions {
-  /** The running turn, whose items stay as far as there is room; undefined between turns. */
+  /** The running turn, whose items stay as far as they fit; undefined between turns. */
   readonly turnId?: string;
   /** Room for the items of the running turn that stay. */
   readonly keepTokens: number;
@@ -43,7 +43,7 @@ export interface PlanOptions {
 
 /** Smallest size a tool's result is cut to, in bytes of JSON. */
 const MIN_RESULT_BYTES = 2_048;
-/** About how many bytes of JSON a token is. */
+/** Bytes of JSON of a token, approximately. */
 const BYTES_PER_TOKEN = 4;
 
 /** Returns the plan for a history; undefined when nothing could be made shorter. */

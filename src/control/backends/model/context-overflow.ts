@@ -1,5 +1,5 @@
 /**
- * How providers report a request that exceeds the context of their model. They share no code for it, so the words are
+ * Reports of providers about a request that exceeds the context of their model. They share no code for it, so the words are
  * recognised; a limit of tokens per minute is another matter and not meant.
  *
  * Sources: the providers' error references and the messages of common servers.

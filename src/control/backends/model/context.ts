@@ -17,7 +17,7 @@ import type { FunctionTool } from './provider-model.ts';
 const CHARACTERS_PER_TOKEN = 4;
 const TOKENS_PER_MESSAGE = 20;
 const TOKENS_PER_IMAGE = 850;
-/** Of speech in a compressed format; of others it is too many. */
+/** For speech in a compressed format; for other audio the estimate is too high. */
 const AUDIO_BYTES_PER_TOKEN = 500;
 /** Share of a window from which the context is compressed, and the least it may hold. */
 const HIGH_WATERMARK = 0.82;

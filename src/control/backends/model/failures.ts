@@ -32,9 +32,9 @@ export interface ProviderFailure {
    * finish, or accepts no connection; a few attempts are enough to see that it never does. `never`: the same request fails again.
    */
   readonly retry: 'capacity' | 'broken' | 'never';
-  /** How long the provider asked to wait. */
+  /** Time that the provider asked to wait. */
   readonly retryAfterMs?: number;
-  /** That no connection was made, and to which address. */
+  /** States that no connection was made, and to which address. */
   readonly unreached?: string;
 }
 
@@ -123,7 +123,7 @@ function reasonOf(facts: ThrownFacts, words: string, provider: string): FailureR
   if (status !== 429 && FILTERED.test(`${code} ${status === 400 ? words : ''}`)) return 'refused';
   // Google reports a wrong key as a bad request.
   if (status === 400 && /api key not valid|api key expired/i.test(words)) return 'auth';
-  // OpenRouter's word for a prompt its moderation has stopped; everybody else's for a key without the right.
+  // OpenRouter's word for a prompt its moderation has stopped; the word of all others for a key without the right.
   if (status === 403) return provider === 'openrouter' ? 'refused' : 'auth';
   if (status === 404) return 'not_found';
   if (status === 429 || /rate_limit|resource_exhausted|too_many_requests/.test(code)) return 'rate_limited';

@@ -7,7 +7,7 @@
 import type { HistoryItem } from '../../contract/session-log.ts';
 import type { Json, ProviderFields } from './provider-model.ts';
 
-/** Where a part of a message came from. `call` parts stand for the message's calls, in order. */
+/** Origin of a part of a message. `call` parts stand for the message's calls, in order. */
 export type PartRecord =
   | {
       readonly kind: 'reasoning' | 'text';

@@ -62,7 +62,7 @@ export interface ProviderRoundOptions {
   readonly wait?: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
-/** How long the rest of a finished answer is read, so that its connection can be used again. */
+/** Longest time to read the rest of a finished answer, in milliseconds, so that its connection can be used again. */
 const DRAIN_TIMEOUT_MS = 2_000;
 
 const nothing = (): void => {};

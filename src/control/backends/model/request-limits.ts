@@ -1,5 +1,5 @@
 /**
- * How long a request to a provider may take and how often it is tried: the limits, and the plan after a failure. Pure.
+ * Time and attempts of a request to a provider: the limits, and the plan after a failure. Pure.
  *
  * The retry numbers are the protocol's: eight attempts, 1.25 s doubling to 20 s.
  * @see docs/protocol/session-rpc.md#turns

@@ -549,7 +549,7 @@ function note(notes: string[], sentences: () => readonly string[]): void {
   if (length <= MAX_NOTE) notes.push(...sentences());
 }
 
-/** Longest repetition that is left in a grammar: those inside each other are multiplied. */
+/** Longest repetition that is left in a grammar: nested repetitions are multiplied. */
 const MAX_REPETITION = 100;
 const REPETITIONS = ['minLength', 'maxLength', 'minItems', 'maxItems'];
 

@@ -140,7 +140,7 @@ export class Clause {
     return new Clause(this.#source, [...this.tokens.slice(0, from), ...this.tokens.slice(to)]);
   }
 
-  /** Where a word stands, looked for from the end or the beginning; -1 = nowhere. */
+  /** Returns the index of a word, looked for from the end or the beginning; -1 = nowhere. */
   find(words: readonly string[], which: 'first' | 'last' = 'first'): number {
     const hits = this.tokens.flatMap((_, at) => (at > 0 && words.includes(this.word(at)) ? [at] : []));
     return (which === 'first' ? hits[0] : hits.at(-1)) ?? -1;

@@ -7,7 +7,7 @@ import type { CountedUnit, ToolDirective } from './directives.ts';
 type ToolItem = Extract<HistoryItem, { role: 'tool' }>;
 type Facts = Readonly<Record<string, unknown>>;
 
-/** How much of a text is repeated in an answer. */
+/** Maximum length of a text that is repeated in an answer. */
 const SHOWN_LINES = 20;
 const SHOWN_CHARACTERS = 1500;
 const SHOWN_NAMES = 40;

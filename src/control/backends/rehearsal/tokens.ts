@@ -7,7 +7,7 @@
 export interface Token {
   readonly kind: 'word' | 'quoted' | 'json' | 'comma' | 'sentence' | 'break';
   readonly text: string;
-  /** Where it stands in the prompt. */
+  /** Its position in the prompt. */
   readonly start: number;
   readonly end: number;
 }

@@ -76,9 +76,9 @@ export class CredentialStore {
   }
 
   /**
-   * Reads the credentials of a data directory. Those that cannot be read (the keyring is out of reach, the file is damaged)
-   * are reported to `log` and left where they are; the next change sets the file aside. Fails with `config_invalid` when
-   * the file belongs to another user.
+   * Reads the credentials of a data directory. Credentials that cannot be read (the keyring is out of reach, the file is
+   * damaged) are reported to `log` and left where they are; the next change quarantines the file. Fails with `config_invalid`
+   * when the file belongs to another user.
    */
   static async open(options: CredentialOptions): Promise<CredentialStore> {
     const store = new CredentialStore(options);
@@ -125,7 +125,7 @@ export class CredentialStore {
     return this.#changes.idle();
   }
 
-  /** Where the secrets are, for people: `keyring` = sealed with its key. */
+  /** Place of the secrets, for people: `keyring` = sealed with its key. */
   get protection(): 'keyring' | 'file' {
     return this.#key === undefined ? 'file' : 'keyring';
   }

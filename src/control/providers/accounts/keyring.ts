@@ -46,11 +46,11 @@ export interface KeyringOptions {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Most time one access may take. Default 3 s. */
   readonly timeoutMs?: number;
-  /** Where the keyring library is; undefined = not installed. Default: as Node finds it from here. */
+  /** Path of the keyring library; undefined = not installed. Default: as Node finds it from here. */
   readonly module?: string;
 }
 
-/** The keyring; undefined when its library is not installed. Whether it can be reached shows at the first access. */
+/** Returns the keyring; undefined when its library is not installed. The first access shows whether it can be reached. */
 export function systemKeyring(options: KeyringOptions): Keyring | undefined {
   const { env, timeoutMs = DEFAULT_TIMEOUT_MS, module = libraryPath() } = options;
   if (module === undefined) return undefined;

@@ -29,7 +29,7 @@ export interface Tokens {
   readonly refreshToken?: string;
   /** Undefined = the service did not state it. */
   readonly expiresInSeconds?: number;
-  /** Of the ID token; empty when there was none. */
+  /** Claims of the ID token; empty without one. */
   readonly claims: Readonly<Record<string, unknown>>;
 }
 
@@ -48,7 +48,7 @@ type TokenReply = Awaited<ReturnType<OpenId['refreshTokenGrant']>>;
 
 /** A started sign-in in a browser. */
 export interface BrowserAttempt {
-  /** Where the user has to go. */
+  /** Address that the user has to open. */
   readonly url: string;
   /** The `state` that the callback must carry. */
   readonly state: string;

@@ -87,7 +87,7 @@ const GOOGLE_ISSUER = 'https://accounts.google.com';
  */
 const OPENAI_CLIENT_ID = 'app_EMoamEEZ73f0CkXaXp7hrann';
 
-/** Where an API is by default, and the variables that name its address and its key. */
+/** Default address of each API, and the variables that name its address and its key. */
 const DEFAULTS: Readonly<Record<KeyProvider, { url?: string; urlEnv: string; keyEnvs: readonly string[] }>> = {
   openai: { url: 'https://api.openai.com/v1', urlEnv: 'OPENAI_BASE_URL', keyEnvs: ['OPENAI_API_KEY'] },
   openrouter: { url: 'https://openrouter.ai/api/v1', urlEnv: 'OPENROUTER_BASE_URL', keyEnvs: ['OPENROUTER_API_KEY'] },

@@ -20,7 +20,7 @@ const STALE_AFTER_MS = 24 * 60 * 60 * 1_000;
 /** The routing providers of a model cost a request each, so only short lists are requested ahead. */
 const MAX_ROUTED_AHEAD = 16;
 
-/** Where rows come from: read just now, stored, or built in because no list was ever read. */
+/** Origin of rows: read just now, stored, or built in because no list was ever read. */
 export type RowSource = 'remote' | 'cache' | 'fallback';
 
 export interface CatalogueOptions {
@@ -83,7 +83,7 @@ export class Catalogue {
     return rows.find(({ id }) => id === wanted) ?? rows.find(({ id }) => dated(id)) ?? rows[0];
   }
 
-  /** Whether a provider's rows come from its list as it was within the last day at this address. */
+  /** True when a provider's rows come from its list as it was within the last day at this address. */
   isFresh(provider: Provider, baseUrl: string): boolean {
     const list = this.#lists.get(provider);
     return list !== undefined && list.baseUrl === baseUrl && this.#options.now() - list.fetchedAt < STALE_AFTER_MS;
@@ -179,7 +179,7 @@ function readLists(text: string | undefined): [Provider, StoredList][] {
   }
   return PROVIDERS.flatMap((provider) => {
     const { fetchedAt, baseUrl, models } = record(stored[provider]);
-    // We wrote the rows; a row without its essentials is not ours.
+    // This file wrote the rows; a row without its essentials is foreign.
     const rows = records(models).filter((row) => textOf(row.id) && textOf(row.label) && row.provider === provider);
     const address = textOf(baseUrl);
     if (typeof fetchedAt !== 'number' || address === undefined || rows.length === 0) return [];

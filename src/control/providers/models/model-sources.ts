@@ -96,7 +96,7 @@ export async function fetchRoutingProviders(
 /** Result of verifying a key: true = accepted, false = refused, null = the provider could not be reached. */
 export interface KeyVerdict {
   readonly verified: boolean | null;
-  /** Why not; never holds the key. */
+  /** Reason why it is not verified; never holds the key. */
   readonly message?: string;
 }
 

@@ -46,7 +46,7 @@ const begun = new WeakMap<OpenSession, Begun>();
  */
 export async function prepareChat(session: OpenSession, turnId: string, { chats, newId }: ChatDeps): Promise<void> {
   const { record, folded } = session;
-  // Of a turn whose end was not saved.
+  // Removes the rows of a turn whose end was not saved.
   unstage(session, chats);
   const known = record.chatId === null ? undefined : chats.get(record.chatId);
   // The size of a chat is asked last: it reads all rows of the chat.

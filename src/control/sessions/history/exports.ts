@@ -50,7 +50,7 @@ const exporting = new Turns();
 export interface ExportPage {
   /** Each is a line, once it is JSON. */
   readonly entries: readonly object[];
-  /** Where the next page begins; null at the end. */
+  /** Start of the next page; null at the end. */
   readonly next: number | null;
 }
 

@@ -106,7 +106,7 @@ function* pieces<Item extends object>(
   if (start < items.length) yield { part: items.slice(start), isFirst: start === 0 };
 }
 
-/** About how many characters the entry of an item has, at most {@link PIECE_CHARACTERS}. */
+/** Returns the approximate number of characters of an item's entry, at most {@link PIECE_CHARACTERS}. */
 function charactersOf(item: WithImages): number {
   const isApart = (image: AnyImage): boolean => placeOf(image) !== undefined;
   const chars = entryChars(item, isApart, { chars: PIECE_CHARACTERS, depth: MAX_DEPTH });

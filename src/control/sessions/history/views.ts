@@ -75,7 +75,7 @@ function newestState(session: FoldedSession, newest: number): SessionState {
   };
 }
 
-/** How long a page of messages may be. */
+/** Maximum length of a page of messages. */
 export interface PageLimits {
   readonly most: number;
   readonly characters: number;
@@ -107,11 +107,11 @@ export function firstOf(messages: Iterable<UiMessage>, { most, characters, least
   return items;
 }
 
-/** About how many characters the JSON of a message has. */
+/** Returns the approximate number of characters of a message's JSON. */
 const charactersOf = ({ text, images = [] }: UiMessage): number =>
   images.reduce((all, { byteSize }) => all + byteSize * (4 / 3), text.length) + 100;
 
-/** Where the messages before an index begin, for `session.messages` with the order `newest`. */
+/** Returns the start of the messages before an index, for `session.messages` with the order `newest`. */
 export const messagesCursor = (messages: ChunkedList<UiMessage>, from: number): string =>
   writeCursor([messages.at(from)?.id ?? Number.MAX_SAFE_INTEGER, from]);
 
@@ -125,7 +125,7 @@ export function messagesAfterSeq(messages: ChunkedList<UiMessage>, from: number)
 /** As 1.0.0 has it; `session.messages` has the prompts that no model was asked about, too. */
 const wasSent = ({ unsent }: UiMessage): boolean => unsent !== true;
 
-/** How a message that was not sent is stored. Inside of a text, quotes are escaped. */
+/** The stored mark of a message that was not sent. Inside of a text, quotes are escaped. */
 const UNSENT = '"unsent":true';
 
 /** Arrays as text, as one array. */

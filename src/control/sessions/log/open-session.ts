@@ -101,7 +101,7 @@ export class OpenSession implements SessionLog {
   #cursor: number;
   /** Its newest durable append. */
   #appended: Promise<void> | undefined;
-  /** Why an entry could not be written; from then on no entry is, until the whole session was. */
+  /** Reason why an entry could not be written; from then on no entry is, until the whole session was. */
   #failure: HandfastError | undefined;
   /** Durable entries that are not on disk yet. */
   #unwritten = 0;
@@ -175,7 +175,7 @@ export class OpenSession implements SessionLog {
     return this.#folded !== undefined;
   }
 
-  /** About how many characters it holds in memory. */
+  /** Approximate number of characters that it holds in memory. */
   get size(): number {
     return this.#folded === undefined ? 0 : sizeOf(this.#folded);
   }

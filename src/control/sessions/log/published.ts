@@ -36,7 +36,7 @@ export interface EventParts extends Pick<PublishedEvent, 'session' | 'owner' | '
 /** An event, serialised. */
 export const publishedEvent = (parts: EventParts): PublishedEvent => journaledEvent(parts).event;
 
-/** An event, its entry in the journal, and about how many characters its line has. */
+/** An event, its entry in the journal, and the approximate number of characters of its line. */
 export interface JournaledEvent {
   readonly event: PublishedEvent;
   readonly body: string;

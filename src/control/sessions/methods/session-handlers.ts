@@ -121,7 +121,7 @@ async function stateReply<Reply extends object>(
   return longReply(reply(stateOf(folded)), sizeOfWhole(folded));
 }
 
-/** Where a page of `session.list` begins, and the count of the first page where the cursor has it. */
+/** Returns the start of a page of `session.list`, and the count of the first page where the cursor has it. */
 function readListCursor(cursor: string): SessionPlace & { readonly total?: number } {
   const [updatedAt, id, total] = readCursor(cursor, ['number', 'string', 'number?'], sessionList.name, 'cursor');
   return { updatedAt, id, ...(total !== undefined && { total }) };

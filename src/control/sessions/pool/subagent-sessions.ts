@@ -17,7 +17,7 @@ import type { EventHub } from '../log/event-hub.ts';
 import { addUsage } from '../record/usage.ts';
 import type { SessionPool } from './session-pool.ts';
 
-/** Why such a session is closed. */
+/** Reason why such a session is closed. */
 export const SUBAGENT_ENDED = 'subagent_ended';
 
 export interface SubagentSessionOptions {
@@ -49,7 +49,7 @@ export interface SubagentTurnEvents {
   unused(text: string): void;
 }
 
-/** How a task ended. */
+/** The end of a task. */
 export type SubagentTurnEnd =
   | { readonly kind: 'completed'; readonly text: string; readonly stopReason: StopReason }
   | { readonly kind: 'interrupted'; readonly stopReason: StopReason }
@@ -60,8 +60,9 @@ export interface SubagentSession {
   /** Id of the session. */
   readonly id: string;
   /**
-   * Runs a prompt as a turn, behind those that wait. Messages that came too late for the turn are turns of their own, and the last
-   * one ends the task. When the signal aborts, they are interrupted. Rejects with `session_closed`, `over_capacity`, `interrupted`.
+   * Runs a prompt as a turn, behind those that wait. Messages that came too late for the turn become separate turns, and the
+   * last one ends the task. When the signal aborts, they are interrupted. Rejects with `session_closed`, `over_capacity`,
+   * `interrupted`.
    */
   run(prompt: string, events: SubagentTurnEvents, signal: AbortSignal): Promise<SubagentTurnEnd>;
   /** Steers the running task. False: none runs. */
@@ -241,7 +242,7 @@ class OpenSubagent implements SubagentSession {
     // A steer that came too late becomes a turn under the steer's id.
     if ((type === 'session.turn.queued' || type === 'session.turn.started') && running.steers.has(turnId)) {
       running.turns.add(turnId);
-      // Of a task that was stopped; the queue changes while this event is sent.
+      // The turn of a task that was stopped; the queue changes while this event is sent.
       if (running.signal.aborted) queueMicrotask(() => this.#interrupt(running));
     }
     if (type === 'session.steer.returned') {

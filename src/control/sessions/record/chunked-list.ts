@@ -11,12 +11,12 @@
 const CHUNK_ITEMS = 128;
 const CHUNK_SIZE = 32 * 1024;
 
-/** Where a chunk lies in its list. */
+/** Position of a chunk in its list. */
 export interface ChunkPlace {
   /** Index of its first item. */
   readonly first: number;
   readonly count: number;
-  /** About how many characters of JSON the chunks before it have, and it itself. */
+  /** Approximate characters of JSON in the chunks before it, and in itself. */
   readonly before: number;
   readonly size: number;
   /** Mark that its first item was pushed with, like a sequence number; 0 = unknown. */
@@ -48,7 +48,7 @@ export interface ListChange {
 }
 
 export class ChunkedList<Item> {
-  /** Has the chunks that are not in memory: those before number {@link #base}. */
+  /** Has the chunks that are not in memory: the chunks before number {@link #base}. */
   #source: ChunkSource | undefined;
   #base = 0;
   /** Index of the first item in memory, and the characters before it. */
@@ -78,7 +78,7 @@ export class ChunkedList<Item> {
     return this.#first + this.#items.length;
   }
 
-  /** About how many characters its JSON has. */
+  /** Approximate number of characters of its JSON. */
   get size(): number {
     return this.#size;
   }

@@ -63,7 +63,7 @@ export interface FoldEntry {
   readonly timestamp: string;
   /** Sequence number of the newest event, this one included. */
   readonly seq: number;
-  /** About how many characters its JSON has. */
+  /** Approximate number of characters of its JSON. */
   readonly size: number;
 }
 
@@ -350,7 +350,7 @@ interface EstimatePayload {
   readonly breakdown: ContextBreakdown;
 }
 
-/** How a turn's prompt was sent, for its row. */
+/** Returns the way a turn's prompt was sent, for its row. */
 function sentAs(key: string | undefined, queued: boolean): Pick<StoredTurn, 'sent'> {
   return key === undefined ? {} : { sent: { key, queued } };
 }

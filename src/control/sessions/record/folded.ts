@@ -39,7 +39,7 @@ export type WritableRecord = {
 
 /** A turn and where its messages end, for a fork that goes through it. */
 export interface StoredTurn extends TurnRow {
-  /** Of a prompt that is longer than the row has of it; see {@link digestOf}. */
+  /** Digest of a prompt that is longer than its part in the row; see {@link digestOf}. */
   readonly digest?: string;
   /** Newest message of the session when the turn ended; absent until then, 0 = there was none. */
   readonly lastMessageId?: number;
@@ -64,7 +64,7 @@ export interface RunningTurn {
   /** Calls that were started and have no result. */
   calls: readonly { readonly round: number; readonly call: ToolCall }[];
   usage: Usage;
-  /** Why the turn was stopped; null while it was not. */
+  /** Reason why the turn was stopped; null while it was not. */
   ending: StopReason | null;
 }
 
@@ -144,8 +144,8 @@ export function emptySession(id: string): FoldedSession {
 export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): FoldedSession {
   const { record, running, asked = [], chatLength, historyImages = 0 } = head;
   const { messages, history, turns } = lists;
-  // Not members of their own kind: copying a record copies its small part, and a list is parsed when it is read.
-  // Snapshots of earlier versions have none of these.
+  // Not plain members: copying a record copies its small part, and a list is parsed when it is read. Snapshots of earlier
+  // versions have none of these.
   const { work = [], plan = null, subagent = null } = record as Partial<WritableRecord>;
   const whole = Object.defineProperties({ ...record, work, plan, subagent } as WritableRecord, {
     messages: { get: () => messages.newest(NEWEST.messages) },
@@ -166,7 +166,7 @@ export function headOf({ record, running, asked, chatLength, historyImages }: Fo
   };
 }
 
-/** About how many characters it holds in memory: of its conversation, and the prompts that wait. */
+/** Returns the approximate number of characters that it holds in memory: of its conversation, and the prompts that wait. */
 export function sizeOf(session: FoldedSession): number {
   const { queue, steers, work } = session.record;
   let size = LISTS.reduce((all, list) => all + session[list].held, session.running?.answer.length ?? 0);
@@ -187,7 +187,7 @@ export function listChanges(session: FoldedSession): { readonly list: ListName; 
   });
 }
 
-/** About how many characters the JSON of a {@link wholeOf} has. */
+/** Returns the approximate number of characters of the JSON of a {@link wholeOf}. */
 export const sizeOfWhole = ({ messages, history, turns, historyImages }: FoldedSession): number =>
   messages.size + history.size + turns.size + historyImages;
 

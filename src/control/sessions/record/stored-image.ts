@@ -39,7 +39,7 @@ let texts: string[] | undefined;
 /** Stands in the place of a text meanwhile; letters and digits, which no level of JSON escapes. */
 const MARK = crypto.randomUUID().replaceAll('-', '');
 
-/** How a reference looks in JSON. Inside of a text, quotes are escaped. */
+/** Beginning of a reference in JSON. Inside of a text, quotes are escaped. */
 const REFERENCE = '"stored":"';
 
 /** True when a stored text may refer to images. */
@@ -48,7 +48,7 @@ export const mayRefer = (json: string): boolean => json.includes(REFERENCE);
 /** Characters of the text with this key; 0 for a name that is not a key. */
 export const charsOf = (key: string): number => Number(key.slice(key.lastIndexOf('-') + 1)) || 0;
 
-/** Where the text of an image is stored; undefined for one that has its text. */
+/** Returns the place of the stored text of an image; undefined for one that has its text. */
 export const placeOf = (image: AnyImage): Place | undefined => places.get(image);
 
 /** Characters of an image that are stored apart; 0 for one that has its text. */

@@ -34,7 +34,7 @@ export interface SessionRow {
 }
 
 export interface SessionFilter {
-  /** Absent = everybody's. */
+  /** Absent = all owners. */
   readonly owner?: string;
   readonly cwd?: string;
   readonly includeClosed?: boolean;
@@ -299,7 +299,7 @@ export class Catalogue {
   }
 }
 
-/** Where a page of a list begins: behind this session. */
+/** Start of a page of a list: behind this session. */
 export interface SessionPlace {
   readonly updatedAt: number;
   readonly id: string;

@@ -62,7 +62,7 @@ interface TurnRow extends Pick<ChatTurn, 'turn' | 'messageCount'> {
   readonly columns: ReturnType<typeof textColumns>;
 }
 
-/** Where `small_values` has the id of a staged chat, by its key. */
+/** Prefix of the keys in `small_values` whose values are the ids of staged chats. */
 const STAGED = 'chat.staged.';
 /** Bytes of staged turns that are written, and number of turns that are copied, before other work may run. */
 const STAGED_BYTES = 128 * 1024;
@@ -86,7 +86,7 @@ export class SavedChats {
     this.#count = count;
     const prepared = Object.entries(SQL).map(([name, sql]) => [name, db.prepare(sql)]);
     this.#statements = Object.fromEntries(prepared) as Record<Statement, StatementSync>;
-    // Of a process that was killed.
+    // Removes the staged chats of a process that was killed.
     for (const { key, value } of this.#statements.allStaged.all())
       this.unstage({ id: value as string, key: Number((key as string).slice(STAGED.length)) });
   }
@@ -96,7 +96,7 @@ export class SavedChats {
     return this.#one('get', id);
   }
 
-  /** The chat with this id, or the only one whose id begins with it; letters of either case. `owner` null = everybody's. */
+  /** The chat with this id, or the only one whose id begins with it; letters of either case. `owner` null = all owners. */
   find(owner: string | null, idOrPrefix: string): ChatRow | undefined {
     const wanted = idOrPrefix.toLowerCase();
     const rows = this.#statements.find.all(owner, wanted, `${wanted}\u{10ffff}`).map(chatOf);
@@ -107,7 +107,7 @@ export class SavedChats {
     return this.list(owner, { before: null, skip: 0 }, 1)[0];
   }
 
-  /** Chats, the latest written first: those below revision `before`, without the first `skip`. */
+  /** Returns chats, the latest written first: chats below revision `before`, without the first `skip`. */
   list(
     owner: string | null,
     { before, skip }: { readonly before: number | null; readonly skip: number },

@@ -28,7 +28,7 @@ export class MessageIds {
   readonly #get: StatementSync;
   readonly #set: StatementSync;
   #next: number;
-  /** Numbers below this one are ours to give out. */
+  /** Numbers below this one may be given out here. */
   #reserved: number;
 
   /** Writes count in `count`. */

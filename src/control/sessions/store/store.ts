@@ -17,7 +17,7 @@ import { SavedChats } from './store-chats.ts';
 import { type LostImage, StoredImages } from './store-images.ts';
 import { MessageIds } from './store-message-ids.ts';
 
-/** Marks a file as ours ("HFSE"), so that another program's database is never taken for one. */
+/** Marks a file as a store of sessions ("HFSE"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x48465345;
 /** The folder of images beside the file. */
 const IMAGES = 'session-images';
@@ -102,7 +102,7 @@ const MIGRATIONS: readonly string[] = [
      UPDATE chat_counts SET chats = chats - 1 WHERE owner IN (old.owner, '');
    END;
    INSERT INTO chat_counts SELECT owner, count(*) FROM chats GROUP BY owner UNION ALL SELECT '', count(*) FROM chats;`,
-  // Where each chunk lies stands before its text, so that a list is opened at its end.
+  // The position of each chunk stands before its text, so that a list is opened at its end.
   `CREATE TABLE chunks (
      session INTEGER NOT NULL, list TEXT NOT NULL, number INTEGER NOT NULL, first INTEGER NOT NULL,
      count INTEGER NOT NULL, before INTEGER NOT NULL, size INTEGER NOT NULL, mark INTEGER NOT NULL, items TEXT NOT NULL,

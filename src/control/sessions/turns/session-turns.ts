@@ -53,7 +53,7 @@ interface Running {
   readonly run: TurnRun;
   /** Set once it was aborted. */
   grace: NodeJS.Timeout | undefined;
-  /** Why its session could not be stored. */
+  /** Reason why its session could not be stored. */
   unstored: HandfastError | undefined;
 }
 
@@ -167,7 +167,7 @@ export class SessionTurns {
     running.turn.abort(error);
   }
 
-  /** Drops prompts that wait: one, or all. Returns how many. */
+  /** Drops prompts that wait: one, or all. Returns their number. */
   dropQueued(stopReason: StopReason, turnId?: string): number {
     const input: TurnInput =
       turnId === undefined ? { type: 'clear_queue', stopReason } : { type: 'remove', turnId, stopReason };

@@ -114,7 +114,7 @@ function refuse(state: TurnState, code?: ErrorName): TurnStep {
   return { state, effects: code === undefined ? [] : [{ do: 'refuse', code }] };
 }
 
-/** Why no input is accepted, or undefined. */
+/** Returns the reason why no input is accepted, or undefined. */
 function closedTo({ phase, closing }: TurnState): ErrorName | undefined {
   if (closing === 'shutdown') return 'interrupted';
   return phase === 'closed' || closing !== null ? 'session_closed' : undefined;

@@ -21,7 +21,7 @@ export interface CardFacts {
   readonly worker: Pick<WorkerPort, 'agentId' | 'features'>;
   readonly name?: string;
   readonly description?: string;
-  /** Where JSON-RPC is served. */
+  /** Address of JSON-RPC. */
   readonly url: string;
   readonly version?: string;
   /** A bearer token is required. */

@@ -175,7 +175,7 @@ function bounded(response: Response, name: string): Response {
   return new Response(counted, { status, statusText, headers });
 }
 
-/** How a busy agent differs from one that does not know a task. */
+/** The kind of a call, by which a busy agent differs from one that does not know a task. */
 export interface CallKind {
   /** The call named no A2A task. */
   readonly newTask: boolean;

@@ -32,7 +32,7 @@ import type { A2aTaskStore, Scope, TaskLink } from './task-store.ts';
 const EXECUTION = 'handfast.run';
 /** Longest time the SDK may take to store a published event, milliseconds. */
 const STORE_TIMEOUT_MS = 5_000;
-/** How long a question waits that names no time, milliseconds. */
+/** Time that a question waits that names none, milliseconds. */
 const QUESTION_MS = 600_000;
 
 /** A message of the agent before it has an id. */
@@ -69,7 +69,7 @@ export interface A2aExecution {
 interface Running {
   readonly link: TaskLink;
   readonly contextId: string;
-  /** Of the SDK's request that runs it; undefined while it waits for its client. */
+  /** Bus of the SDK's request that runs it; undefined while it waits for its client. */
   bus: ExecutionEventBus | undefined;
   /** Resolves when that request has nothing more to publish. */
   published: PromiseWithResolvers<void>;

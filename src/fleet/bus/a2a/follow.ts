@@ -17,7 +17,7 @@ export interface FollowOptions {
   readonly id: string;
   /** Ends it; it fails with the signal's reason then. */
   readonly signal: AbortSignal;
-  /** Whether a subscription may be opened now. Default: yes. */
+  /** True while a subscription may be opened. Default: yes. */
   readonly mayStream?: () => boolean;
   /** Called with every event of the task, with some more than once. */
   onEvent(event: NonNullable<StreamResponse['payload']>): void;
@@ -29,7 +29,7 @@ export interface FollowOptions {
   readonly delay?: BackoffOptions;
 }
 
-/** How long a stream may stay open after the event that settles the task, milliseconds. */
+/** Longest time that a stream may stay open after the event that settles the task, milliseconds. */
 const STREAM_END_MS = 500;
 const DELAY: BackoffOptions = { firstDelayMs: 250, maxDelayMs: 15_000 };
 
@@ -74,7 +74,7 @@ export async function follow(options: FollowOptions): Promise<Task> {
   }
 }
 
-/** Listens until the stream ends, however it does. Returns how many events came. */
+/** Listens until the stream ends, however it does. Returns the number of events. */
 async function listen({ connection, fleet, id, signal, onEvent }: FollowOptions, ready: () => void): Promise<number> {
   let events = 0;
   let ending: NodeJS.Timeout | undefined;

@@ -43,14 +43,14 @@ export interface A2aPeerOwner extends PlainPeerOwner {
 
 /** Subscriptions at a time; the tasks past that are polled. */
 const MAX_STREAMS = 64;
-/** How long a dispatch waits for its subscription, milliseconds. */
+/** Longest time that a dispatch waits for its subscription, milliseconds. */
 const SUBSCRIBE_TIMEOUT_MS = 2_000;
 
 /** Answers that came before their questions were found again. */
 const MAX_EARLY = 100;
 /** Questions of an agent in one task. */
 const MAX_QUESTIONS = 20;
-/** How long a question of an agent waits for an answer, seconds; then the task is blocked. */
+/** Longest time that a question of an agent waits for an answer, seconds; then the task is blocked. */
 const QUESTION_EXPIRES_S = 3_600;
 
 /** True for a task whose agent waits for words of its user. Handfast workers send their questions as messages. */

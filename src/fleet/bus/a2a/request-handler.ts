@@ -95,7 +95,8 @@ export class FleetRequestHandler implements A2ARequestHandler {
     const { store, executions, adapter } = this.#options;
     const scope = scopeOf(context);
     const task = params.id === '' ? undefined : store.find(scope, params.id);
-    // Of an earlier process, or waiting for its client: the SDK would only store the cancel, and the worker would continue.
+    // A task of an earlier process, or one that waits for its client: the SDK would only store the cancel, and the worker would
+    // continue.
     if (task !== undefined && !isEnded(task.status?.state) && !executions.publishes(scope, params.id)) {
       const link = store.linkOfTask(scope, params.id);
       if (link !== undefined) {

@@ -8,7 +8,7 @@ import { orAborted } from '../../../base/race.ts';
 
 /** Proxies and clients take silence for a dead connection. */
 const KEEP_ALIVE_MS = 15_000;
-/** How long a reader may take to make room, milliseconds. */
+/** Longest time a reader may take to make room, milliseconds. */
 const DRAIN_MS = 30_000;
 
 export interface SseOptions {

@@ -32,7 +32,7 @@ const PARTIAL: Readonly<Record<PartialState, TaskState>> = {
   input_required: STATE.inputRequired,
 };
 
-/** How a result is written. */
+/** Options of a written result. */
 export interface SettleOptions {
   /** The client has named our extension. */
   readonly fleet: boolean;
@@ -49,7 +49,7 @@ export interface Settled {
   readonly artifact: Artifact;
   /** Text of the status message; empty: the artifact says all of it. */
   readonly text: string;
-  /** Of the task, under the address of our extension. */
+  /** Metadata of the task, under the address of the fleet extension. */
   readonly metadata: Readonly<Record<string, object>> | undefined;
 }
 

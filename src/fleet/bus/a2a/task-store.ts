@@ -18,7 +18,7 @@ import { fail } from '../../../wire/errors.ts';
 import { isEnded, isSettled } from './messages.ts';
 import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';
 
-/** Marks a file as ours ("HFA2"), so that another program's database is never opened as one. */
+/** Marks a file as a store of A2A tasks ("HFA2"), so that another program's database is never opened as one. */
 const APPLICATION_ID = 0x48464132;
 /** Its name in errors. */
 const WHAT = 'the A2A task store';
@@ -49,7 +49,7 @@ export interface Scope {
   readonly owner: string;
 }
 
-/** Which fleet task an A2A task stands for. */
+/** The fleet task that an A2A task stands for. */
 export interface TaskLink extends Scope {
   /** Name of the reply channel its result goes to. */
   readonly channel: string;
@@ -74,7 +74,7 @@ export interface A2aTaskStoreOptions {
   readonly onCorrupt?: (damage: Damage) => void;
   /** Called at opening when the file lost writes. */
   readonly onLoss?: (loss: DatabaseLoss) => void;
-  /** How long a task that has ended is stored, milliseconds. Default 7 days. */
+  /** Retention of a task that has ended, milliseconds. Default 7 days. */
   readonly retainMs?: number;
   /** Tasks that are stored at most; open ones are never evicted. Default 10,000. */
   readonly maxTasks?: number;

@@ -30,7 +30,7 @@ import type { A2aAgent, A2aAgentOptions } from './worker-server.ts';
 
 export { loadA2aServer } from './sdk.ts';
 
-/** Where JSON-RPC is served, below the address of the agent. */
+/** Path of JSON-RPC, below the address of the agent. */
 const AGENT_PATH = '/a2a';
 
 export class WorkerAgent implements A2aAgent {

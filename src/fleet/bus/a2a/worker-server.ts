@@ -28,7 +28,7 @@ export interface A2aAgentOptions extends ServerAccess {
   readonly version?: string;
   /** The state of unfinished work for clients without the fleet protocol. Default `failed`. */
   readonly partialState?: PartialState;
-  /** How long a task that has ended is stored, milliseconds. Default 7 days. */
+  /** Retention of a task that has ended, milliseconds. Default 7 days. */
   readonly retainMs?: number;
   readonly log: Log;
   /** Epoch milliseconds. */
@@ -69,7 +69,7 @@ export async function serveA2a(
     readonly host?: string;
     /** 0: any free one. */
     readonly port: number;
-    /** Addresses and networks of proxies that are believed whom they forward. Default: none. */
+    /** Addresses and networks of trusted proxies: the address they forward is believed. Default: none. */
     readonly trustedProxies?: readonly string[];
     /** Address for the card, where it differs from the port's address. */
     readonly url?: () => string;

@@ -37,7 +37,7 @@ export interface TaskRequest {
 export interface HttpAdmissionOptions {
   readonly worker: WorkerPort;
   readonly log: Log;
-  /** How long a client may wait for the end of its task, milliseconds. */
+  /** Longest time that a client may wait for the end of its task, milliseconds. */
   readonly replyTimeoutMs: number;
   readonly newId: () => string;
 }

@@ -14,7 +14,7 @@ import { MAX_BODY_BYTES } from '../plain/http-server.ts';
 import { withToken } from '../plain/token.ts';
 import { RPC_PATH, readReply, sendMessage } from './messages.ts';
 
-/** Where results of the tasks of one orchestrator go. */
+/** Destination of the results of one orchestrator's tasks. */
 export interface Callback {
   /** Base address of the orchestrator's receiver. */
   readonly url: string;

@@ -62,7 +62,7 @@ export class PeerTokens implements Authenticator {
       principal: { name: worker[0] as string, fleet: { worker } },
       digests: [tokenDigest(secret)],
     }));
-    // Without a grant an authenticator would admit everybody.
+    // Without a grant an authenticator would admit every caller.
     this.#peers = grants.length === 0 ? undefined : createAuthenticator(grants);
   }
 }

@@ -18,7 +18,7 @@ import { tokenOf } from './subjects.ts';
 /** An account and the workers in it. */
 export interface WorkerAccount {
   readonly workers: readonly string[];
-  /** Of the orchestrator's user in this account. */
+  /** Secret of the orchestrator's user in this account. */
   readonly auth: NatsAuth;
 }
 

@@ -13,7 +13,7 @@ import { readingTurns } from './payload.ts';
 import { openBucket } from './streams.ts';
 
 const WRITE_MS = 10_000;
-/** How long a watch may pause between the entries that exist, before it counts as started. */
+/** Longest pause of a watch between the entries that exist, before it counts as started, milliseconds. */
 const FIRST_ENTRIES_MS = 2_000;
 const WATCH_AGAIN = { firstDelayMs: 1_000, maxDelayMs: 15_000 };
 

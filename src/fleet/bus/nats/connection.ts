@@ -34,7 +34,7 @@ export interface NatsOptions {
   readonly tls?: NatsTls;
   /** Timeout of the first connection, milliseconds. Default 30,000; workers: no limit. */
   readonly connectTimeoutMs?: number;
-  /** How long a message waits for its acknowledgement, while it is sent again, milliseconds. Default 20,000. */
+  /** Time that a message waits for its acknowledgement, while it is sent again, milliseconds. Default 20,000. */
   readonly publishTimeoutMs?: number;
   readonly log?: Log;
   /** Epoch milliseconds. */
@@ -43,7 +43,7 @@ export interface NatsOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** How long one request may take before it is sent again. */
+/** Longest time of one request before it is sent again, milliseconds. */
 const REQUEST_MS = 3_000;
 const DEFAULT_CONNECT_MS = 30_000;
 const DEFAULT_PUBLISH_MS = 20_000;
@@ -167,7 +167,7 @@ export class NatsLink {
   readonly #now: () => number;
   /** Epoch milliseconds. */
   #downSince: number | undefined;
-  /** Of connections that break soon after they were made, few are logged. */
+  /** True while the outage may be logged: of connections that break soon after they were made, few are. */
   #logsOutage = true;
 
   constructor(

@@ -44,7 +44,7 @@ interface Early {
   readonly timer: NodeJS.Timeout;
 }
 
-/** How long a delivery waits for room here before it goes back, for another worker of its pool. */
+/** Longest time that a delivery waits for room here before it goes back, for another worker of its pool, milliseconds. */
 const WAIT_MS = 30_000;
 const RETRY_MS = 2_000;
 const MAX_RETRY_MS = 30_000;

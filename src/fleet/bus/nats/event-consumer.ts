@@ -27,7 +27,7 @@ export interface EventConsumerOptions {
   readonly pool: (pool: string) => NatsPeer;
   /** Stands for a sender that is not believed. */
   readonly unknown: NatsPeer;
-  /** Whether this account may speak for a worker, by its token. */
+  /** True when this account may speak for a worker, by its token. */
   readonly believes: (agent: string) => boolean;
   readonly restore: () => Promise<void>;
 }

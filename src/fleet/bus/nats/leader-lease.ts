@@ -89,7 +89,10 @@ export class LeaderLease {
     this.#ended = true;
   }
 
-  /** Acquires it where it is free, or was ours; else its holder. Undefined: another orchestrator was faster. */
+  /**
+   * Acquires it where it is free, or was held by this instance; else returns its holder. Undefined: another orchestrator was
+   * faster.
+   */
   async #try(): Promise<'taken' | Entry | undefined> {
     const { bucket, instance } = this.#options;
     const askedAt = this.#monotonic();

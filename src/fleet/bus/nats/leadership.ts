@@ -16,7 +16,7 @@ export interface LeadershipOptions extends NatsOptions, StorageOptions {
   /** Name of the orchestrator: its cursors are stored under it, and only one of a name leads. */
   readonly name: string;
   /**
-   * Which one of that name: the same after a restart, another on another machine. Then a restart continues at once, instead of
+   * Instance of that name: equal after a restart, different on another machine. Then a restart continues at once, instead of
    * when the lease of the process before has run out. Default: another for each process.
    */
   readonly instance?: string;
@@ -36,7 +36,7 @@ export interface Leadership {
    * @internal
    */
   readonly link: NatsLink;
-  /** How long a worker counts as present, seconds. */
+  /** Time that a worker counts as present, seconds. */
   readonly profileTtlS: number;
   /** Resolves when it ends by itself: `superseded`, or `connection_lost`. Never rejects. */
   readonly lost: Promise<HandfastError>;

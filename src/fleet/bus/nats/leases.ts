@@ -18,11 +18,11 @@ export interface LeaseValue {
   readonly incarnation: string;
   readonly attempt: number;
   readonly ttl_s: number;
-  /** How often it was renewed: no two values of one holder are alike. */
+  /** Number of its renewals: no two values of one holder are alike. */
   readonly renewed: number;
 }
 
-/** Which worker started which attempt. */
+/** The worker that started an attempt. */
 interface ClaimValue {
   readonly agent: string;
   readonly incarnation: string;
@@ -113,7 +113,7 @@ export class Leases {
     return { kind: 'held', agent: '' };
   }
 
-  /** Whether any worker claimed this attempt, or a later one. */
+  /** Returns whether any worker claimed this attempt, or a later one. */
   async isClaimed(taskId: string, attempt: number): Promise<boolean> {
     const entry = await this.#options.journal.get(tokenOf(taskId));
     const claimed = entry === undefined ? undefined : readObject<ClaimValue>(entry.value);

@@ -24,7 +24,7 @@ export interface NatsBusOptions extends Omit<LeadershipOptions, 'signal' | 'stan
   /** A leadership acquired before. Default: the bus acquires one when it starts, and releases it when it stops. */
   readonly leadership?: Leadership;
   /**
-   * Whether this account may speak for a worker, by its token. Default: for every worker.
+   * True when this account may speak for a worker, by its token. Default: for every worker.
    * @internal
    */
   readonly believes?: (agent: string) => boolean;

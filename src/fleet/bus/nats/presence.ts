@@ -17,7 +17,7 @@ export interface PresenceOptions {
   readonly worker: WorkerPort;
   readonly profiles: Bucket;
   readonly discovery: Bucket;
-  /** How long a profile holds, seconds; it is rewritten three times in it. */
+  /** Lifetime of a profile, seconds; it is rewritten three times in it. */
   readonly ttlS: number;
   /** Another process has the name now. */
   readonly taken: (error: HandfastError) => void;
@@ -31,7 +31,7 @@ export class Presence {
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
   #announce: SessionAnnounce | undefined;
-  /** Of the value this process wrote last. */
+  /** Revision of the value this process wrote last. */
   #revision = 0;
   #writing: Promise<void> | undefined;
   /** The profile changed while a write was running. */

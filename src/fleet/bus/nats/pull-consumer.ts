@@ -14,7 +14,7 @@ import type { NatsLink } from './connection.ts';
 import { readingTurns } from './payload.ts';
 import { NoReplyError } from './request-mux.ts';
 
-/** How long a server may take to confirm an acknowledgement. */
+/** Longest time a server may take to confirm an acknowledgement, milliseconds. */
 const CONFIRM_MS = 2_000;
 
 /** One delivery of a message. Exactly one of `ack`, `confirm`, `nak` and `end` settles it. */
@@ -24,7 +24,7 @@ export class Delivery {
   readonly headers: MsgHdrs | undefined;
   /** Place in the stream. */
   readonly seq: number;
-  /** How often it was delivered, with this time. */
+  /** Number of its deliveries, with this one. */
   deliveries: number;
   #reply: string;
   readonly #link: NatsLink;

@@ -76,7 +76,9 @@ export class Redial {
     this.#stoodFrom = this.#now();
   }
 
-  /** The connection is lost. Returns how many in a row did not stand for long, with this one. */
+  /**
+   * Notes that the connection is lost. Returns the number of connections in a row that did not stand for long, with this one.
+   */
   lost(): number {
     const isSteady = this.#now() - (this.#stoodFrom ?? Number.NEGATIVE_INFINITY) >= STEADY_MS;
     this.#losses = isSteady ? 1 : this.#losses + 1;

@@ -48,7 +48,7 @@ export class RenewedKey {
     return this.#renewing;
   }
 
-  /** Deletes the key if it is still ours. Never rejects. */
+  /** Deletes the key if this holder still has it. Never rejects. */
   async release(): Promise<void> {
     await this.#renewing?.catch(() => {});
     if (!this.#lost) this.#options.bucket.release(this.#options.key, this.#revision);

@@ -4,7 +4,7 @@
  */
 import type { Msg, MsgHdrs, NatsConnection } from './client.ts';
 
-/** Why an operation has no reply. `sent`: it may have happened. */
+/** Reason why an operation has no reply. `sent`: it may have happened. */
 export class NoReplyError extends Error {
   readonly sent: boolean;
 

@@ -10,7 +10,7 @@ import { secretProblem } from '../../../base/secret-text.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Authenticator, NatsPackages } from './client.ts';
 
-/** Where the secret for the server comes from; the first that is given. Without any, none is sent. */
+/** Source of the secret for the server; the first that is given. Without any, none is sent. */
 export interface NatsAuth {
   /** A `.creds` file with a JWT and its key. */
   readonly credentialsFile?: string;

@@ -14,22 +14,22 @@ import { BUCKETS, consumers, MAX_DELIVERIES, STREAMS, subjects } from './subject
 export interface StorageOptions {
   /** Copies of every stream and bucket: 1, 3 or 5. Default: 3 where three servers or more are named, else 1. */
   readonly replicas?: number;
-  /** How long a task's lease holds without renewal, seconds. Default 45. */
+  /** Time that a task's lease holds without renewal, seconds. Default 45. */
   readonly leaseTtlS?: number;
-  /** How long a worker counts as present without rewriting its profile, seconds. Default 45. */
+  /** Time that a worker counts as present without rewriting its profile, seconds. Default 45. */
   readonly profileTtlS?: number;
-  /** How long a worker may take between receiving a dispatch and acknowledging it, seconds. Default 30. */
+  /** Longest time that a worker may take between receiving a dispatch and acknowledging it, seconds. Default 30. */
   readonly ackWaitS?: number;
   /** Most dispatches that wait; past it they are refused with `over_capacity`. Default 1,000,000. */
   readonly maxWaiting?: number;
 }
 
 const DAY_S = 24 * 3600;
-/** How long duplicates of a message with an id are recognised. */
+/** Time in which duplicates of a message with an id are recognised, seconds. */
 const DUPLICATE_WINDOW_S = 1200;
 const MAX_WAITING = 1_000_000;
 const DEFAULT_TTL_S = 45;
-/** Which worker began which attempt is remembered longer than any message about it. */
+/** Lifetime of claims, seconds: longer than any message about the attempt. */
 const JOURNAL_TTL_S = 30 * DAY_S;
 const TASKS_IN_RECEPTION = 1000;
 /** Deliveries of a dispatch before it is parked. */
@@ -46,14 +46,14 @@ const BUCKET_WINDOW_S = 120;
 
 const nanos = (seconds: number): number => seconds * 1_000_000_000;
 
-/** Whether buckets that an earlier version made are changed to the present settings. */
+/** True: buckets that an earlier version made are changed to the present settings. */
 interface Tightens {
   readonly tightens?: boolean;
 }
 
 /** The settings in effect after {@link ensureFleet}. */
 export interface FleetStorage {
-  /** Seconds, as the bucket has it: the same for everybody. */
+  /** Seconds, as the bucket has it: equal for all members. */
   readonly leaseTtlS: number;
   readonly profileTtlS: number;
 }

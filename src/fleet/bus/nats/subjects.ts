@@ -136,7 +136,7 @@ export function readConsumer(name: string): { readonly agent?: string; readonly 
   return {};
 }
 
-/** Where answers to a worker come to. */
+/** Returns the inbox of a worker, where its answers arrive. */
 export function inboxOf(agentId: string): string {
   return `_INBOX_${tokenOf(agentId)}`;
 }

@@ -6,7 +6,7 @@
 import { type Feature, FLEET_EXTENSION, FLEET_VERSION } from '../../../protocol/fleet.ts';
 import { knownFeatures } from '../features.ts';
 
-/** Where a card is, below the address of its agent. */
+/** Path of a card, below the address of its agent. */
 export const CARD_PATH = '/.well-known/agent-card.json';
 /** Media types that tasks and replies have. */
 export const MODES = ['text/plain', 'application/json'];

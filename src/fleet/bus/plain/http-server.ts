@@ -22,7 +22,7 @@ export const MAX_BODY_BYTES = 1024 * 1024;
 /** Bytes of a body that are read and dropped at most. */
 const MAX_READ_BYTES = 16 * MAX_BODY_BYTES;
 
-/** Which callers a server accepts. */
+/** Callers that a server accepts. */
 export interface ServerAccess {
   /**
    * A principal that submits tasks needs `fleet.submit`. Default: no token; every caller that reaches the port is this user.

@@ -46,7 +46,7 @@ export function errorResponse(id: RpcId, code: number, message: string, data?: u
   return { jsonrpc: '2.0', id, error: { code, message, ...(data !== undefined && { data }) } };
 }
 
-/** Why a dispatch cannot run now. */
+/** Reason why a dispatch cannot run now. */
 export interface Busy {
   readonly retryAfterS: number;
   /** `in_flight`: another attempt of the task runs · `context`: another turn of its conversation does. */

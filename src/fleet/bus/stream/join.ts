@@ -44,9 +44,9 @@ export interface JoinOptions {
   readonly onState?: (change: StateChange) => void;
   /** Called when the orchestrator refused the worker permanently before accepting it. Joining is retried until `close`. */
   readonly onRefused?: (reason: string) => void;
-  /** How long the orchestrator may take to accept an announce, milliseconds. Default 10,000. */
+  /** Longest time that the orchestrator may take to accept an announce, milliseconds. Default 10,000. */
   readonly acceptTimeoutMs?: number;
-  /** How long it may take to confirm a result, milliseconds. Default 15,000. */
+  /** Longest time that it may take to confirm a result, milliseconds. Default 15,000. */
   readonly deliverTimeoutMs?: number;
   readonly newId?: () => string;
 }
@@ -232,7 +232,7 @@ class Membership implements Joined {
   }
 }
 
-/** Why a session ended: the reason of the orchestrator's goodbye is `detail.reason`. */
+/** Returns the reason why a session ended: the reason of the orchestrator's goodbye is `detail.reason`. */
 function lossOf({ farewell, cause }: SessionEnd, agentId: string): HandfastError {
   if (farewell === 'superseded') return fail('superseded', `another worker named ${agentId} has joined`);
   if (farewell === undefined) return fail('connection_lost', `the link ended: ${cause.reason}`);

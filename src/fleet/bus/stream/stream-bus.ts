@@ -58,7 +58,7 @@ export interface StreamBusOptions {
   readonly maxPeers?: number;
   /** Links before their announce at once. Default 1,000. */
   readonly maxPending?: number;
-  /** How a worker that is dialled or started here is reconnected. */
+  /** Settings of reconnecting to a worker that is dialled or started here. */
   readonly reconnect?: ReconnectSettings;
   readonly newId?: () => string;
 }

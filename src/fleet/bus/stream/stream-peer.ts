@@ -31,7 +31,7 @@ export interface PeerOwner {
   readonly incarnation: string;
   readonly events: PeerEvents;
   readonly log: Log;
-  /** How long a worker may take to acknowledge a dispatch, milliseconds. */
+  /** Longest time that a worker may take to acknowledge a dispatch, milliseconds. */
   readonly ackTimeoutMs: number;
   readonly newId: () => string;
   /** Its principal may not be this worker. */

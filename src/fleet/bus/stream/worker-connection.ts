@@ -30,14 +30,14 @@ export interface WorkerSessionOptions {
   /** Name of the reply channel. Default: the orchestrator's own name. */
   readonly channelName?: string;
   readonly log: Log;
-  /** How long the orchestrator may take to accept an announce, milliseconds. */
+  /** Longest time that the orchestrator may take to accept an announce, milliseconds. */
   readonly acceptTimeoutMs: number;
-  /** How long it may take to acknowledge a result, milliseconds. */
+  /** Longest time that it may take to acknowledge a result, milliseconds. */
   readonly deliverTimeoutMs: number;
   readonly newId: () => string;
 }
 
-/** How a session ended. */
+/** The end of a session. */
 export interface SessionEnd {
   readonly cause: CloseInfo;
   /** It had been accepted. */
@@ -92,7 +92,7 @@ export class WorkerConnection implements FleetConnectionOwner, ReplyChannel {
   }
 
   /**
-   * How long the orchestrator may be silent, milliseconds; undefined while it sends no heartbeats. Its heartbeats come by
+   * Longest silence of the orchestrator, milliseconds; undefined while it sends no heartbeats. Its heartbeats come by
    * themselves, so nothing need be sent for them.
    */
   get livenessTimeoutMs(): number | undefined {

@@ -32,7 +32,7 @@ const OWNED: OwnedFlags = {
 };
 
 const TIMEOUT_MS = 900_000;
-/** How much later our timer fires than the program's own, milliseconds. */
+/** Time by which the executor's timer fires later than the program's own, milliseconds. */
 const GRACE_MS = 60_000;
 /** Printed when the program has run in a new conversation instead. */
 const NOT_FOUND = /^Warning: conversation ".*" not found\.$/;

@@ -41,7 +41,7 @@ export interface CliTurn {
   readonly extra: readonly string[];
   /** The worker's environment for this task; undefined: it has none. */
   readonly environment?: ExecutorEnvironment | undefined;
-  /** Whether it may use settings and MCP servers that the working directory brings. */
+  /** True when it may use settings and MCP servers that the working directory brings. */
   readonly usesFolder: boolean;
 }
 
@@ -51,11 +51,13 @@ export interface Cli {
   readonly program: string;
   /** Arguments that the adapter sets; the operator's own are filtered by it. */
   readonly owned: OwnedFlags;
-  /** How a user signs in, for messages. */
+  /** Way in which a user signs in, for messages. */
   readonly signIn?: string;
   /** Arguments that print its version; absent: it has no such option. */
   readonly version?: readonly string[];
-  /** Whether it is signed in; undefined: unknown. `run` resolves with undefined when the program exceeds its timeout. */
+  /**
+   * Returns whether it is signed in; undefined: unknown. `run` resolves with undefined when the program exceeds its timeout.
+   */
   authenticated?(
     run: (...args: string[]) => Promise<ProgramEnd | undefined>,
     env: Readonly<Record<string, string>>,
@@ -79,7 +81,10 @@ export interface CliReader {
   line(line: string): void;
   /** The program's id of the conversation, once it has reported it. */
   readonly session: string | undefined;
-  /** How to retry when the program refused the conversation and ran nothing: start a new one or resume; undefined: no retry. */
+  /**
+   * Returns the way to retry when the program refused the conversation and ran nothing: start a new one or resume; undefined:
+   * no retry.
+   */
   retry?(end: ProgramEnd): 'start' | 'resume' | undefined;
   /** The reply of an ended run; `stopped`: we ended it. */
   finish(end: ProgramEnd, stopped: boolean): CliReply | Promise<CliReply>;

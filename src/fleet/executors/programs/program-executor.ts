@@ -35,7 +35,7 @@ export interface ProgramExecutorDeps {
   readonly contextFile: string | undefined;
   /** Folder for prompts that are too long to be an argument. */
   readonly promptFolder: string;
-  /** Whether the user trusts the settings and MCP servers that a working directory brings. Default: always. */
+  /** Returns whether the user trusts the settings and MCP servers that a working directory brings. Default: always. */
   readonly trustsFolder?: (cwd: string) => Promise<boolean>;
   readonly log: Log;
 }

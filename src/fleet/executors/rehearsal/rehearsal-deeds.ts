@@ -6,7 +6,7 @@ import { readFlags } from '../../../base/workspace/held-directory.ts';
 import { locate } from '../../../base/workspace/workspace-path.ts';
 import { fail } from '../../../wire/errors.ts';
 
-/** Where the directives run, and the signal that stops them. */
+/** The folder in which the directives run, and the signal that stops them. */
 export interface Deeds {
   /** Absolute. */
   readonly cwd: string;

@@ -8,7 +8,7 @@ import { git } from './git.ts';
 const MAX_NAMES = 16;
 
 export interface BranchNames {
-  /** Of this conversation, those that exist, the preferred one first. */
+  /** Existing branches of this conversation, the preferred one first. */
   readonly existing: readonly string[];
   /** Names that can be taken, the preferred one first. */
   readonly free: readonly string[];

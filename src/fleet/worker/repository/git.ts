@@ -18,7 +18,7 @@ import { type ProgramEnd, programEnvironment, runProgram } from '../../../base/p
 import { sleep } from '../../../base/sleep.ts';
 import { fail } from '../../../wire/errors.ts';
 
-/** How long one question may take. */
+/** Longest time that one question may take, milliseconds. */
 const GIT_MS = 10_000;
 /** Paths that are compared, or reported, for one task. */
 const MAX_PATHS = 5000;
@@ -27,7 +27,7 @@ const MAX_OUTPUT = 8 * 1024 * 1024;
 /** Delays before git is run again that met the lock of another git. */
 const LOCK_MS = [50, 100, 200, 400, 800, 1600];
 
-/** Why git cannot read a repository. */
+/** Reason why git cannot read a repository. */
 export interface Unreadable {
   readonly reason: string;
   /** Git took too long: the next attempt may succeed. For all else a person is needed. */
@@ -166,7 +166,8 @@ export async function treeState(cwd: string): Promise<TreeState | null> {
     };
   }
   if (/must be run in a work tree/.test(end.stderr)) return bareState(cwd);
-  // Of a `.git` file that leads nowhere git says which folder is not one: that is damage, and no folder without a repository.
+  // About a `.git` file that leads nowhere, git names the folder that is not one: that is damage, and no folder without a
+  // repository.
   if (/not a git repository \(or any/.test(end.stderr)) return null;
   throw gitFailure('status', end, GIT_MS);
 }

@@ -13,7 +13,7 @@ export interface TreeOwnerOptions {
 
 export class TreeOwner {
   readonly #keep: (owner: string) => void;
-  /** Contexts that write now, and how many tasks of each. */
+  /** Contexts that write now, and the number of tasks of each. */
   readonly #writing = new Map<string, number>();
   #owner: string | null;
 

@@ -144,7 +144,7 @@ export class Worktrees {
       const path = join(folder, number === 1 ? name : `${name}-${number}`);
       const entry = list.find((one) => one.path === path);
       const missing = !existsSync(path);
-      // Of a disk that is not there now, perhaps.
+      // The worktree may lie on a disk that is not mounted now.
       if (missing && entry !== undefined && isProtected(entry)) continue;
       if (entry !== undefined && (isHalfMade(entry) || missing)) await this.#discard(path);
       if (!existsSync(path)) vacant ??= path;
@@ -208,7 +208,7 @@ export class Worktrees {
     const other = continues ? await this.#otherFolder(name, list) : undefined;
     const switched = other !== undefined && !existing.includes(other.branch ?? '');
     const kept = existing.find((branch) => !held.has(branch));
-    // Where the task has switched to another branch, the conversation is there.
+    // Where the task has switched to another branch, the conversation is on that branch.
     if (kept !== undefined && !switched && (await this.#checkedOut(path, kept))) return path;
     const start = other?.head ?? (continues ? existing.at(-1) : undefined) ?? 'HEAD';
     const commit = (await git(this.#repository, ['rev-parse', '--verify', `${start}^{commit}`])).trim();
@@ -223,7 +223,7 @@ export class Worktrees {
         return path;
       } catch (thrown) {
         const { message } = asError(thrown);
-        // A checkout that failed leaves its branch; one that another has made since is not ours.
+        // A checkout that failed leaves its branch; one that another has made since belongs to that one.
         if (!/already exists/.test(message)) {
           await tryGit(this.#repository, ['update-ref', '-d', `refs/heads/${branch}`, commit]);
         }
@@ -340,7 +340,7 @@ export class Worktrees {
     }
   }
 
-  /** Those that exist, least recently worked in first. */
+  /** Returns the existing folders, least recently worked in first. */
   async #kept(folder: string): Promise<{ readonly path: string; readonly ageMs: number }[]> {
     const found: { readonly path: string; readonly ageMs: number }[] = [];
     for (const name of await readdir(folder)) {
