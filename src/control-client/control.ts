@@ -229,7 +229,7 @@ export class ControlClient {
     return new ControlSession(this, session_id);
   }
 
-  /** All sessions this client may see, the latest changed first. */
+  /** Yields all sessions this client may see, the latest changed first. */
   async *sessions(
     filter: { cwd?: string; query?: string; includeClosed?: boolean } = {},
   ): AsyncGenerator<SessionSummary> {
@@ -242,13 +242,13 @@ export class ControlClient {
     } while (cursor !== undefined);
   }
 
-  /** Events of the server (`state.changed`, `auth.flow.*`), or with `sessionId` of a session. */
+  /** Returns events of the server (`state.changed`, `auth.flow.*`), or with `sessionId` of a session. */
   events({ sessionId = '', ...options }: ReadOptions & { readonly sessionId?: string } = {}): EventReader {
     return this.feed(sessionId).read(options);
   }
 
   /**
-   * The events of a session (`''`: of the server), shared by its readers.
+   * Returns the events of a session (`''`: of the server), shared by its readers.
    * @internal
    */
   feed(sessionId: string): Feed {
@@ -339,7 +339,7 @@ export class ControlClient {
     });
   }
 
-  /** A server that asks whether this client is still there gets a ping in return. */
+  /** Answers a server that asks whether this client is still there with a ping in return. */
   #answerPing(): void {
     this.#client?.call(ping.name, {}).catch(() => {});
   }
@@ -376,7 +376,7 @@ export class ControlClient {
   }
 }
 
-/** 128 random bits. Not `randomUUID`, which pages of other machines do not have. */
+/** Returns 128 random bits. Not `randomUUID`, which pages of other machines do not have. */
 function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }

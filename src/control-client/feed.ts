@@ -182,7 +182,7 @@ export class Feed implements ReaderFeed {
   }
 }
 
-/** The server has fewer events than a reader has received. */
+/** Returns the failure of a server that has fewer events than a reader has received. */
 function behind({ code, detail }: HandfastError, position: number | undefined): HandfastError | undefined {
   const { field, last_seq } = detail;
   if (code !== 'schema_violation' || field !== 'after_seq' || typeof last_seq !== 'number') return undefined;

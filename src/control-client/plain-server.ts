@@ -126,12 +126,12 @@ export class PlainServer {
     return Promise.reject(fail('unknown_type', message, { method }));
   }
 
-  /** An event of the server. */
+  /** Receives an event of the server. */
   event(params: Params, chars: number): void {
     for (const event of this.#turns.event(params)) this.#deliver(event, chars);
   }
 
-  /** The link was replaced: events in between are lost, and their number is not known. */
+  /** Notes that the link was replaced: events in between are lost, and their number is not known. */
   reconnected(terms: HandshakeResult): void {
     this.#terms = terms;
     this.#seq++;
@@ -154,7 +154,7 @@ export class PlainServer {
     }
   }
 
-  /** The server sends events without a subscription. Events from before cannot be had: they are a gap. */
+  /** Answers a subscription: the server sends events without one. Events from before cannot be had: they are a gap. */
   #subscribe({ session_id = null, after_seq }: Params, { onResult }: CallOptions): Promise<unknown> {
     const last_seq = this.#seq;
     const after = typeof after_seq === 'number' ? Math.min(after_seq, last_seq) : last_seq;
@@ -188,7 +188,7 @@ export class PlainServer {
     return this.#completed((await this.#own(methods.sessionGet.name, { session_id }, options)) as PlainState);
   }
 
-  /** The members that 1.0.0 does not have. */
+  /** Adds the members that 1.0.0 does not have. */
   #completed({ id, messages, ...state }: PlainState): SessionState {
     return {
       id,
@@ -206,7 +206,7 @@ export class PlainServer {
     };
   }
 
-  /** A live session, else a saved chat in a new session. Fails with `session_not_found`. */
+  /** Opens a live session, else a saved chat in a new session. Fails with `session_not_found`. */
   async #resume(session_id: string, options: CallOptions): Promise<unknown> {
     try {
       return { session_id, state: await this.#get(session_id, options) };
@@ -224,7 +224,7 @@ export class PlainServer {
     return { session_id: opened, state: await this.#get(opened, options) };
   }
 
-  /** Live sessions, then the saved chats that none of them writes to. The cursor is an offset in the saved chats. */
+  /** Lists live sessions, then the saved chats that none of them writes to. The cursor is an offset in the saved chats. */
   async #list({ cursor, query }: Params, options: CallOptions): Promise<unknown> {
     const offset = Number(cursor ?? 0);
     const snapshot = (await this.#own(methods.stateGet.name, {}, options)) as Snapshot;
@@ -311,5 +311,5 @@ export class PlainServer {
   }
 }
 
-/** A prompt as a title: its first 80 characters on one line. */
+/** Returns a prompt as a title: its first 80 characters on one line. */
 const titleOf = (prompt: string): string => prompt.replaceAll(/\s+/g, ' ').trim().slice(0, 80);

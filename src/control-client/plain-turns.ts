@@ -34,7 +34,7 @@ const COMPRESSING = 'compressing context...';
 export class PlainTurns {
   readonly #running = new Map<string, Running>();
 
-  /** The id of the turn that runs in a session. */
+  /** Returns the id of the turn that runs in a session. */
   running(sessionId: string): string | undefined {
     return this.#running.get(sessionId)?.id;
   }
@@ -79,7 +79,7 @@ export class PlainTurns {
     return [event];
   }
 
-  /** The terminal event that the server did not send. */
+  /** Returns the terminal event that the server did not send. */
   #end(session_id: string, { id }: Running, { timestamp }: Params): Params {
     this.#running.delete(session_id);
     const payload = { session_id, turn_id: id, answer_length: 0, stop_reason: 'end_turn', usage: NO_USAGE };

@@ -120,7 +120,7 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
     }
   }
 
-  /** The next event; undefined behind the last. */
+  /** Returns the next event; undefined behind the last. */
   async #next(): Promise<ControlEvent | EventGap | undefined> {
     try {
       const { done, value: event } = await this.#events.next();

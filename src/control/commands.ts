@@ -143,7 +143,7 @@ const commands: readonly Command[] = [
 
 const byName: ReadonlyMap<string, Command> = new Map(commands.map((command) => [command.name, command]));
 
-/** The handler of `command.execute`. */
+/** Returns the handler of `command.execute`. */
 export function commandHandler(parts: CommandDeps): Handled {
   return handles(commandExecute, async ({ session_id, raw_command }, call) => {
     await parts.checkSession(session_id, call);
@@ -156,7 +156,7 @@ export function commandHandler(parts: CommandDeps): Handled {
   });
 }
 
-/** Other people's credentials go with it, so being connected is not enough. */
+/** Forgets everything. Credentials of other people go with it, so being connected is not enough. */
 async function forgetEverything(
   parts: CommandDeps,
   sessionId: string,

@@ -263,12 +263,12 @@ function openStore(options: ControlServerOptions, now: () => number): SessionSto
   });
 }
 
-/** The second parser is loaded with the first command that is to be decided. */
+/** Loads the second parser, with the first command that has to be decided. */
 async function openSecondOpinion(): Promise<SecondOpinion | undefined> {
   return (await import('./approvals/commands/second-opinion.ts')).openSecondOpinion();
 }
 
-/** The compiler of rules is loaded only where a configuration has rules. */
+/** Makes the policy. The compiler of rules is loaded only where a configuration has rules. */
 async function policyOf(rules: readonly PolicyRule[] = [], reader: CommandReader): Promise<Policy> {
   if (rules.length === 0) return riskPolicy;
   return (await import('./approvals/policy-rules.ts')).compilePolicy(rules, { reader });
@@ -277,7 +277,7 @@ async function policyOf(rules: readonly PolicyRule[] = [], reader: CommandReader
 const defaultBackendOf = ({ backend }: ControlServerOptions, settings: Settings): string =>
   backend ?? (settings.configured ? 'model' : 'rehearsal');
 
-/** The backends by name. Fails with `config_invalid` for a name used twice, and for a default backend without one. */
+/** Returns the backends by name. Fails with `config_invalid` for a name used twice, and for a default backend without one. */
 function backendsOf(
   options: ControlServerOptions,
   settings: Settings,

@@ -141,7 +141,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
   }
 }
 
-/** Loaded when a plugin needs the state: most hosts on pipes are asked for none. */
+/** Loads the shared state when a plugin needs it: most hosts on pipes are asked for none. */
 function sharedState(deps: Omit<SharingDeps, 'host'>, host: () => Host): SharedState {
   const forwarding = onceSucceeded(async (): Promise<Pick<SharedState, 'forward'>> => {
     const { StateForwarding } = await import('./shared-state.ts');
@@ -225,7 +225,7 @@ async function openJournal(
   });
 }
 
-/** The file with the state of plugins; undefined when no plugin has state. */
+/** Opens the file with the state of plugins; undefined when no plugin has state. */
 async function snapshotsOf(
   plugins: readonly Plugin[],
   options: { home: string; hostId: string; log: Log },

@@ -15,7 +15,7 @@ export interface ProcessContext {
   readonly cwd?: string;
 }
 
-/** The defaults. Equal to `loadConfig(undefined, context)`. */
+/** Returns the defaults. Equal to `loadConfig(undefined, context)`. */
 export function defaultConfig({ env = process.env, cwd = process.cwd() }: ProcessContext = {}): HostConfig {
   const { hostId, auth, journal, audit, plugins, ...settings } = handfastDefaults;
   // Not imported: `local-token.ts` would load the promises of the file system, and all that they need.

@@ -19,7 +19,7 @@ const MAX_BUFFERED = 8_192;
 
 export const DAY_MS = 86_400_000;
 
-/** The audit of a configuration; undefined where it has none. */
+/** Makes the audit of a configuration; undefined where it has none. */
 export const auditOf = ({ audit }: HostConfig, log: Log): DeferredAudit | undefined =>
   audit.enabled ? new DeferredAudit({ ...audit, retainMs: audit.retainDays * DAY_MS }, log) : undefined;
 

@@ -22,7 +22,7 @@ import type { FleetTasks, TaskNews } from './fleet/fleet-tasks.ts';
 import { messageText, promptOf } from './subagent-prompt.ts';
 import { UnreadMessages } from './unread-messages.ts';
 
-/** The backend of a kind of subagents, in the fleet of this process. */
+/** Makes the backend of a kind of subagents, in the fleet of this process. */
 export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): SubagentBackend {
   return {
     name: 'fleet',
@@ -135,7 +135,7 @@ function report({ kind, body }: TaskNews, { progress, spent }: SubagentTaskConte
 /** Bytes of the text beside a result: of a longer one the end, where it reports. */
 const MAX_TEXT = 64 * 1024;
 
-/** The result of a task that is done. Any other end is a failure, with the code of the fleet in its detail. */
+/** Returns the result of a task that is done. Any other end is a failure, with the code of the fleet in its detail. */
 function outcomeOf({ task_id, state, parked, worker, result, verified, ...record }: TaskRecord): SubagentResult {
   const { tokens_spent, dead_letter, attempts } = record;
   const { status, summary, artifacts, answer, prose, blocked_reason, error_summary, next_steps } = result ?? {};

@@ -154,7 +154,7 @@ function firstIssue(check: () => unknown): Problem | undefined {
 const valueAt = (value: unknown, keys: readonly string[]): unknown =>
   keys.reduce<unknown>((owner, key) => (owner as Record<string, unknown> | undefined)?.[key], value);
 
-/** The members that a schema names at a place. */
+/** Returns the members that a schema names at a place. */
 function membersAt(schema: JsonSchema, keys: readonly string[]): string[] {
   let at: unknown = schema;
   for (const key of keys) {

@@ -10,7 +10,7 @@ import type { HandfastError } from '../wire/errors.ts';
 const ADVICE =
   'clients receive a gap; check the disk; copy a journal only with its -wal file, or after the process has stopped';
 
-/** Passed as `onDamaged` wherever the server opens a journal. Logs an earlier loss of it that is not acknowledged, too. */
+/** Makes the `onDamaged` of every journal that the server opens. Logs an earlier loss of it that is not acknowledged, too. */
 export function reportDamage(log: Log, file: string, what: string): (error: HandfastError) => void {
   const earlier = recordedLoss(file);
   if (earlier !== undefined) noteLoss(log, earlier);
@@ -21,7 +21,7 @@ export function reportDamage(log: Log, file: string, what: string): (error: Hand
   };
 }
 
-/** For `onCorrupt` of a journal: logs that a new one replaces a damaged one, and records the loss. */
+/** Makes the `onCorrupt` of a journal: it logs that a new one replaces a damaged one, and records the loss. */
 export function reportReplaced(log: Log, file: string, what: string): (damage: Damage) => void {
   return ({ reason, movedTo }) => {
     log.error(`${what} was damaged; started a new one`, { file, reason, movedTo });

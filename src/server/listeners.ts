@@ -142,8 +142,8 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 /**
- * The system's error for an address that cannot be opened, as `config_invalid` with `detail.reason`: for every
- * reason another address is needed.
+ * Returns the system's error for an address that cannot be opened, as `config_invalid` with `detail.reason`: for every reason
+ * another address is needed.
  */
 export function cannotListen(address: string, thrown: unknown): HandfastError {
   const error = asError(thrown);

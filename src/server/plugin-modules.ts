@@ -23,9 +23,9 @@ type Exported<T> = T | ((options: Readonly<Record<string, unknown>>) => T | Prom
 const OWN_NAME = /^handfast(?:\/|$)/;
 
 /**
- * From now on `import … from 'handfast'` means the package this file belongs to, for every module of the process: a plugin
- * needs no other copy beside it, and a second copy would bring a second class of errors and results that this host does not
- * know. Returns the function that ends it.
+ * Makes `import … from 'handfast'` mean the package this file belongs to, for every module of the process: a plugin needs no
+ * other copy beside it, and a second copy would bring a second class of errors and results that this host does not know.
+ * Returns the function that ends it.
  */
 export function shareOwnPackage(): () => void {
   const hooks = registerHooks({
@@ -36,7 +36,7 @@ export function shareOwnPackage(): () => void {
 }
 
 /**
- * The plugins of one entry of `plugins:`, with the priority and exclusiveness the configuration gives them: of a built-in
+ * Loads the plugins of one entry of `plugins:`, with the priority and exclusiveness the configuration gives them: of a built-in
  * capability, of a module or package that exports `capability`, or of a module that exports `plugin` or `plugins`.
  *
  * Fails with `config_invalid` when the module cannot be loaded, exports none of these, or throws while it makes one, with
@@ -65,7 +65,10 @@ export async function loadPlugins(config: PluginConfig): Promise<Plugin[]> {
   });
 }
 
-/** The capabilities that one entry of `plugins:` declares; none for a module of plain plugins. Fails as {@link loadPlugins}. */
+/**
+ * Loads the capabilities that one entry of `plugins:` declares; none for a module of plain plugins. Fails as {@link
+ * loadPlugins}.
+ */
 export async function loadCapabilities(config: PluginConfig): Promise<Capability[]> {
   return capabilitiesOf(config, config.builtin ? undefined : await load(config.use));
 }

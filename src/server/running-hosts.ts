@@ -37,7 +37,7 @@ const folderOf = (home: string): string => join(home, 'running');
 export const registerRunningHost = (home: string, running: RunningHost): Promise<() => Promise<void>> =>
   registerProcess(folderOf(home), `${running.host_id}-${running.pid}`, running);
 
-/** The hosts whose process is alive, the one started last first. */
+/** Finds the hosts whose process is alive, the one started last first. */
 export async function findRunning(home: string, isAlive?: (pid: number) => boolean): Promise<RunningHost[]> {
   const found = await findProcesses(folderOf(home), hostFrom, isAlive);
   return found.sort((a, b) => b.started_at - a.started_at);
@@ -62,7 +62,7 @@ function hostFrom(record: Readonly<Record<string, unknown>>, pid: number): Runni
   };
 }
 
-/** The same address as a client on this machine must write it: "every interface" cannot be dialled. */
+/** Returns the same address as a client on this machine must write it: "every interface" cannot be dialled. */
 export function dialable(address: string): string {
   return address.replace(/^(\w+:\/\/)0\.0\.0\.0(?=:)/, '$1127.0.0.1').replace(/^(\w+:\/\/)\[::\](?=:)/, '$1[::1]');
 }

@@ -362,7 +362,7 @@ interface Reloading {
 /** Members of a configuration that are no sections, are given by the command line too, or are reloaded. */
 const NOT_COMPARED: ReadonlySet<keyof HostConfig> = new Set(['auth', 'file', 'home', 'listen', 'trust', 'warnings']);
 
-/** The function that gives every principal the rights the file has now; undefined where rights cannot change. */
+/** Returns the function that gives every principal the rights the file has now; undefined where rights cannot change. */
 function reloading(
   config: HostConfig,
   { auth, log, grantsOf, guard, checkGrants, reread }: Reloading,

@@ -94,7 +94,7 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
     return this.#withLosses(await call, context, agent);
   }
 
-  /** The reply to an agent that is not notified of changes, with the losses of the state once in its session. */
+  /** Returns the reply to an agent that is not notified of changes, with the losses of the state once in its session. */
   #withLosses(reply: object, { depth, session }: CallContext, agent: AgentSession): object {
     const [granted] = agent.capabilities.values();
     const losses = granted?.metadata.losses;

@@ -20,7 +20,7 @@ export interface StateFileOptions {
   readonly now?: () => number;
 }
 
-/** The path of a host's state. */
+/** Returns the path of a host's state. */
 export function stateFileOf(home: string, hostId: string): string {
   return join(home, 'state', `${hostId}.json`);
 }

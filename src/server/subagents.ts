@@ -27,7 +27,7 @@ import { UnreadMessages } from './unread-messages.ts';
 /** Time to say whether it can work, milliseconds. */
 const PROBE_MS = 3_000;
 
-/** The backend of an executor. Fails with `config_invalid` for settings that its kind lacks or would ignore. */
+/** Makes the backend of an executor. Fails with `config_invalid` for settings that its kind lacks or would ignore. */
 export async function executorBackend(settings: ExecutorSettings, log: Log): Promise<SubagentBackend> {
   checkExecutor(settings, 'executor', (at, problem) => {
     throw fail('config_invalid', `the executor of a kind of subagents: ${at}: ${problem}`);
@@ -35,7 +35,7 @@ export async function executorBackend(settings: ExecutorSettings, log: Log): Pro
   return backendOf(makeExecutor(await executorOf(settings, process.env), { log, start: spawnLink }));
 }
 
-/** A backend whose subagents are conversations of this executor. */
+/** Makes a backend whose subagents are conversations of this executor. */
 export function backendOf(executor: Executor): SubagentBackend {
   return {
     name: executor.kind,
@@ -84,8 +84,8 @@ export function backendOf(executor: Executor): SubagentBackend {
 }
 
 /**
- * The result of a reply. A reply with a result of the fleet's protocol fails the task where that result does, and the changes
- * it claims are verified as the fleet does it.
+ * Reads the result of a reply. A reply with a result of the fleet's protocol fails the task where that result does, and the
+ * changes it claims are verified as the fleet does it.
  */
 async function resultOf(
   text: string,

@@ -60,7 +60,7 @@ export class UnreadMessages {
     this.#cameBack += 1;
   }
 
-  /** All that waits, for the beginning of a prompt. */
+  /** Returns all messages that wait, for the beginning of a prompt. */
   take(): string[] {
     const texts: string[] = [];
     this.#drain((text) => texts.push(text) > 0);
@@ -73,7 +73,7 @@ export class UnreadMessages {
     return same.length === 0 || (same.length < MAX_MESSAGES && chars <= MAX_CHARS);
   }
 
-  /** In order: texts that were refused before come first, and none is accepted before them. */
+  /** Delivers in order: texts that were refused before come first, and none is accepted before them. */
   #drain(accept: (text: string) => boolean): void {
     if (this.#leftOut > 0) {
       if (!accept(`(${this.#leftOut} earlier messages of channels are left out.)`)) return;

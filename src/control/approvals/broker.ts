@@ -187,7 +187,7 @@ export class ApprovalBroker implements Approver {
     yield* this.#settled.values();
   }
 
-  /** The server ends: waiters get `cancelled`; the requests stay pending in their sessions. */
+  /** Ends with the server: waiters get `cancelled`; the requests stay pending in their sessions. */
   close(): void {
     this.#deadlines.clear();
     const left = [...this.#pending.values()];
@@ -195,7 +195,9 @@ export class ApprovalBroker implements Approver {
     for (const { approval, waiters } of left) notify(waiters, this.#done(approval, { state: 'cancelled' }));
   }
 
-  /** The request that this one repeats: the same call of the same turn, or a question without a waiter since a restart. */
+  /**
+   * Returns the request that this one repeats: the same call of the same turn, or a question without a waiter since a restart.
+   */
   #earlier(log: SessionLog, turnId: string, { kind, title, tool, schema }: ApprovalRequest): Approval | undefined {
     const shape = JSON.stringify(schema ?? null);
     // One that is being stored is pending and not in the record yet.
@@ -374,7 +376,7 @@ export class ApprovalBroker implements Approver {
     return settled;
   }
 
-  /** An answer that holds for longer settles the other requests it covers. */
+  /** Settles the other requests that an answer covers which holds for longer. */
   #spread(
     log: SessionLog,
     { answer, answered_by, state }: Approval,

@@ -97,7 +97,7 @@ function commandCoverage(call: Call, cwd: string, reader: CommandReader): Covera
   return { parts, whole: parts.length === 1 ? (parts[0] as CoveredPart) : whole, lasting: true, words };
 }
 
-/** One command of a line: its words, or a git subcommand that only shows with any operands. */
+/** Returns one command of a line: its words, or a git subcommand that only shows with any operands. */
 function partOf(name: string, command: Command, folder: string, cwd: string): CoveredPart {
   const words = command.words.map(({ value = '' }) => value);
   const where = folder === cwd ? '' : ` in ${folder}`;
@@ -111,7 +111,7 @@ function partOf(name: string, command: Command, folder: string, cwd: string): Co
   return { key: keyOf(name, 'words', folder, digestOfJson(words)), words: `${name}: ${shown(words)}${where}` };
 }
 
-/** Words as people would write them, not too many. */
+/** Returns words as people would write them, not too many. */
 function shown(words: readonly string[]): string {
   const text = words.map((word) => (/^[\w@%+:,./=-]+$/.test(word) ? word : JSON.stringify(word))).join(' ');
   return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text;
@@ -123,11 +123,11 @@ function originOf(url: unknown): string | undefined {
   return origin === 'null' ? undefined : origin;
 }
 
-/** Exactly this call. */
+/** Returns the part of exactly this call. */
 function exact({ name, input }: Call, cwd: string): CoveredPart {
   const covered = Object.fromEntries(Object.entries(input).filter(([member]) => !BESIDE_THE_POINT.has(member)));
   return { key: keyOf(name, 'exact', resolve(cwd), digestOfJson(covered)), words: `${name}: exactly this call` };
 }
 
-/** Parts cannot run into each other. */
+/** Joins parts so that they cannot run into each other. */
 const keyOf = (...parts: readonly string[]): string => JSON.stringify(parts);

@@ -21,7 +21,9 @@ export interface DirectoryRulesOptions {
 
 /** Rules that outlive the process. */
 export interface DirectoryRuleFile extends DirectoryRules {
-  /** Everything added so far is on disk. Rejects with `disk_full` or `runtime_error` when it could not be stored. */
+  /**
+   * Resolves when everything added so far is on disk. Rejects with `disk_full` or `runtime_error` when it could not be stored.
+   */
   flushed(): Promise<void>;
 }
 

@@ -18,9 +18,9 @@ const MAX_REASON = 2000;
 export interface ApprovalHandlerDeps {
   readonly broker: ApprovalBroker;
   readonly sessions: {
-    /** A session the principal may use. Fails with `session_not_found`. */
+    /** Returns a session the principal may use. Fails with `session_not_found`. */
     openFor(principal: Principal, id: string, action: SessionAction): SessionLog;
-    /** The sessions in memory: all that wait for an answer are. */
+    /** Returns the sessions in memory: all that wait for an answer are. */
     opened(): Iterable<SessionLog>;
   };
   /**
@@ -91,7 +91,7 @@ export function approvalHandlers({
   ];
 }
 
-/** A request in the record of an open session that the broker does not know any more. */
+/** Finds a request in the record of an open session that the broker does not know any more. */
 function stored(
   sessions: Iterable<SessionLog>,
   id: string,

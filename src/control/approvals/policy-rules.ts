@@ -72,7 +72,7 @@ function byInput(rules: readonly CompiledRule[]): Policy['byInput'] {
   return looking.some(({ then }) => then === 'deny') ? 'denies' : 'decides';
 }
 
-/** Everything that is wrong with rules, as {@link compilePolicy} would throw it. */
+/** Returns all errors of rules, as {@link compilePolicy} would throw them. */
 export const ruleErrors = (rules: readonly PolicyRule[]): readonly HandfastError[] =>
   compileRules(rules, new CommandReader()).errors;
 
@@ -148,7 +148,7 @@ function compileRule(
   return compiled;
 }
 
-/** A text that begins like an allowed command may run anything else: the text of a command proves nothing. */
+/** Refuses a condition on the text of a command: a text that begins like an allowed command may run anything else. */
 function refuseText(condition: Condition, what: string, index: number): void {
   const at = condition.usesPartOf(['tool', 'input', 'command']);
   if (at === undefined) return;
@@ -189,7 +189,7 @@ function subjectOf({ command, tool = 'shell', kind = '', input, risks }: RuleExa
   };
 }
 
-/** A rule about every call beats all that allow something: they would never do so. */
+/** Finds rules that never act: a rule about every call beats all that allow something. */
 function uselessRules(rules: readonly CompiledRule[]): HandfastError[] {
   const all = rules.findIndex(
     ({ when, command, then }) => when?.trim() === 'true' && !command?.length && then !== 'allow',
@@ -205,7 +205,10 @@ const readingOf = ({ tool, risks, session }: PolicySubject, reader: CommandReade
   reader.read(tool.input, session.cwd) ??
   (risks.includes('exec') ? reader.readUnknown(tool.input, tool.kind === 'execute') : undefined);
 
-/** Deny before ask before allow, in any order of the rules. A rule that may be about the call keeps it from being allowed. */
+/**
+ * Decides: deny before ask before allow, in any order of the rules. A rule that may be about the call keeps it from being
+ * allowed.
+ */
 function strictest(
   rules: readonly CompiledRule[],
   subject: PolicySubject,
@@ -280,7 +283,7 @@ function about(
   return when === undefined && command !== 'no' ? 'unclear' : command;
 }
 
-/** The expression of a rule that asks or denies holds for one of the ways to write the paths of a call. */
+/** True when the expression of a rule that asks or denies holds for one of the ways to write the paths of a call. */
 function holds({ condition }: CompiledRule, subject: PolicySubject, steps: Steps): boolean | undefined {
   if (condition === undefined) return true;
   const { cwd } = subject.session;
@@ -290,12 +293,12 @@ function holds({ condition }: CompiledRule, subject: PolicySubject, steps: Steps
   return results.includes(true) || (results.includes(undefined) ? undefined : false);
 }
 
-/** Paths as they are meant: `docs/../x` is `x`. Links are not looked at. */
+/** Normalizes paths: `docs/../x` is `x`. Links are not looked at. */
 const plainly = (subject: PolicySubject): PolicySubject => withPaths(subject, normalize);
 
 const nearest = (cwd: string, path: string): string => relative(cwd, resolve(cwd, path)) || '.';
 
-/** The same call with its paths written in another way; the call itself where it has none. */
+/** Returns the same call with its paths written in another way; the call itself where it has none. */
 function withPaths(subject: PolicySubject, written: (path: string) => string): PolicySubject {
   const { tool } = subject;
   const paths = PATH_MEMBERS.flatMap((member) => {
@@ -309,7 +312,7 @@ function withPaths(subject: PolicySubject, written: (path: string) => string): P
 
 const ADDRESS = /^[a-z][a-z\d+.-]*:\/\//i;
 
-/** A command that rules ask about or deny; `maybe` where one may be started that is not in the line. */
+/** Returns whether rules ask about or deny a command; `maybe` where one may be started that is not in the line. */
 function concerned(
   patterns: readonly CommandPattern[],
   reading: CommandReading | undefined,
@@ -343,7 +346,7 @@ function whyMaybe(reading: CommandReading | undefined, isAllowed: (words: readon
   );
 }
 
-/** The rules that allow calls and whose expression holds for this one. */
+/** Returns the rules that allow calls and whose expression holds for this one. */
 const allowingRules = (rules: readonly CompiledRule[], subject: PolicySubject, steps: Steps): readonly CompiledRule[] =>
   rules.filter(
     ({ then, condition }) =>

@@ -62,7 +62,7 @@ export interface Verdict {
 
 const STRICTNESS: Readonly<Record<Decision, number>> = { allow: 0, ask: 1, deny: 2 };
 
-/** The strictest of several decisions, the first of equal ones. At least one is given. */
+/** Returns the strictest of several decisions, the first of equal ones. At least one is given. */
 export function strictestOf(verdicts: readonly Verdict[]): Verdict {
   const [first, ...others] = verdicts as [Verdict, ...Verdict[]];
   const chosen = others.reduce(
@@ -85,7 +85,9 @@ export interface Policy {
 /** The policy without rules: allows calls that only read, asks for all others. */
 export const riskPolicy: Policy = { decide: ({ risks }) => byRisks(risks) };
 
-/** Without a rule: a call that only reads may run, all others are asked; a tool that declares nothing could do anything. */
+/**
+ * Decides without a rule: a call that only reads may run, all others are asked; a tool that declares nothing could do anything.
+ */
 export function byRisks(risks: readonly string[]): Verdict {
   const asked = risks.filter((risk) => risk !== 'reads');
   if (asked.length > 0) return { decision: 'ask', reason: `this tool ${risksInWords(asked)}` };

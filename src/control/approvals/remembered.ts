@@ -23,7 +23,7 @@ export interface DirectoryRule {
 
 /** Stores the answers of directories. `directory-rules.ts` does so in a file. */
 export interface DirectoryRules {
-  /** The rules of one owner in one directory (absolute path). */
+  /** Returns the rules of one owner in one directory (absolute path). */
   get(owner: string, cwd: string): readonly DirectoryRule[];
   /** Adds a rule; one with the same key is replaced. In effect at once; storing it is the store's concern. */
   add(owner: string, cwd: string, rule: DirectoryRule): void;
@@ -81,8 +81,8 @@ export class RememberedAnswers {
   }
 
   /**
-   * The remembered answer for a call: no where one of its parts, or the call itself, was refused; yes where every part was
-   * allowed. Of one key, the session's own answer wins.
+   * Returns the remembered answer for a call: no where one of its parts, or the call itself, was refused; yes where every part
+   * was allowed. Of one key, the session's own answer wins.
    *
    * @param given answers by key that count too
    */

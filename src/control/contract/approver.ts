@@ -64,6 +64,8 @@ export interface Approver {
     answer: ApprovalAnswer,
     by: string,
   ): { readonly approval: Approval; readonly accepted: boolean };
-  /** A session was loaded again: pending requests get their expiry back; requests of ended turns are cancelled. */
+  /**
+   * Restores a session that was loaded again: pending requests get their expiry back; requests of ended turns are cancelled.
+   */
   restore(log: SessionLog): void;
 }

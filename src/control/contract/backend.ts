@@ -43,20 +43,20 @@ export interface Turn {
   answer(text: string): void;
   /** Changes the status line; `detail` is for machines, e.g. `{retry: {attempt, max_attempts, delay_ms}}`. */
   status(label: string, detail?: Readonly<Record<string, unknown>>): void;
-  /** A call of the model begins; rounds count from 1. */
+  /** Reports that a call of the model begins; rounds count from 1. */
   toolStarted(
     round: number,
     call: ToolCall,
     facts?: { readonly toolKind?: string; readonly risks?: readonly string[] },
   ): void;
-  /** Live output of a call. */
+  /** Reports live output of a call. */
   toolOutput(callId: string, stream: string, text: string): void;
   toolDone(round: number, done: ToolDone, durationMs?: number): void;
-  /** All calls of a round have ended, in call order. */
+  /** Reports that all calls of a round have ended, in call order. */
   toolResults(round: number, done: readonly ToolDone[]): void;
   /** Adds the usage of a request to the provider. */
   usage(used: Usage): void;
-  /** The pending steers; they are appended as user messages (and to the history) before they are returned. */
+  /** Returns the pending steers; they are appended as user messages (and to the history) before they are returned. */
   takeSteers(): readonly string[];
   /**
    * Asks the user, or the policy; waits for the answer. Expired and refused both come back as such; never rejects but by `signal`.
@@ -64,7 +64,7 @@ export interface Turn {
    * @param withdrawn aborts when the answer is not needed any more: the request comes back as `cancelled`
    */
   ask(request: ApprovalRequest, withdrawn?: AbortSignal): Promise<Approval>;
-  /** A debug step; sent only to connections that asked for it. */
+  /** Reports a debug step; sent only to connections that asked for it. */
   debug(stage: string, data: unknown): void;
 }
 
@@ -123,7 +123,7 @@ export interface Backend {
   run(turn: Turn): Promise<TurnOutcome>;
   /** Returns the model that a turn with these settings would use, for saved chats; null for a backend without models. */
   modelOf(settings: SessionSettings): UsedModel | null;
-  /** The session was closed or deleted: the backend may free the state that it holds for it. */
+  /** Frees the state of a session that was closed or deleted. */
   release?(sessionId: string): void;
   /** Ends everything. Bounded, never rejects. */
   stop?(): Promise<void>;

@@ -35,16 +35,16 @@ export interface EventSource {
    * listener.
    */
   listen(listener: (event: PublishedEvent) => void, wantsDebug?: () => boolean): () => void;
-  /** Stored events with `seq > after`, oldest first, at most `limit`. Fails with `session_not_found`. */
+  /** Returns stored events with `seq > after`, oldest first, at most `limit`. Fails with `session_not_found`. */
   read(session: string, after: number, limit: number): Promise<EventPage>;
-  /** The newest sequence number that clients may know; 0 = none yet. Fails with `session_not_found`. */
+  /** Returns the newest sequence number that clients may know; 0 = none yet. Fails with `session_not_found`. */
   lastSeq(session: string): number;
   /**
    * Resolves when every change so far of a session (absent: of all) is on disk, or could not be stored; undefined where
    * nothing is waited for. Never rejects.
    */
   settled(session?: string): Promise<unknown> | undefined;
-  /** Name of the principal a session belongs to; undefined = no such session. Loads nothing. */
+  /** Returns name of the principal a session belongs to; undefined = no such session. Loads nothing. */
   ownerOf(session: string): string | undefined;
 }
 

@@ -56,7 +56,7 @@ const rights = new Map(
   Object.entries(methods).flatMap(([right, names]) => names.map((name) => [name, right as Right])),
 );
 
-/** The right of a method. Throws `runtime_error` for one that is in no list: nothing is open by omission. */
+/** Returns the right of a method. Throws `runtime_error` for one that is in no list: nothing is open by omission. */
 export function rightOf(method: string): Right {
   const right = rights.get(method);
   if (right === undefined) throw fail('runtime_error', `no right is named for the method ${method}`);

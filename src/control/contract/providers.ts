@@ -28,7 +28,7 @@ export interface ProviderAccess {
 }
 
 export interface Providers {
-  /** The session's choice, else the server's; undefined = none made. */
+  /** Returns the session's choice, else the server's; undefined = none made. */
   choose(settings: SessionSettings): ModelChoice | undefined;
   /**
    * Looks whether a choice could be used, without the network. Throws `not_configured` with the protocol's words: no model

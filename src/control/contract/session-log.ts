@@ -192,6 +192,6 @@ export interface SessionLog {
    * Undefined where nothing needs a wait, else resolves once it is on disk. Rejects as `flushed` does, throws as `emit` does.
    */
   persistApproval(approval: Approval): Promise<void> | undefined;
-  /** Everything emitted so far that is durable is on disk. Rejects with `disk_full` or `runtime_error`. */
+  /** Resolves when everything emitted so far that is durable is on disk. Rejects with `disk_full` or `runtime_error`. */
   flushed(): Promise<void>;
 }

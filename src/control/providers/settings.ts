@@ -157,8 +157,8 @@ export class Settings implements Providers {
   }
 
   /**
-   * This part's share of a snapshot. The account's profile is in it only for `viewer`, and only if it is theirs: without
-   * one, as for `state.changed`, it is null.
+   * Returns this part's share of a snapshot. The account's profile is in it only for `viewer`, and only if it is theirs:
+   * without one, as for `state.changed`, it is null.
    */
   snapshotParts(viewer?: Principal): Pick<Snapshot, 'auth' | 'onboarding' | 'model'> {
     const { accounts, credentials, choices } = this.#parts;
@@ -197,7 +197,7 @@ export class Settings implements Providers {
     return this.#parts.accounts.enabled().length > 0;
   }
 
-  /** Key of the search service; undefined = none. */
+  /** Returns key of the search service; undefined = none. */
   exaKey(): string | undefined {
     const credential = this.#parts.credentials.get('exa');
     return credential?.kind === 'api_key' ? credential.key : undefined;

@@ -50,7 +50,7 @@ export class DeferredTools {
     return this.#hidden.size === 0 || isTaken ? listed : [...listed, searchOffer];
   }
 
-  /** A deferred tool that was not found yet. */
+  /** Returns a deferred tool that was not found yet. */
   find(name: string): ToolOffer | undefined {
     return this.#hidden.get(name);
   }

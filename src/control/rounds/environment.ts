@@ -95,8 +95,8 @@ export interface SessionPlan {
     options: { readonly signal: AbortSignal; readonly timeoutMs: number },
   ): Promise<void>;
   /**
-   * The plan as it is now and after each change: other entries than the current ones; undefined where they are the same. Ends with the
-   * session with the host.
+   * Yields the plan as it is now and after each change: other entries than the current ones; undefined where they are the same.
+   * Ends with the session with the host.
    */
   follow(current: () => readonly PlanEntry[]): AsyncGenerator<readonly PlanEntry[] | undefined>;
 }
@@ -106,7 +106,7 @@ export interface OtherCapabilities {
   /** True while something would be lost with the session at the host. */
   holds(): boolean;
   /**
-   * The tools of the capabilities that were granted. Lists of the host are kept until it says that they changed.
+   * Returns the tools of the capabilities that were granted. Lists of the host are kept until it says that they changed.
    * @param options.again true: they are asked for again
    */
   tools(options: { readonly timeoutMs?: number; readonly again?: boolean }): Promise<readonly CapabilityTool[]>;
@@ -190,7 +190,7 @@ const STATUS: Readonly<Record<string, FailedStatus>> = {
 
 /** The toolbox of one session. */
 export interface EnvironmentToolbox extends Toolbox {
-  /** A turn begins: lists that were kept are asked for again. */
+  /** Begins a turn: lists that were kept are asked for again. */
   renew(): void;
 }
 
@@ -292,7 +292,7 @@ function offerOf({ name, description, kind, risks = [], tags, defer_loading, ...
   };
 }
 
-/** JSON Schema of an object: the host's, or one made of the flat form that every host has. */
+/** Returns JSON Schema of an object: the host's, or one made of the flat form that every host has. */
 function schemaOf({ input_schema, input_parameters = [] }: Omit<DescribedTool, 'name' | 'description'>): object & {
   readonly [member: string]: unknown;
 } {
@@ -309,7 +309,7 @@ function schemaOf({ input_schema, input_parameters = [] }: Omit<DescribedTool, '
   };
 }
 
-/** A tool's event as live output. */
+/** Passes on a tool's event as live output. */
 function passOn({ kind, data }: CallEvent, output: Output): void {
   const message = typeof data.message === 'string' ? data.message : '';
   switch (kind) {
@@ -325,7 +325,7 @@ function passOn({ kind, data }: CallEvent, output: Output): void {
   }
 }
 
-/** A program that failed is a failed call with its whole output, because the model has to see it. */
+/** Returns the finished call. A program that failed is a failed call with its whole output, because the model has to see it. */
 function finished({ callId, name, input }: ToolCall, { data, exit_code }: AnsweredCall): ToolDone {
   const ok = exit_code == null || exit_code === 0;
   const timedOut = (data as { timed_out?: unknown } | null | undefined)?.timed_out === true;

@@ -234,7 +234,7 @@ export class Environments {
     this.#sweeper ??= setInterval(() => this.#sweep(), Math.min(SWEEP_MS, this.#idleMs)).unref();
   }
 
-  /** The environment for a toolbox that was made before its session became idle. */
+  /** Returns the environment for a toolbox that was made before its session became idle. */
   #current(leased: LeasedEnvironment): LeasedEnvironment {
     if (leased.released || this.#closed) return leased;
     const known = this.#leased.get(leased.session);
@@ -265,7 +265,7 @@ export class Environments {
     if (agent !== undefined) this.#end(closeAgent(agent.connecting));
   }
 
-  /** The host has no place for a further session: idle ones make room. False when none is idle. */
+  /** Closes idle sessions when the host has no place for a further one. False when none is idle. */
   async #makeRoom(): Promise<boolean> {
     const idle = [...this.#leased.values()].filter((leased) => leased.agent !== undefined && !isUsed(leased));
     const oldest = idle.sort((one, other) => one.usedAt - other.usedAt).slice(0, ROOM);
@@ -274,7 +274,7 @@ export class Environments {
     return oldest.length > 0;
   }
 
-  /** A control session was closed: its A2E session ends. */
+  /** Ends the A2E session of a control session that was closed. */
   release(session: string): void {
     this.#end(this.#mcp.release(session));
     const leased = this.#leased.get(session);
@@ -314,7 +314,7 @@ export class Environments {
     }
   }
 
-  /** The session for subagents, chains and processes: the open one, or a new one when that was closed. */
+  /** Returns the session for subagents, chains and processes: the open one, or a new one when that was closed. */
   async #lastingOf(leased: LeasedEnvironment): Promise<LastingHost> {
     if (this.#closed) throw fail('interrupted', 'the server is stopping');
     if (leased.released) throw fail('session_closed', 'the session was closed');
@@ -338,7 +338,7 @@ export class Environments {
     return leased.lasting.opening;
   }
 
-  /** The host of an environment, marked as most recently used. */
+  /** Returns the host of an environment, marked as most recently used. */
   #open(place: EnvironmentKey): Opened {
     const key = keyOf(place);
     let opened = this.#opened.get(key);
@@ -364,7 +364,7 @@ export class Environments {
     this.#drop(idle);
   }
 
-  /** The control session's A2E session with this host: the open one, or a new one when that was closed. */
+  /** Returns the control session's A2E session with this host: the open one, or a new one when that was closed. */
   async #connected(leased: LeasedEnvironment, opened: Opened): Promise<EnvironmentAgent> {
     const { agent } = leased;
     const usable = agent?.opened === opened && !opened.stopped && agent.settled?.state !== 'closed';
@@ -407,7 +407,7 @@ export class Environments {
     );
   }
 
-  /** Work that only `stop` waits for. */
+  /** Notes work that only `stop` waits for. */
   #end(work: Promise<void>): void {
     const ended = work.then(
       () => {},
@@ -418,7 +418,7 @@ export class Environments {
   }
 }
 
-/** From here on the user can be asked in this turn. */
+/** Begins a turn: from here on the user can be asked in it. */
 function begins(turn: McpTurn, leased: LeasedEnvironment): void {
   leased.keeper.during(turn);
   leased.questions.during(turn);
@@ -458,5 +458,5 @@ async function closeAgent(connecting: Promise<{ close(): Promise<void> }>): Prom
   await agent?.close();
 }
 
-/** Equal for places that may share a host. Rights are part of it, not only the name they go by. */
+/** Returns a key that is equal for places that may share a host. Rights are part of it, not only the name they go by. */
 const keyOf = ({ cwd, principal }: EnvironmentKey): string => JSON.stringify([cwd, principal]);

@@ -13,7 +13,7 @@ export type FailedStatus =
   | 'lost'
   | 'failed';
 
-/** A finished call with `ok: false`; `error` is written for the model, `more` is added to the result. */
+/** Makes a finished call with `ok: false`; `error` is written for the model, `more` is added to the result. */
 export function failedCall(
   { callId, name, input }: Pick<ToolCall, 'callId' | 'name' | 'input'>,
   status: FailedStatus,

@@ -4,8 +4,8 @@
  */
 
 /**
- * The items of `stream`. Throws the signal's reason as soon as it aborts; the stream is then ended and not waited
- * for. Leaving the loop early ends the stream too.
+ * Yields the items of `stream`. Throws the signal's reason as soon as it aborts; the stream is then ended and not waited for.
+ * Leaving the loop early ends the stream too.
  */
 export async function* interruptible<Item>(
   stream: AsyncIterable<Item>,

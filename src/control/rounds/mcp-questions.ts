@@ -45,7 +45,7 @@ export function questionsTo(turn: Pick<Turn, 'id' | 'ask' | 'log'>, server: stri
   });
 }
 
-/** The question; undefined for one that cannot be shown. */
+/** Returns the question; undefined for one that cannot be shown. */
 function questionOf(server: string, { mode = 'form', message = '', requestedSchema, url }: Fields) {
   const text = String(message).slice(0, MAX_MESSAGE_CHARACTERS);
   const question = (title: string, schema: Fields): ApprovalRequest => {
@@ -71,7 +71,7 @@ export class HostQuestions {
   readonly #answerers = new Map<string, McpAnswerer>();
   #turn: (Pick<Turn, 'id' | 'ask' | 'log'> & { readonly signal: AbortSignal }) | undefined;
 
-  /** A turn has begun. */
+  /** Notes that a turn has begun. */
   during(turn: Pick<Turn, 'id' | 'ask' | 'log' | 'signal'>): void {
     if (this.#turn?.id !== turn.id) this.#answerers.clear();
     this.#turn = turn;
@@ -92,7 +92,7 @@ export class HostQuestions {
     return answerer(ask);
   }
 
-  /** A server reports that the user has completed the step at an address. */
+  /** Notes that a server reports that the user has completed the step at an address. */
   completed(server: string, id: string): void {
     this.#answerers.get(server)?.completed?.(id);
   }

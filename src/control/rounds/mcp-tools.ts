@@ -56,7 +56,7 @@ export class McpTools {
     this.#open = open;
   }
 
-  /** The toolbox with the tools of the session's servers behind its own. */
+  /** Returns the toolbox with the tools of the session's servers behind its own. */
   join(own: Toolbox, turn: McpTurn): Toolbox {
     const { id } = turn.log.record;
     let servers = this.#sessions.get(id);
@@ -67,7 +67,7 @@ export class McpTools {
     return this.#toolbox(own, servers, turn);
   }
 
-  /** The session was closed: its servers end. */
+  /** Ends the servers of a session that was closed. */
   async release(session: string): Promise<void> {
     const servers = this.#sessions.get(session) ?? [];
     this.#sessions.delete(session);
@@ -105,7 +105,7 @@ export class McpTools {
     };
   }
 
-  /** The tools of a server; none where it cannot be used, which is reported to the user. Never rejects. */
+  /** Returns the tools of a server; none where it cannot be used, which is reported to the user. Never rejects. */
   async #offersOf(each: SessionServer, turn: McpTurn): Promise<readonly Offered[]> {
     if (each.failedIn === turn.id || this.#closed) return [];
     try {

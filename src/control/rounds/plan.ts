@@ -58,7 +58,7 @@ export const updatePlan: ToolOffer = {
 /** Stores the list beside the session; undefined where nothing does. */
 export type PutPlan = (entries: readonly PlanEntry[], signal: AbortSignal) => Promise<void>;
 
-/** The toolbox with `update_plan`. A tool of that name in it cannot be reached any more. */
+/** Returns the toolbox with `update_plan`. A tool of that name in it cannot be reached any more. */
 export function withPlan(toolbox: Toolbox, turn: Pick<Turn, 'id' | 'log' | 'debug'>, put: PutPlan): Toolbox {
   return {
     async list() {

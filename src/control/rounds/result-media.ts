@@ -69,7 +69,7 @@ export class ArtifactMedia {
   }
 }
 
-/** An attachment with the type of its bytes. */
+/** Makes an attachment with the type of its bytes. */
 function attachment(mimeType: string, data: string, number: number): Image {
   const given = mimeType.trim().toLowerCase();
   const label =
@@ -83,7 +83,7 @@ function attachment(mimeType: string, data: string, number: number): Image {
   };
 }
 
-/** Bytes of base64, padding included. */
+/** Counts the bytes of base64, padding included. */
 const bytesIn = (data: string): number => Math.floor((data.length * 3) / 4);
 
 /** True for the types of attachments. */
@@ -96,7 +96,7 @@ interface Media {
   readonly data: string;
 }
 
-/** The attachment of a block: of a block `image` or `audio`, or of an embedded resource with a media type of these. */
+/** Returns the attachment of a block: of a block `image` or `audio`, or of an embedded resource with a media type of these. */
 function mediaOf(block: unknown): Media | undefined {
   if (!isObject(block)) return undefined;
   const { type, resource } = block;
@@ -121,12 +121,12 @@ function readable(block: unknown): unknown {
   return { ...block, resource: { ...resource, ...(text === undefined ? { note } : { text }) } };
 }
 
-/** The text that bytes are in UTF-8; undefined for others. */
+/** Returns the text that bytes are in UTF-8; undefined for others. */
 function textIn(bytes: Buffer): string | undefined {
   const text = strictText(bytes)?.replace(/^\ufeff/, '');
   // biome-ignore lint/suspicious/noControlCharactersInRegex: texts have none but these.
   return text === undefined || /[\u0000-\u0008\u000e-\u001a\u001c-\u001f]/.test(text) ? undefined : text;
 }
 
-/** Base64 in its plain form; undefined for another value, and for an empty one. */
+/** Returns base64 in its plain form; undefined for another value, and for an empty one. */
 const base64Of = (given: unknown): string | undefined => (typeof given === 'string' && plainBase64(given)) || undefined;

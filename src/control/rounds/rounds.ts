@@ -138,7 +138,9 @@ class Rounds {
     return undefined;
   }
 
-  /** One model round: streams it and puts it into the history. An answer that is cut off is continued, where the model can. */
+  /**
+   * Runs one model round: streams it and puts it into the history. An answer that is cut off is continued, where the model can.
+   */
   async #think(): Promise<Said> {
     const turn = this.#turn;
     const said: Streamed = { text: '', reasoning: '', calls: [], finish: { type: 'finish', reason: 'other' } };
@@ -236,7 +238,7 @@ class Rounds {
     return { call, invalid };
   }
 
-  /** The provider's id, or one made from it when it is missing or was used in this turn before. */
+  /** Returns the provider's id, or one made from it when it is missing or was used in this turn before. */
   #freshId(wanted: string): string {
     const stem = wanted === '' ? `call_${this.#round}` : wanted;
     return this.#callIds.take(stem, wanted === '' ? `${stem}_1` : stem);
@@ -320,7 +322,7 @@ class Rounds {
     }
   }
 
-  /** Arguments as events carry them. The call, its approval and the history always have the whole arguments. */
+  /** Returns arguments as events carry them. The call, its approval and the history always have the whole arguments. */
   #shown(input: ToolCall['input']): ToolCall['input'] {
     return boundedValue(input, this.#maxResultBytes).value as ToolCall['input'];
   }

@@ -47,7 +47,7 @@ export type ToolOutcome = ToolDone & { readonly images?: readonly Image[] };
 export interface Toolbox {
   /** Returns the tools that can be called now, sorted by name. */
   list(): Promise<readonly ToolOffer[]>;
-  /** The offer of one tool; undefined = unknown. */
+  /** Returns the offer of one tool; undefined = unknown. */
   find(name: string): ToolOffer | undefined;
   /**
    * Returns the effects of a call, for tools whose offer does not state them; undefined: as the offer states. Rejects with the

@@ -17,7 +17,7 @@ const TITLE_CHARACTERS = 160;
 /** Members that describe a call, the most descriptive first. */
 const DESCRIPTIVE = ['command', 'argv', 'path', 'file_path', 'url', 'pattern', 'patterns', 'query', 'name', 'text'];
 
-/** The toolbox with an approval in front of every call. Calls the policy allows pass without an event. */
+/** Returns the toolbox with an approval in front of every call. Calls the policy allows pass without an event. */
 export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbox {
   return {
     list: () => toolbox.list(),
@@ -60,7 +60,7 @@ export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbo
   };
 }
 
-/** The reason why arguments do not fit their tool; undefined where they do, or where its schema cannot be checked. */
+/** Returns the reason why arguments do not fit their tool; undefined where they do, or where its schema cannot be checked. */
 async function argumentsProblem(
   { name, inputSchema }: ToolOffer,
   input: ToolCall['input'],
@@ -77,7 +77,7 @@ async function argumentsProblem(
   }
 }
 
-/** The result, for the model, of a call that was not allowed. */
+/** Returns the result, for the model, of a call that was not allowed. */
 export function refusalOf(call: ToolCall, { id, state, reason, answer }: Approval): ToolDone {
   const more = { approval_id: id };
   if (state === 'expired') {
@@ -114,7 +114,7 @@ function shortened(title: string, more: boolean): string {
   return `${characters.slice(0, TITLE_CHARACTERS - 1).join('')}…`;
 }
 
-/** Line breaks, control and format characters could make a request look like another one. */
+/** Escapes line breaks, control and format characters, which could make a request look like another one. */
 const visible = (text: string): string =>
   text.replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu, (character) =>
     character === '\n' ? '⏎' : `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`,

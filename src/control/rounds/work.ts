@@ -67,7 +67,7 @@ export class WorkKeeper {
     this.#logOf = logOf;
   }
 
-  /** A turn has begun: until it ends, the user can be asked in it. */
+  /** Notes that a turn has begun: until it ends, the user can be asked in it. */
   during(turn: WorkTurn): void {
     if (this.#turn?.id !== turn.id) this.#others = { notes: 0 };
     this.#turn = turn;
@@ -84,13 +84,13 @@ export class WorkKeeper {
     return turn === undefined || turn.signal.aborted ? undefined : turn.ask(request, withdrawn);
   }
 
-  /** Work has begun. Its end is an event, whenever it comes. */
+  /** Notes that work has begun. Its end is an event, whenever it comes. */
   begin(facts: WorkFacts, ended: Promise<WorkEnd>): void {
     this.#emit({ ...facts, state: 'running' }, 'started', facts.about);
     this.#watch(facts, ended);
   }
 
-  /** Something happened to work, or below it. */
+  /** Notes an event of work, or of work below it. */
   note(facts: WorkFacts, event: string, text: string): void {
     const counted = this.#watched.get(facts.id) ?? this.#others;
     counted.notes += 1;
@@ -149,7 +149,7 @@ export class WorkKeeper {
     for (const work of ended) log.emit('session.work', { work: withoutResult(work), event: 'delivered' }, turn.id);
   }
 
-  /** The session, or the server, ends: later ends of work are not the session's. */
+  /** Closes with the session, or the server: later ends of work are not the session's. */
   close(): void {
     this.#closed = true;
     this.#watched.clear();

@@ -54,7 +54,10 @@ export interface Introduction {
   readonly answersPings: boolean;
 }
 
-/** The limits of a connection, as this edge names them. A reply that is too long becomes an error, and the link stays open. */
+/**
+ * Returns the limits of a connection, as this edge names them. A reply that is too long becomes an error, and the link stays
+ * open.
+ */
 export function connectionLimits(limits: RpcLimits): ConnectionLimits {
   return {
     ...limits,
@@ -97,7 +100,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     return this.caller.principal;
   }
 
-  /** The principal has other rights from now on; requests and subscriptions that it may no longer make end. */
+  /** Notes that the principal has other rights from now on; requests and subscriptions that it may no longer make end. */
   rightsChanged(principal: Principal): void {
     this.caller = { ...this.caller, principal };
     this.link.setMaxMessageBytes(this.#maxMessageBytes);
@@ -121,7 +124,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     return may(this.principal, 'drive') ? maxMessageBytes : Math.min(maxMessageBytes, maxPlainMessageBytes);
   }
 
-  /** A message that was read before the link was attached. */
+  /** Receives a message that was read before the link was attached. */
   message(raw: string | Message): void {
     this.connection.message(raw);
   }

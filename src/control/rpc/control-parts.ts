@@ -22,7 +22,7 @@ export interface ControlDeps {
   readonly serverHandlers?: (server: ServerAccess) => readonly Handled[];
   readonly events: EventSource;
   readonly serverEvents: ServerEvents;
-  /** The payload of `state.changed` when the server stops. */
+  /** Returns the payload of `state.changed` when the server stops. */
   snapshot(): Snapshot | Promise<Snapshot>;
   /**
    * Ends all turns and other running work; their last events are emitted before it resolves. Called once. Bounded by

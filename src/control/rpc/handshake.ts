@@ -106,7 +106,7 @@ export class RpcHandshake implements Dialect {
     this.#refuse(gate, NO_REQUEST, incoming?.error ?? known);
   }
 
-  /** No token is required: every client of this listener may call, with or without a handshake. */
+  /** Admits a client without a token: every client of this listener may call, with or without a handshake. */
   #letIn(incoming: Incoming, gate: PendingLink, raw: string | Message): void {
     const { auth } = this.#server;
     let connection: ConnectedClient;

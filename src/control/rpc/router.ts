@@ -73,12 +73,12 @@ export class Router {
     this.names = Object.freeze([...this.#routes.keys()].sort());
   }
 
-  /** The route of exactly this name. */
+  /** Returns the route of exactly this name. */
   find(name: string): Route | undefined {
     return this.#routes.get(name);
   }
 
-  /** The handler of exactly this name. */
+  /** Returns the handler of exactly this name. */
   handlerOf(name: string): Handled | undefined {
     return this.#handled.get(name);
   }

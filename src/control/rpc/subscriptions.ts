@@ -132,7 +132,7 @@ export class ConnectionEvents implements EventSubscriber {
     this.#listen();
   }
 
-  /** For `system.clients`. */
+  /** Lists the subscriptions for `system.clients`. */
   list(): { session_id: string | null; role: string }[] {
     return [...this.#readers.values()]
       .filter(({ id }) => id !== undefined)
@@ -246,7 +246,7 @@ export class ConnectionEvents implements EventSubscriber {
     return may(this.#connection.principal, 'read', owner === '' ? undefined : owner);
   }
 
-  /** A session of another principal and an unknown session get the same error. */
+  /** Fails with the same error for a session of another principal and for an unknown session. */
   #mustSee(session: string): void {
     if (session === '') return;
     const owner = this.#fanOut.source.ownerOf(session);
@@ -274,7 +274,7 @@ export class ConnectionEvents implements EventSubscriber {
     reader.waiting?.reject(reason);
   }
 
-  /** Called after the reply that announced the subscription was sent. */
+  /** Starts a subscription, after the reply that announced it was sent. */
   #start(reader: EventSubscription): void {
     if (!reader.ended && !this.#caughtUp(reader)) this.#lag(reader);
   }
@@ -364,7 +364,7 @@ export class ConnectionEvents implements EventSubscriber {
     this.#note('events.gap', reader, { from_seq, to_seq }, to_seq);
   }
 
-  /** An event about this connection's events. */
+  /** Sends an event about this connection's events. */
   #note<Type extends keyof ConnectionEventPayloads>(
     type: Type,
     reader: EventSubscription,
@@ -386,7 +386,9 @@ function filterOf(types: readonly string[] | undefined): EventFilter | undefined
   return new EventFilter(types);
 }
 
-/** The first number of a subscription: after `after`, or now. A number that was never issued would hide later events. */
+/**
+ * Returns the first number of a subscription: after `after`, or now. A number that was never issued would hide later events.
+ */
 function startOf(after: number | undefined, last: number): number {
   if (after === undefined) return last;
   if (!Number.isInteger(after) || after < 0) throw wrongParam(eventsSubscribe.name, 'after_seq', 'a whole number');

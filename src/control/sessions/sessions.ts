@@ -140,7 +140,7 @@ export type NewSubagentSession = Omit<SubagentSessionOptions, 'settings'> & { re
 
 export interface Sessions {
   readonly events: EventSource;
-  /** The methods of sessions, turns and saved chats. `changed` is called when sessions come and go. */
+  /** Returns the methods of sessions, turns and saved chats. `changed` is called when sessions come and go. */
   handlers(changed: SessionChanged): readonly Handled[];
   /** Ids of the sessions that are not closed, in the order of their creation; of one owner, or all. */
   liveIds(owner?: string): readonly string[];
@@ -154,13 +154,15 @@ export interface Sessions {
   readonly memory: ShareUsage;
   /** Bytes that the journal stores, by principal. */
   readonly storage: ShareUsage;
-  /** Sessions in memory: all that run, or wait for an answer, are. */
+  /** Returns sessions in memory: all that run, or wait for an answer, are. */
   opened(): readonly SessionLog[];
-  /** A session. Fails with `session_not_found`. */
+  /** Returns a session. Fails with `session_not_found`. */
   open(id: string): SessionLog;
-  /** A session the principal may do this to. Fails with `session_not_found`, or `unauthorized` for one it may only read. */
+  /**
+   * Returns a session the principal may do this to. Fails with `session_not_found`, or `unauthorized` for one it may only read.
+   */
   openFor(principal: Principal, id: string, action: SessionAction): SessionLog;
-  /** The rights of principals have changed: running turns continue with the current ones, or end. */
+  /** Notes that the rights of principals have changed: running turns continue with the current ones, or end. */
   rightsChanged(): void;
   /** Makes the session of a subagent. Fails with `schema_violation` for its settings, and as `session.create` does. */
   openSubagent(options: NewSubagentSession): Promise<SubagentSession>;
@@ -193,7 +195,7 @@ export async function createSessions(options: SessionsOptions): Promise<Sessions
   return sessions;
 }
 
-/** Without tokens every client is `local`, and may do everything. */
+/** Returns the principal of a name without tokens: then every client is `local`, and may do everything. */
 const unlisted = (name: string): Principal => (name === LOCAL_PRINCIPAL.name ? LOCAL_PRINCIPAL : { name });
 
 class ServedSessions implements Sessions {

@@ -54,7 +54,7 @@ export class Skills {
   }
 
   /**
-   * The skills a prompt names, in the order it names them. A name without a skill, or with several, is ignored.
+   * Returns the skills a prompt names, in the order it names them. A name without a skill, or with several, is ignored.
    * @param cwd the session's working directory
    */
   async skillsFor(prompt: string, cwd: string): Promise<readonly NamedSkill[]> {
@@ -92,7 +92,7 @@ export class Skills {
   }
 }
 
-/** The instructions for a model, of the skills a prompt names; `''` for none. */
+/** Returns the instructions for a model, of the skills a prompt names; `''` for none. */
 export function skillInstructions(skills: readonly NamedSkill[]): string {
   return skills.map(({ name, body }) => `# Skill: ${name}\n\n${body}`).join('\n\n');
 }

@@ -173,7 +173,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
   }
 }
 
-/** The host of a session's tools. Its code is loaded when the first tool is needed, not before the first handshake. */
+/** Opens the host of a session's tools. Its code is loaded when the first tool is needed, not before the first handshake. */
 function openEnvironment(
   config: HostConfig,
   { log, workspaceHost, slots, guard, auth, editors, links }: ControlAssemblyOptions,
@@ -188,7 +188,7 @@ function openEnvironment(
   };
 }
 
-/** Its code is loaded with the first session that names an MCP server. */
+/** Connects to MCP servers. The code is loaded with the first session that names one. */
 function mcpConnector({ trust }: HostConfig, { processes }: HostSlots, guard: PathGuard): OpenMcpServer {
   let connect: OpenMcpServer | undefined;
   return async (server, place) => {
@@ -217,7 +217,7 @@ const checkContent: ControlServerOptions['checkContent'] = async (schema, conten
   return foreignSchemas.check(schema, content, { what: 'answer' });
 };
 
-/** A backend for each configured agent; most installations have none, and load none of this. */
+/** Makes a backend for each configured agent; most installations have none, and load none of this. */
 async function acpBackends(
   { control: { agents, host }, trust }: HostConfig,
   { version, log, processes }: Pick<ControlAssemblyOptions, 'version' | 'log'> & Pick<HostSlots, 'processes'>,
@@ -253,7 +253,7 @@ function checkFolder(cwd: string, principal: Principal, workspace: string, guard
   }
 }
 
-/** The real path of a folder; of one that was removed since its session was made, the path as it is. */
+/** Returns the real path of a folder; of one that was removed since its session was made, the path as it is. */
 function realOrAsItIs(path: string): string {
   try {
     return realpathSync(path);

@@ -43,7 +43,7 @@ export function mcpPeers({ processes, trust, guard }: McpPeersOptions): OpenMcpS
   };
 }
 
-/** The server as its client named it: in the form of the Agent Client Protocol, or of configuration files. */
+/** Reads the server as its client named it: in the form of the Agent Client Protocol, or of configuration files. */
 function addressOf(given: Readonly<Record<string, unknown>>): McpAddress {
   const here = { mcpCapabilities: { http: true, sse: false } };
   const [refused] = refusedMcpServers([given], here);

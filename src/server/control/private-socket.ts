@@ -55,8 +55,8 @@ export interface PrivateSocket {
 }
 
 /**
- * The sockets of this user's servers on pipes. Removes those of killed processes. Ignores sockets that another user owns or may
- * connect to: its owner could read the answers.
+ * Finds the sockets of this user's servers on pipes. Removes those of killed processes. Ignores sockets that another user owns
+ * or may connect to: its owner could read the answers.
  */
 export async function findPrivateSockets(home: string): Promise<PrivateSocket[]> {
   const folder = folderOf(home);

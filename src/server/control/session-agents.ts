@@ -275,7 +275,7 @@ export class SessionAgents {
     return { results };
   }
 
-  /** A result that was delivered before. */
+  /** Returns a result that was delivered before. */
   async #again(id: string): Promise<WorkEnd | undefined> {
     const ended = this.#client.subagent(id).result({ timeoutMs: AGAIN_MS }).then(endOf);
     return ended;

@@ -310,7 +310,7 @@ export class SessionChains {
   }
 }
 
-/** The call of a node as the approval rules see it; undefined for nodes that call nothing. */
+/** Returns the call of a node as the approval rules see it; undefined for nodes that call nothing. */
 function includedCall(
   { kind, name = '', input = {}, input_map: map = {} }: ChainNode,
   tools: readonly { readonly name: string; readonly kind?: string; readonly risks?: readonly string[] }[],
@@ -348,8 +348,8 @@ function includedCall(
 }
 
 /**
- * The risks of a chain for the decision about the call that runs it. With risks that are more than reading and not running programs none
- * is named: a remembered answer then covers this very call, and not every chain.
+ * Returns the risks of a chain for the decision about the call that runs it. With risks that are more than reading and not
+ * running programs none is named: a remembered answer then covers this very call, and not every chain.
  */
 function risksOf(includes: readonly IncludedCall[]): readonly string[] {
   const risks = [...new Set(includes.flatMap((call) => call.risks))];

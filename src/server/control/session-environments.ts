@@ -207,7 +207,7 @@ interface OpenOptions {
   readonly agentId?: string;
 }
 
-/** A session for the subagents, chains and processes of a control session, at the host of the workspace. */
+/** Opens a session for the subagents, chains and processes of a control session, at the host of the workspace. */
 const lastingOf = (
   running: WorkspaceHost,
   principal: Principal,

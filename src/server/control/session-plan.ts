@@ -81,7 +81,7 @@ export class StoredPlan implements SessionPlan {
     }
   }
 
-  /** The plan, which is made where it is not there. */
+  /** Returns the plan, which is made where it does not exist. */
   #plan(call: CallOptions) {
     return this.#planning.createPlan(
       `session ${this.#session}`,
@@ -96,7 +96,7 @@ export class StoredPlan implements SessionPlan {
   }
 }
 
-/** The tasks of a plan as entries: in the order of the list as far as it has them, further ones behind. */
+/** Returns the tasks of a plan as entries: in the order of the list as far as it has them, further ones behind. */
 function entriesOf(tasks: readonly TaskLine[], current: readonly PlanEntry[]): PlanEntry[] {
   const left = [...tasks];
   const known = current.flatMap((entry) => {

@@ -66,7 +66,7 @@ const PROCESS = { proc_id: text('Id of the process, as proc_run gave it.') };
 const waitFor = (what: string, seconds: number) =>
   whole(`Longest wait for ${what}. 0: do not wait. Default ${seconds}.`, 0, MAX_WAIT_SECONDS);
 
-/** The tools, all found by search. */
+/** Returns the offers of the tools, all found by search. */
 const processOffers = (rules: readonly string[] | undefined): readonly ToolOffer[] => [
   foundOffer(
     'process',
@@ -143,7 +143,7 @@ function programsShown(rules: readonly string[] | undefined): string {
 }
 
 /**
- * The tools for processes of the granted `proc`.
+ * Returns the tools for processes of the granted `proc`.
  * @param rules which programs may run; undefined: the host does not say
  */
 export function processTools(rules: readonly string[] | undefined): CapabilityTool[] {
@@ -162,7 +162,7 @@ export function processTools(rules: readonly string[] | undefined): CapabilityTo
   }));
 }
 
-/** The program that a call runs, as a call of the tool that runs programs: rules about commands cover these too. */
+/** Returns the program that a call runs, as a call of the tool that runs programs: rules about commands cover these too. */
 function programCall(name: string, { argv, cwd }: Input) {
   const call = { name: 'shell', kind: 'proc', risks: ['exec'] };
   if (name === 'proc_run') return { ...call, input: given({ argv, cwd }) };
@@ -170,7 +170,7 @@ function programCall(name: string, { argv, cwd }: Input) {
   return { ...call, input: {}, computed: true };
 }
 
-/** The end of a process that the host does not know any more. */
+/** Returns the end of a process that the host does not know any more. */
 const lostProcess = (id: string): WorkEnd => ({
   state: 'interrupted',
   result: { proc_id: id, note: 'it ended with its session at the host' },
@@ -368,7 +368,7 @@ class KeptProcess {
     }
   }
 
-  /** Without a position: returns the newest part of the output that the model has not seen, and marks it as seen. */
+  /** Returns output; without a position the newest part that the model has not seen, which is then marked as seen. */
   read(from?: number) {
     const end = this.#start + this.#text.length;
     const wanted = from ?? this.#seen;

@@ -13,7 +13,7 @@ import { agentOffers, SessionAgents } from './session-agents.ts';
 import { chainOffers, SessionChains } from './session-chains.ts';
 import { SessionProcesses } from './session-processes.ts';
 
-/** The name of the agent of a control session. */
+/** Returns the name of the agent of a control session. */
 export const workAgentId = (session: string): string => `handfast-session-${session}`;
 
 const has = (agent: AgentSession, name: string): boolean => agent.capabilities.get(name)?.enabled === true;

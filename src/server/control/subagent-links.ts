@@ -27,7 +27,7 @@ export class SubagentLinks {
     this.#editors = editors;
   }
 
-  /** The server of sessions runs; without one no subagent is a session. */
+  /** Notes that the server of sessions runs; without one no subagent is a session. */
   attach(control: ControlServer | undefined): void {
     this.#control = control;
   }
@@ -41,7 +41,7 @@ export class SubagentLinks {
     );
   }
 
-  /** The session of the control edge whose agent this session with the host is. */
+  /** Returns the session of the control edge whose agent this session with the host is. */
   sessionOf(hostSession: string): string | undefined {
     return this.#editors.sessionOf(hostSession);
   }

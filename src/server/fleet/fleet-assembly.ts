@@ -252,7 +252,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
   }
 }
 
-/** A log that adds the name of the worker to each entry. */
+/** Returns a log that adds the name of the worker to each entry. */
 function logOf(log: Log, worker: string): Log {
   return {
     debug: (message, fields) => log.debug(message, { worker, ...fields }),
@@ -276,7 +276,7 @@ async function a2aOf(
   });
 }
 
-/** The error a bus ended with; pending for a bus that was closed. */
+/** Resolves with the error that a bus ended with; pending for a bus that was closed. */
 function failureOf(ended: Promise<HandfastError | undefined>): Promise<HandfastError> {
   return new Promise((resolve) => {
     void ended.then((error) => error !== undefined && resolve(error));
@@ -309,7 +309,7 @@ async function openLearned({ dataDir }: FleetConfig, log: Log, now: () => number
   });
 }
 
-/** A bound of bytes alone: each task has its own bound of entries. */
+/** Returns a bound of bytes alone: each task has its own bound of entries. */
 const bytesOf = (bytes: number): Amount => ({ bytes, entries: Number.POSITIVE_INFINITY });
 
 function openJournal(
@@ -330,7 +330,9 @@ function openJournal(
   });
 }
 
-/** Worker → repository in which its results can be verified: for workers of this process, and peers with `repo`. */
+/**
+ * Returns the repositories by worker in which its results can be verified: for workers of this process, and peers with `repo`.
+ */
 function repositoriesOf({ workers, peers }: FleetConfig): ReadonlyMap<string, string> {
   const own = workers.map(({ id, repo }) => [id, repo] as const);
   const others = peers.flatMap(({ id, repo }) => (repo === undefined ? [] : [[id, repo] as const]));

@@ -18,7 +18,7 @@ export interface TaskNews {
 export interface FleetTasks {
   /** Fails as the orchestrator does. */
   submit(spec: TaskSpec, principal: string): Promise<TaskRecord>;
-  /** Undefined: this principal has no such task. */
+  /** Returns the task; undefined: this principal has no such task. */
   find(taskId: string, principal: string): Promise<TaskRecord | undefined>;
   cancel(taskId: string, reason: string): Promise<void>;
   /** Fails where its worker accepts no input. */
@@ -30,7 +30,7 @@ export interface FleetTasks {
   follow(task: TaskRecord, signal: AbortSignal, news: (one: TaskNews) => void): Promise<TaskRecord>;
 }
 
-/** The tasks of this orchestrator. */
+/** Returns the tasks of this orchestrator. */
 export function fleetTasks(orchestrator: Orchestrator, journal: Journal): FleetTasks {
   return {
     submit: (spec, name) => orchestrator.submit(spec, { name, ownOnly: true }),

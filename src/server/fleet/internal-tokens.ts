@@ -35,7 +35,7 @@ export class InternalTokens implements Authenticator {
     this.#others.onChange?.(listener);
   }
 
-  /** The token with which this process authenticates as `principal`. */
+  /** Returns the token with which this process authenticates as `principal`. */
   tokenFor(principal: Principal): string {
     let token = this.#tokens.get(principal);
     if (token === undefined) {

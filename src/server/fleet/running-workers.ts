@@ -23,7 +23,7 @@ const folderOf = (home: string): string => join(home, 'running-workers');
 export const registerRunningWorker = (home: string, worker: RunningWorker): Promise<() => Promise<void>> =>
   registerProcess(folderOf(home), `${worker.id}-${worker.pid}`, worker);
 
-/** The repository of the worker of this name on this machine; undefined when none runs, or more than one. */
+/** Returns the repository of the worker of this name on this machine; undefined when none runs, or more than one. */
 export async function repositoryHere(home: string, id: string): Promise<string | undefined> {
   const running = await findProcesses(folderOf(home), ({ id: name, repo }, pid): RunningWorker | undefined =>
     typeof name === 'string' && typeof repo === 'string' ? { pid, id: name, repo } : undefined,

@@ -14,7 +14,10 @@ export interface SecretPlaces {
   readonly tokenFile?: string;
 }
 
-/** The first line of a file, else a variable; undefined where neither is configured. The source fails with `not_configured`. */
+/**
+ * Reads the first line of a file, else a variable; undefined where neither is configured. The source fails with
+ * `not_configured`.
+ */
 export function secretReader(
   { tokenEnv, tokenFile }: SecretPlaces,
   env: Readonly<Record<string, string | undefined>>,

@@ -25,7 +25,9 @@ export const lentPrincipal = (
     ...(grants !== undefined && { grants }),
   });
 
-/** The tools that a task asks for. The rules hold for tools of the memory, and for skills, as for the tools of the host. */
+/**
+ * Returns the tools that a task asks for. The rules hold for tools of the memory, and for skills, as for the tools of the host.
+ */
 export const taskTools = ({ access, environment_tools: allow }: EnvironmentTask['dispatch']): ToolRules => ({
   // Guarded risks are the worker's to grant, which is asked too.
   risks: GUARDED_RISKS,

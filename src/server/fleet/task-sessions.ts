@@ -104,7 +104,7 @@ export class TaskSessions {
     await this.#forget();
   }
 
-  /** The session of a task whose worker has started it; undefined where it gets none. Never rejects. */
+  /** Returns the session of a task whose worker has started it; undefined where it gets none. Never rejects. */
   async sessionOf(task: TaskRecord): Promise<string | undefined> {
     if (this.#options.keep === 0 || this.#control === undefined) return undefined;
     try {
@@ -211,7 +211,7 @@ export class TaskSessions {
     }
   }
 
-  /** The task a turn is about: the one that its session was made for, else a new one of the same conversation. */
+  /** Returns the task a turn is about: the one that its session was made for, else a new one of the same conversation. */
   async #taskOf({ log, prompt, principal }: Turn, orchestrator: Orchestrator): Promise<TaskRecord> {
     const session = log.record.id;
     const bound = this.#bound.get(session);

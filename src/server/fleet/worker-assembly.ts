@@ -101,7 +101,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
   };
 }
 
-/** The same executor, which starts nothing once the trust in its configuration is withdrawn. */
+/** Returns the same executor, which starts nothing once the trust in its configuration is withdrawn. */
 function confirmedExecutor(executor: Executor, trust: ConfigTrust): Executor {
   return {
     kind: executor.kind,

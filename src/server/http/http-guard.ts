@@ -31,6 +31,7 @@ const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
 const WILDCARDS = new Set(['', '0.0.0.0', '::']);
 
 /**
+ * Makes the guard of a port, with these rules:
  * - Exactly one `Host`, naming this server and its port.
  * - At most one `Origin`: a page this server served itself, or one of `allowedOrigins`. `null` never is.
  * - `Sec-Fetch-Site: cross-site` only from `allowedOrigins`.

@@ -306,7 +306,7 @@ class HttpPort {
     upgrade.webSocket.handle(request, socket, head, upgrade.accept);
   }
 
-  /** Malformed bytes: replies 400 when no response is running on this connection, then closes it. */
+  /** Handles malformed bytes: replies 400 when no response is running on this connection, then closes it. */
   #malformed(error: NodeJS.ErrnoException, socket: Socket): void {
     const answer = this.#connections.get(socket)?.answer;
     const midAnswer = answer?.writableFinished === false && (answer.headersSent || answer.req.complete);
@@ -319,7 +319,7 @@ class HttpPort {
   }
 }
 
-/** The last words on a connection that node:http does not answer for us. */
+/** Sends the last reply on a connection that node:http does not answer. */
 function endWith(socket: Duplex, { status, headers, body }: HttpReply): void {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
   for (let index = 0; index < headers.length; index += 2) head += `${headers[index]}: ${headers[index + 1]}\r\n`;

@@ -54,7 +54,7 @@ export function paramMismatch(
   return undefined;
 }
 
-/** A value that a header cannot hold is sent in base64 between marks. */
+/** Decodes a header value: a value that a header cannot hold is sent in base64 between marks. */
 export function decoded(value: string): string | undefined {
   const encoded = /^=\?base64\?(.*)\?=$/s.exec(value)?.[1];
   if (encoded === undefined) return value;

@@ -118,7 +118,7 @@ export class McpEventStream {
     return 'attached';
   }
 
-  /** Nothing more comes on the stream of an exchange. */
+  /** Ends the stream of an exchange: no further message comes on it. */
   finish(number: number): void {
     const stream = this.#streams.get(number);
     if (stream === undefined || stream.ended) return;
@@ -192,7 +192,7 @@ export class WaitingResponses {
     } else this.#streams.delete(response);
   }
 
-  /** It has become a stream. */
+  /** Notes that the response has become a stream. */
   stream(response: McpResponse): void {
     this.delete(response);
     this.#streams.add(response);

@@ -67,7 +67,7 @@ export interface McpRoutes {
 const PATH = '/mcp';
 const SESSION = 'Mcp-Session-Id';
 
-/** A refusal before a message was read. */
+/** Returns a refusal before a message was read. */
 function refusal(status: number, message: string, code = SERVER_ERROR, headers: readonly string[] = []): HttpReply {
   return jsonText(status, errorText(null, code, message), headers);
 }
@@ -189,7 +189,7 @@ class McpHttp {
     });
   }
 
-  /** The stream of a session: messages that belong to no request, or the rest of an exchange that was cut off. */
+  /** Serves the stream of a session: messages that belong to no request, or the rest of an exchange that was cut off. */
   get(request: IncomingMessage, response: ServerResponse): void | Promise<void> {
     return this.#admit(request, response, (principal) => this.#get(request, response, principal));
   }
@@ -291,7 +291,7 @@ class McpHttp {
     });
   }
 
-  /** A request of the stateless revision. */
+  /** Serves a request of the stateless revision. */
   #standAlone(received: Received, principal: Principal, request: IncomingMessage, response: ServerResponse): void {
     if (received.kind === 'response' || received.kind === 'invalid') {
       return sendReply(response, refusal(400, 'replies cannot be sent here', INVALID_REQUEST));
@@ -337,7 +337,7 @@ class McpHttp {
     }
   }
 
-  /** The session that a request names, if it is of this principal; otherwise the request has been answered. */
+  /** Returns the session that a request names, if it is of this principal; otherwise the request has been answered. */
   #session(request: IncomingMessage, response: ServerResponse, principal: Principal): HttpSession | undefined {
     const id = request.headers['mcp-session-id'];
     if (id === undefined) {

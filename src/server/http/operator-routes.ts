@@ -44,7 +44,7 @@ export interface SessionLine {
 /** Ended sessions listed at most. */
 const MAX_ENDED = 200;
 
-/** The routes. */
+/** Returns the routes. */
 export function operatorRoutes(operated: Operated): readonly GuardedRoute[] {
   return [
     { method: 'GET', path: '/status', needs: 'observe', whileClosing: true, answer: () => statusOf(operated) },
@@ -78,7 +78,7 @@ async function statusOf({ host, audit, listeners, shares }: Operated): Promise<o
   };
 }
 
-/** The sessions a principal may read, those that ended included: its own, or for an administrator all. */
+/** Returns the sessions a principal may read, those that ended included: its own, or for an administrator all. */
 async function sessionsFor(principal: Principal, { host, journal }: Operated): Promise<object> {
   const sessions: SessionLine[] = [];
   const living = new Set<string>();

@@ -28,7 +28,7 @@ interface PlainRoute extends HttpRoute {
 /** A route for principals with `Authorization: Bearer TOKEN`. */
 export interface GuardedRoute extends Omit<HttpRoute, 'handle'> {
   readonly needs: Exclude<RouteRight, PlainRoute['needs']>;
-  /** The body of the answer. Its failure is answered with the status of its code. */
+  /** Returns the body of the answer. Its failure is answered with the status of its code. */
   answer(principal: Principal): object | Promise<object>;
 }
 
@@ -61,8 +61,8 @@ export const TOO_MANY = errorReply(429, 'over_capacity', 'too many wrong tokens 
 ]);
 
 /**
- * The handler of a route. Throws `runtime_error` for a route without a right, and for one that asks a right where nothing
- * knows tokens: nothing is open by omission.
+ * Returns the handler of a route. Throws `runtime_error` for a route without a right, and for one that asks a right where
+ * nothing knows tokens: nothing is open by omission.
  */
 export function handlerOf(route: ServerRoute, access: RouteAccess | undefined): HttpRoute {
   const { method, path, needs } = route;
@@ -72,7 +72,7 @@ export function handlerOf(route: ServerRoute, access: RouteAccess | undefined): 
   return { ...route, handle: guarded(route, access) };
 }
 
-/** Wrong tokens are answered ever more slowly, as they are at the handshake. */
+/** Guards a route: wrong tokens are answered ever more slowly, as they are at the handshake. */
 function guarded({ needs, answer }: GuardedRoute, { auth, authThrottle, traffic }: RouteAccess): HttpRoute['handle'] {
   return async (request, response) => {
     const principal = await principalOfRequest(request, auth, authThrottle, traffic);

@@ -71,7 +71,7 @@ const lastPart = (path: string): string => path.replace(/^.*\//s, '');
 /** A folder from which git starts programs. */
 const HOOKS = /(?:^|\/)\.git\/hooks\/?$/;
 
-/** The files that a command makes or changes, as far as its words tell. */
+/** Returns the files that a command makes or changes, as far as its words tell. */
 export function madeBy(program: string, words: readonly Word[]): string[] {
   const values = words.map(likelyValue);
   const operands = values.filter((value) => !value.startsWith('-'));

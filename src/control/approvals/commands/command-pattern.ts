@@ -18,11 +18,11 @@ export type Match = 'yes' | 'maybe' | 'no';
 export interface CommandPattern {
   /** The programs it names. */
   readonly programs: ReadonlySet<string>;
-  /** It allows this command: every word of it is spelled out. */
+  /** True when it allows this command: every word of it is spelled out. */
   covers(words: readonly Word[]): boolean;
-  /** It is about this command. */
+  /** Returns whether it is about this command. */
   concerns(words: readonly Word[]): Match;
-  /** It is about a command that begins with a later word, as the command behind `npx` or `docker run`. */
+  /** True when it is about a command that begins with a later word, as the command behind `npx` or `docker run`. */
   mayConcern(words: readonly Word[]): boolean;
 }
 
@@ -143,7 +143,7 @@ function concerns(parts: Parts, words: readonly Word[]): Match {
   return name === undefined || !isNamed || operands === 'maybe' || options.includes('maybe') ? 'maybe' : 'yes';
 }
 
-/** One name is the other with a version: `python3.12` and `python3`, `gcc-12` and `gcc`. */
+/** True when one name is the other with a version: `python3.12` and `python3`, `gcc-12` and `gcc`. */
 function isVersion(name: string, other: string): boolean {
   const [short, long] = name.length < other.length ? [name, other] : [other, name];
   return long.startsWith(short) && /^[-.]?\d[\d.]*$/.test(long.slice(short.length));
@@ -158,7 +158,7 @@ function hasOrEqual(option: string, program: string | undefined, words: readonly
   return found.includes('yes') ? 'yes' : (found[0] as Match);
 }
 
-/** The operands begin so; options between them, each with a value or without, do not count. */
+/** True when the operands begin so; options between them, each with a value or without, do not count. */
 function startsWith(wanted: readonly Operand[], words: readonly Word[], program: string | undefined): Match {
   let result: Match = 'no';
   // Each place that can be reached, as (words of the pattern that are met, words that are passed, known so far).
@@ -189,7 +189,7 @@ function startsWith(wanted: readonly Operand[], words: readonly Word[], program:
   return result;
 }
 
-/** An option is there: written out, shortened as programs accept it, or as letters of others. */
+/** Returns whether an option is there: written out, shortened as programs accept it, or as letters of others. */
 function has(option: string, words: readonly Word[]): Match {
   const values = words.map(({ value }) => value);
   const [name = ''] = option.split('=', 1);

@@ -112,12 +112,12 @@ export class CommandReader {
     this.#realPath = realPath;
   }
 
-  /** These programs are found under other names, too. */
+  /** Looks for these programs under other names, too. */
   watch(names: Iterable<string>): void {
     for (const name of names) this.#names.add(name);
   }
 
-  /** Undefined once everything is loaded that `read` needs; until then a promise for it, which never rejects. */
+  /** Returns undefined once everything is loaded that `read` needs; until then a promise for it, which never rejects. */
   ready(): Promise<void> | undefined {
     if (this.#open === undefined) return undefined;
     this.#loading ??= onceSucceeded(async () => {
@@ -286,7 +286,7 @@ class Line {
     return false;
   }
 
-  /** A link in the folder has the name of its target, too. */
+  /** Reads a link in the folder under the name of its target, too. */
   #real(file: Word, words: readonly Word[], level: number): void {
     if (file.value === undefined || level >= MAX_LEVELS || this.#looked.has(file.value)) return;
     this.#looked.add(file.value);
@@ -301,7 +301,7 @@ class Line {
     this.command(commandOf([wordFor(name), ...words.slice(1)]), level + 1, 'likely');
   }
 
-  /** The last folders that the line has changed to, as far as they are known. */
+  /** Returns the last folders that the line has changed to, as far as they are known. */
   #folders(): string[] {
     return this.commands
       .filter(({ words }) => words[0]?.value === 'cd' || words[0]?.value === 'pushd')
@@ -340,7 +340,7 @@ class Line {
     return { commands, notes: this.notes, unreadable: this.unreadable, hidden: this.hidden };
   }
 
-  /** A file that the same line may have made has unread content. */
+  /** Marks a file that the same line may have made as one with unread content. */
   #runsWritten(): void {
     if (this.#files.length === 0) return;
     // For each name, the first and the last command that may have made it: a command does not make the file that it runs.
@@ -362,7 +362,7 @@ class Line {
     if (isMade) this.hidden ??= 'it runs a file that it may have written';
   }
 
-  /** Programs read some files as code without being given them. */
+  /** Notes programs that read a written file as code without being given it. */
   #readsWritten(): void {
     const started = this.commands.filter(({ supposed }) => !supposed);
     const programs = started.map((command) => programOf(command) ?? '');
@@ -383,7 +383,7 @@ const TOO_MANY_VARIABLES = 'it sets too many variables';
 const workOf = (words: readonly Word[]): number =>
   words.reduce((all, { text, value = '' }) => all + WORK_OF_WORD + Math.max(text.length, value.length), 0);
 
-/** The last part of a path, also behind `of=` and `--output=`. */
+/** Returns the last part of a path, also behind `of=` and `--output=`. */
 const nameOf = (path: string): string => trimmedEnd(path.replace(/^[\w-]+=/, ''), '/').replace(/^.*\//s, '');
 
 /** Returns a word, the text behind the letter of an option, and the parts of a script: `-oFILE`, `w FILE`, `print > "FILE"`. */
@@ -396,7 +396,7 @@ function withParts(word: Word): readonly Word[] {
   return [word, ...[word.value.slice(2), ...parts].map(wordFor)];
 }
 
-/** Texts and lists of words in other members may be commands, or belong to one: `{command: "env", args: […]}`. */
+/** Reads texts and lists of words in other members, which may be commands, or belong to one: `{command: "env", args: […]}`. */
 function otherTexts(
   input: Readonly<Record<string, unknown>>,
   line: Line,
@@ -449,7 +449,7 @@ function staysInside(folder: unknown, cwd: string): boolean {
   return isInside(cwd, resolve(cwd, folder));
 }
 
-/** The first reason why no rule covers a reading, in words; undefined where rules may. */
+/** Returns the first reason why no rule covers a reading, in words; undefined where rules may. */
 export function whyNotPlain({ unreadable, notes }: CommandReading): string | undefined {
   const [note] = notes;
   return unreadable ?? (note === undefined ? undefined : NOTES[note]);

@@ -47,7 +47,7 @@ const EQUAL: Readonly<Record<string, readonly string[]>> = {
   tar: ['-x --extract --get', '-c --create', '-P --absolute-names'],
 };
 
-/** The options with the meaning of this one, itself among them. */
+/** Returns the options with the meaning of this one, itself among them. */
 export function equalOptions(program: string | undefined, option: string): readonly string[] {
   const [name = '', ...value] = option.split(/(?==)/);
   const groups = program !== undefined && Object.hasOwn(EQUAL, program) ? (EQUAL[program] ?? []) : [];
@@ -98,7 +98,7 @@ const SHORTENS = /^(?:npm|hg|ip)$/;
 /** `docker container run` is `docker run`. */
 const KINDS = /^(?:container|image)$/;
 
-/** The word may be one of these subcommands, or stands before one and does not count. */
+/** True when the word may be one of these subcommands, or stands before one and does not count. */
 export function isSubcommand(
   program: string | undefined,
   wanted: ReadonlySet<string>,

@@ -101,7 +101,7 @@ const NOTHING: GitStarted = { commands: [], scripts: [], hidden: false };
 const HIDDEN: GitStarted = { ...NOTHING, hidden: true };
 const UNKNOWN = Symbol('unknown');
 
-/** The command line in `NAME=value`, if any; `UNKNOWN` where it is not known. */
+/** Returns the command line in `NAME=value`, if any; `UNKNOWN` where it is not known. */
 function setting(text: string | undefined): string | undefined | typeof UNKNOWN {
   if (text === undefined) return UNKNOWN;
   const [key = '', value = 'true'] = text.split(/=(.*)/s, 2);

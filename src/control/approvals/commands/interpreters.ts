@@ -93,7 +93,7 @@ const INPUT = /^\/+(?:dev(?!\/null$)|proc)\/|(?:^|\/)(?:stdin|fd\/\d+)$/;
 export const isInput = ({ value }: Word): boolean =>
   value !== undefined && (value === '-' || INPUT.test(posix.normalize(value)));
 
-/** The name by which an interpreter is known: `python3.12` is `python`. */
+/** Returns the name by which an interpreter is known: `python3.12` is `python`. */
 export function interpreterOf(program: string): string | undefined {
   const name = withoutVersion(program);
   const known = SAME[name] ?? name;
@@ -153,21 +153,21 @@ function moduleOf(module = '', rest: readonly Word[]): Code {
   return MODULES.test(module) ? { kind: 'none' } : { kind: 'hidden' };
 }
 
-/** Behind the options of a profiler, which have a value each. */
+/** Returns the index behind the options of a profiler, which have a value each. */
 function profiled(words: readonly Word[]): number {
   let at = 0;
   while (/^-[os]$/.test(words[at]?.value ?? '')) at += 2;
   return at;
 }
 
-/** The options in a word of letters. */
+/** Returns the options in a word of letters. */
 function beforeStop(cluster: string, stops: string): string[] {
   const letters = [...cluster.slice(1)];
   const end = letters.findIndex((letter) => stops.includes(letter));
   return (end === -1 ? letters : letters.slice(0, end)).map((letter) => `-${letter}`);
 }
 
-/** The scripts and the files of scripts of `sed` and `awk`; undefined where they are not known. */
+/** Returns the scripts and the files of scripts of `sed` and `awk`; undefined where they are not known. */
 function scriptsOf(
   words: readonly Word[],
   { code, files, values }: { readonly code: RegExp; readonly files: RegExp; readonly values: RegExp },
@@ -332,7 +332,7 @@ export function awkRuns(program: string): boolean {
 const MAX_WAYS = 16;
 const AWK_PATTERN = /^\/(?:[^/\\\n[]|\\[^\n]|\[\^?\]?[^\]\n]*\])*\//;
 
-/** A slash that begins a pattern in one reading and divides in another is read both ways. */
+/** Reads `awk` code. A slash that begins a pattern in one reading and divides in another is read both ways. */
 function awkFrom(
   program: string,
   { at: from, before: last, ways }: { readonly at: number; readonly before: string; readonly ways: { left: number } },

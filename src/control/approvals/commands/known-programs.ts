@@ -11,7 +11,7 @@ import { RUNS_OTHERS_CODE } from './programs.ts';
 const names = (...lists: readonly string[]): ReadonlySet<string> =>
   new Set(lists.flatMap((list) => list.toLowerCase().split(' ')));
 
-/** Programs of one kind that run code of others. */
+/** Returns programs of one kind that run code of others. */
 const othersCode = (kind: string): string => RUNS_OTHERS_CODE[kind] ?? '';
 
 /** Programs and builtins that start no other program with any arguments. */
@@ -111,7 +111,7 @@ const ALIASES: Readonly<Record<string, string>> = {
   cowthink: 'cowsay',
 };
 
-/** The options of a program of that table. */
+/** Returns the options of a program of that table. */
 export const runningOptionsOf = (program: string): RunningOptions | undefined => {
   const name = ALIASES[program] ?? program;
   return Object.hasOwn(RUNS_BY_OPTION, name) ? RUNS_BY_OPTION[name] : undefined;
@@ -178,7 +178,7 @@ const READS_FILES = names(
 );
 export const readsCode = (program: string): boolean => READS_FILES.has(program);
 
-/** A program of that kind. */
+/** True for a program of that kind. */
 export const mayStart = (program: string): boolean => MAY_START.has(program) || MAY_START.has(withoutVersion(program));
 
 /** Subcommands of package managers and of others whose words name packages, or things to show: no word of them is started. */

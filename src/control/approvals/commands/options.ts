@@ -35,7 +35,7 @@ export interface Found {
   readonly unsure: boolean;
 }
 
-/** The options of a list in one text. */
+/** Returns the options of a list in one text. */
 export const list = (names: string | undefined): readonly string[] => names?.split(' ') ?? [];
 
 /**
@@ -81,7 +81,7 @@ export function runningOptions(words: readonly Word[], known: RunningOptions): F
   }
 }
 
-/** The start of a word that is not known rules out that it is one of the options. */
+/** True when the start of a word that is not known rules out that it is one of the options. */
 function isSafeHead(head: string, all: readonly string[], known: RunningOptions): boolean {
   if (head === '') return false;
   if (!head.startsWith('-')) return true;
@@ -101,21 +101,21 @@ export function longOption(name: string, options: readonly string[]): string | u
   return name.length > 2 && meant.length === 1 ? meant[0] : undefined;
 }
 
-/** A word that begins as options do. */
+/** True for a word that begins as options do. */
 export const isOption = (word: Word | undefined): boolean => (word?.value ?? word?.head ?? '').startsWith('-');
 
-/** A word that may stand for an option when the line runs. */
+/** True for a word that may stand for an option when the line runs. */
 export const mayBeOption = ({ value, head }: Word): boolean =>
   value === undefined && (head === '' || head.startsWith('-'));
 
-/** A word that is known. */
+/** Makes a word that is known. */
 export const wordFor = (value: string): Word => ({ value, head: value, text: value });
 
 /** One or more words that are not in the line. */
 export const FURTHER: Word = { value: undefined, head: '', text: '…' };
 
-/** The value of a word; of a word that is known only when the line runs, its text without quotes. */
+/** Returns the value of a word; of a word that is known only when the line runs, its text without quotes. */
 export const likelyValue = ({ value, text }: Word): string => value ?? text.replaceAll(/["']/g, '');
 
-/** Words as a command. */
+/** Returns words as a command. */
 export const commandOf = (words: readonly Word[]): SimpleCommand => ({ words, input: undefined });

@@ -3,5 +3,5 @@
  */
 import { trimmedEnd } from '../../../base/trim-end.ts';
 
-/** The name without its version. */
+/** Returns the name without its version. */
 export const withoutVersion = (program: string): string => trimmedEnd(program, '0123456789.-');

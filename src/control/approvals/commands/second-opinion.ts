@@ -48,7 +48,7 @@ export async function openSecondOpinion(): Promise<SecondOpinion | undefined> {
   };
 }
 
-/** The commands it finds, sorted; undefined where it cannot read the text. */
+/** Returns the commands it finds, sorted; undefined where it cannot read the text. */
 function parsed(parser: TreeSitter.Parser, text: string): string[] | undefined {
   const endsAt = performance.now() + MAX_MS;
   const tree = parser.parse(text, null, { progressCallback: () => performance.now() > endsAt });

@@ -89,7 +89,7 @@ const OPENERS = /[$<>]\(|\(\(|\$[{[]|`|\(\s*\)|[@?*+!]\(/g;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for control characters
 const CONTROL = /[\0-\x08\x0b-\x1f\x7f]/;
 
-/** Loaded with the first command line: most sessions of programs have none. */
+/** Loads the parser with the first command line: most sessions of programs have none. */
 const parser = (): typeof Unbash => createRequire(import.meta.url)('unbash') as typeof Unbash;
 
 /** Reads a command line, or a script. */
@@ -127,7 +127,7 @@ class Findings implements ScriptReading {
   readonly literals: string[] = [];
   evaluates = false;
 
-  /** A text that is not a substitution where it stands. */
+  /** Notes a text that is not a substitution where it stands. */
   literal(text: string | undefined): void {
     if (text !== undefined && /\$\(|`/.test(text)) this.literals.push(text);
   }
@@ -282,7 +282,7 @@ class Visitor {
   }
 }
 
-/** The word, as far as it is known before the line runs. */
+/** Returns the word, as far as it is known before the line runs. */
 function wordOf(word: Unbash.Word | Unbash.Assignment): Word {
   const { text } = word;
   if (word.type === 'Assignment') {
@@ -308,7 +308,7 @@ function wordOf(word: Unbash.Word | Unbash.Assignment): Word {
   return { value, head: text.startsWith('~') ? '~' : head, text };
 }
 
-/** The text that a part becomes in every run; undefined where that depends. */
+/** Returns the text that a part becomes in every run; undefined where that depends. */
 function knownText(part: Unbash.WordPart): string | undefined {
   switch (part.type) {
     case 'Literal':

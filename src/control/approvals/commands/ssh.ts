@@ -81,7 +81,7 @@ const SSH_ADDRESS = /(?:^|[=@])(?:[\w.-]+\+)?ssh(?:\+\w+)?:\/\/|(?:^|=)git@[\w.-
 const REPOSITORY = /^(?:clone|ls-remote|fetch|pull|push)$/;
 const MACHINE_OF_GIT = /^[\w.-]+@[\w.-]+:|^(?!\w+:\/\/)[\w.-]+:(?!:)/;
 
-/** It reaches another machine by `ssh`. */
+/** True when it reaches another machine by `ssh`. */
 export function isOverSsh(program: string, [, ...words]: readonly Word[]): boolean {
   const known = Object.hasOwn(MACHINES, program) ? MACHINES[program] : undefined;
   const isNamed = (pattern: RegExp) => words.some(({ value }) => value !== undefined && pattern.test(value));

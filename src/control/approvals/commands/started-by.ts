@@ -42,7 +42,7 @@ const PLAIN_SHELLS = new Set(['sh', 'bash', 'dash', 'ash']);
 /** Their language is another one. */
 const OTHER_SHELLS = new Set(['fish', 'csh', 'tcsh', 'nu', 'elvish', 'xonsh', 'pwsh', 'powershell', 'cmd']);
 
-/** The name of a program without its folder; undefined where it is not known. */
+/** Returns the name of a program without its folder; undefined where it is not known. */
 export function programOf({ words }: Pick<SimpleCommand, 'words'>): string | undefined {
   const [program] = words;
   return program?.value
@@ -105,7 +105,7 @@ const LOADING: Starter = {
 
 type Reading = (rest: readonly Word[]) => Started;
 
-/** Programs that are read in one way. */
+/** Makes entries for programs that are read in one way. */
 const each = (programs: string, reading: Reading): [string, Reading][] =>
   list(programs).map((program) => [program, reading]);
 
@@ -145,14 +145,14 @@ const SPECIAL: ReadonlyMap<string, Reading> = new Map<string, Reading>([
   ...each('sox soxi play rec', sounds),
 ]);
 
-/** Code of another language. */
+/** Reads code of another language. */
 function byCode(code: Code): Started {
   if (code.kind === 'hidden') return { ...NOTHING, unreadable: OTHER_LANGUAGE };
   if (code.kind === 'program') return { ...NOTHING, supposed: [commandOf(code.words)] };
   return code.kind === 'file' ? { ...NOTHING, file: code.file, files: code.loaded ?? [] } : NOTHING;
 }
 
-/** A program of which some options start something. */
+/** Reads a program of which some options start something. */
 function byOptions(words: readonly Word[], options: RunningOptions): Started {
   const { scripts, opaque, unsure } = runningOptions(words, options);
   const isOpaque = opaque || (options.plus === true && words.some(({ value }) => value?.startsWith('+')));
@@ -160,7 +160,7 @@ function byOptions(words: readonly Word[], options: RunningOptions): Started {
   return { ...NOTHING, scripts, ...(unsure && { hidden: 'a word that is known only when it runs may be an option' }) };
 }
 
-/** A program that may start any of its words, like `npx` or `docker`. */
+/** Reads a program that may start any of its words, like `npx` or `docker`. */
 function anyOf(program: string, words: readonly Word[]): Started {
   if (words.length > MAX_WORDS) return { ...hidden, mayStart: true };
   const name = withoutVersion(program);
@@ -197,7 +197,7 @@ function anyOf(program: string, words: readonly Word[]): Started {
   return { ...started, perhaps: texts(words), ...among(words), mayStart: true, files };
 }
 
-/** The words behind this one are a program, or options that are code. */
+/** True when the words behind this one are a program, or options that are code. */
 const runsWords = (program: string, subcommand: string): boolean =>
   /make$|^(?:npx|bunx|pnpx|uvx)$/.test(program) ||
   /^(?:exec|x|dlx|explore|create|init|eval|shell|compose|-\w*)$/.test(subcommand) ||
@@ -223,7 +223,7 @@ const TAKES_CODE =
 /** Programs whose files are code, also where the file is their input. */
 const READS_CODE =
   /^(?:deno|bun|just|task|rake|cmake|ctest|mvn|mvnw|gradle|gradlew|ant|ninja|scons|sbt|lein|mill|invoke|fab|ansible-playbook|java|jshell|kotlinc|swift|rails|artisan)$/;
-/** The input stands in place of a file, also joined to an option. */
+/** True when the input stands in place of a file, also joined to an option. */
 const readsInput = (word: Word): boolean =>
   isInput(word) || isInput(wordFor((word.value ?? '').replace(/^(?:-[a-zA-Z]|--[\w-]+=)/, '')));
 
@@ -255,7 +255,7 @@ function among(words: readonly Word[]): Pick<Started, 'supposed' | 'hidden'> {
   return { hidden: undefined, supposed: starts.map((at) => commandOf(words.slice(at))) };
 }
 
-/** Texts among words that may be command lines, and values that may name a program. */
+/** Finds texts among words that may be command lines, and values that may name a program. */
 function texts(words: readonly Word[]): string[] {
   return words.flatMap(({ value }) => {
     if (value === undefined) return [];
@@ -399,7 +399,7 @@ export function assigned(name: string, value: string | undefined, text: string):
   };
 }
 
-/** Several together. */
+/** Joins several together. */
 function joined(first: Started, ...others: readonly Started[]): Started {
   const all = [first, ...others];
   const unreadable = all.find((one) => one.unreadable !== undefined)?.unreadable;
@@ -416,11 +416,11 @@ function joined(first: Started, ...others: readonly Started[]): Started {
   };
 }
 
-/** A word, and the value in an option. */
+/** Returns a word, and the value in an option. */
 const filesIn = (word: Word): readonly Word[] =>
   word.value?.startsWith('-') ? [wordFor(word.value.replace(/^(?:-\w|-+[\w-]+=)/, ''))] : [word];
 
-/** Words joined with spaces, as one script. */
+/** Returns words joined with spaces, as one script. */
 function scriptOf(words: readonly Word[], transparent: boolean): Started {
   if (words.some(({ value }) => value === undefined)) return unknown;
   const script = words.map(({ value }) => value).join(' ');
@@ -460,7 +460,7 @@ function shell(words: readonly Word[], input: string | undefined): Started {
   return input === undefined ? unknown : { ...NOTHING, scripts: [input] };
 }
 
-/** A program that starts the one its operands name. */
+/** Reads a program that starts the one its operands name. */
 function starter(known: Starter, words: readonly Word[]): Started {
   const has = (names: string | undefined, option: string): boolean => list(names).includes(option);
   const { values, flags, optional, scripts: running, pipes, shows } = known;
@@ -540,10 +540,10 @@ function starter(known: Starter, words: readonly Word[]): Started {
   return done({ ...(known.shell === true && scripts.length === 0 && { unreadable: UNKNOWN }) });
 }
 
-/** A command line with arguments that are not in the line, in the places that are marked for them and behind it. */
+/** Returns a command line with arguments that are not in the line, in the places that are marked for them and behind it. */
 const withArguments = (text: string): string => `${text.replaceAll(/\{[^}\s]*\}/g, '"$x"')} "$@"`;
 
-/** The command line of an option among letters whose value begins with `|` or `!`: `-fo '|PROGRAM'`, `-o'|PROGRAM'`. */
+/** Returns the command line of an option among letters whose value begins with `|` or `!`: `-fo '|PROGRAM'`, `-o'|PROGRAM'`. */
 function pipeIn(value: string, next: string | undefined, known: Starter): string | undefined {
   const at = [...value].findIndex((letter) => list(known.values).includes(`-${letter}`));
   if (!list(known.pipes).includes(`-${value[at]}`)) return undefined;
@@ -551,11 +551,11 @@ function pipeIn(value: string, next: string | undefined, known: Starter): string
   return text === undefined ? '' : /^\s*[|!](.*)$/s.exec(text)?.[1];
 }
 
-/** One of the letters is a flag that clears the environment. */
+/** True when one of the letters is a flag that clears the environment. */
 const clears = (value: string, known: Starter): boolean =>
   [...value.slice(1)].some((letter) => list(known.clears).includes(`-${letter}`));
 
-/** Short options in one word: `-abc`, `-n5`, `-an 5`; undefined where one is unknown. */
+/** Reads short options in one word: `-abc`, `-n5`, `-an 5`; undefined where one is unknown. */
 function clusterOf(value: string, known: Starter): 'flags' | 'value inside' | 'value last' | undefined {
   if (value.startsWith('--')) return undefined;
   // `nice -5`
@@ -596,5 +596,5 @@ function found(words: readonly Word[]): Started {
   return { ...NOTHING, commands };
 }
 
-/** Without a leading `--`. */
+/** Returns the words without a leading `--`. */
 const dashes = (words: readonly Word[]): readonly Word[] => (words[0]?.value === '--' ? words.slice(1) : words);

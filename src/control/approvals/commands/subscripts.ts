@@ -4,7 +4,7 @@
 import type { Word } from './shell-syntax.ts';
 import { NOTHING, type Started, UNKNOWN } from './started.ts';
 
-/** The text behind the first bracket. */
+/** Returns the text behind the first bracket. */
 const behindBracket = (text: string): string => text.slice(text.indexOf('[') + 1 || text.length);
 
 /** Scripts that the shell would run while it reads the names of variables. */

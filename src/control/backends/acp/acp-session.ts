@@ -124,7 +124,10 @@ export class AcpSession {
     await this.#conversation.start(cwd, turn.signal, loan);
   }
 
-  /** The tools lent to the agent as long as its process runs; undefined where the tools of the session cannot be reached. */
+  /**
+   * Returns the tools lent to the agent as long as its process runs; undefined where the tools of the session cannot be
+   * reached.
+   */
   async #loan(turn: Turn, toolbox: Toolbox): Promise<AgentLoan | undefined> {
     try {
       const offer = await orAborted(loanOffer(toolbox), turn.signal);
@@ -198,7 +201,7 @@ export class AcpSession {
     log.emit('session.renamed', { title }, id);
   }
 
-  /** An agent that leaves its mode (a plan was accepted) has left it for the next turn too. */
+  /** Stores the mode: an agent that leaves its mode (a plan was accepted) has left it for the next turn too. */
   #keepMode({ log, id }: Turn): void {
     const { mode } = this.#conversation.settings;
     if (mode === undefined || mode === log.record.settings.mode) return;
@@ -239,7 +242,7 @@ export class AcpSession {
     };
   }
 
-  /** The turn that something of an agent's session is about. */
+  /** Returns the running turn that a message of an agent's session is about. */
   #turnOf(session: string): Running | undefined {
     return this.#conversation.isOpen(session) ? this.#running : undefined;
   }
@@ -259,7 +262,7 @@ async function ask({ turn }: Running, request: ApprovalRequest): Promise<Approva
   }
 }
 
-/** The agent's session this one had, unless it was another session's or another agent's. */
+/** Returns the agent's session that this one had, unless it was another session's or another agent's. */
 function storedId({ log: { record } }: Turn, backend: string): string | undefined {
   const { agentSession } = record.settings;
   return agentSession?.backend === backend && agentSession.session === record.id ? agentSession.id : undefined;

@@ -121,7 +121,7 @@ class AcpBackend implements Backend {
     await Promise.all([...this.#agents].map(([id, entry]) => this.#drop(id, entry)));
   }
 
-  /** The agent of a session; stops its idle timer. */
+  /** Returns the agent of a session; stops its idle timer. */
   #hold(id: string, { principal }: Turn): AgentEntry {
     const known = this.#agents.get(id);
     clearTimeout(known?.idle);

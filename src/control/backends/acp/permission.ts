@@ -13,7 +13,7 @@ import type { Principal } from '../../../session/principal.ts';
 import { may, refusal } from '../../../session/rights.ts';
 import type { ApprovalRequest } from '../../contract/approver.ts';
 
-/** The approval for a call, as far as the agent has described it. `callId` must be new for every request. */
+/** Returns the approval for a call, as far as the agent has described it. `callId` must be new for every request. */
 export function permissionRequest(fields: ToolFields, callId: string): ApprovalRequest {
   const { title, kind } = fields;
   const name = nameOf(fields);
@@ -27,7 +27,9 @@ export function permissionRequest(fields: ToolFields, callId: string): ApprovalR
   };
 }
 
-/** The same request, refused where the owner of the session may not call such a tool: no one is asked about them. */
+/**
+ * Returns the same request, refused where the owner of the session may not call such a tool: the user is not asked about it.
+ */
 export function withinRights(request: ApprovalRequest, principal: Principal): ApprovalRequest {
   const { tool = { name: '' }, risks } = request;
   if (may(principal, 'call', { name: tool.name, risks })) return request;

@@ -102,7 +102,7 @@ export class TurnTools {
     },
   };
 
-  /** The user has allowed these changes: to make one of them is not asked for again. */
+  /** Notes that the user has allowed these changes: to make one of them is not asked for again. */
   allowed(changes: readonly FileDiff[]): void {
     this.#seen = [...this.#seen, ...changes].slice(-MAX_SEEN);
   }
@@ -251,7 +251,7 @@ export class TurnTools {
     return terminal;
   }
 
-  /** A call of a tool, once it was allowed. Never rejects but where the tools cannot be listed. */
+  /** Calls a tool, once it was allowed. Rejects only where the tools cannot be listed. */
   async #call(
     name: string,
     input: Readonly<Record<string, unknown>>,

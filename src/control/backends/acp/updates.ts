@@ -44,7 +44,7 @@ export interface AgentCall {
 export interface SessionChanges {
   mode(id: string): void;
   options(options: unknown): void;
-  /** The agent named its session. */
+  /** Notes that the agent named its session. */
   title(title: string): void;
   /** Takes the cost of the whole session so far; returns the increase. */
   cost(totalUsd: number): number;
@@ -101,7 +101,7 @@ export class TurnUpdates {
     }
   }
 
-  /** The call a permission request is about, sent now if it was not yet. */
+  /** Returns the call a permission request is about, sent now if it was not yet. */
   asked(request: ToolFields): AgentCall {
     const fields = readFields(request);
     const call = this.#call(fields, false);
@@ -110,7 +110,7 @@ export class TurnUpdates {
     return call;
   }
 
-  /** A terminal of the turn has printed: the call that shows it has output. */
+  /** Notes that a terminal of the turn has printed: the call that shows it has output. */
   printed(terminalId: string, text: string): void {
     const call = [...this.#byId.values()].find(
       (each) => each.round !== 0 && terminalsOf(each.fields).includes(terminalId),
@@ -119,7 +119,7 @@ export class TurnUpdates {
     else if (call.done === undefined) this.#print(call, text);
   }
 
-  /** The turn has ended: calls without a result end with `why`, and the text goes into the history. */
+  /** Ends the turn: calls without a result end with `why`, and the text goes into the history. */
   finish(why: string): void {
     for (const call of this.#byId.values()) {
       if (call.done !== undefined || (call.round === 0 && call.fields.status === 'pending')) continue;
@@ -212,7 +212,7 @@ export class TurnUpdates {
     this.#turn.toolDone(call.round, call.done, Math.round(this.#now() - call.startedAt));
   }
 
-  /** The agent sends text: if its calls have ended, a new round starts. */
+  /** Prepares for text of the agent: if its calls have ended, a new round starts. */
   #next(): void {
     if (this.#calls.length > 0 && this.#calls.every(({ done }) => done !== undefined)) this.#flush();
   }
@@ -276,12 +276,12 @@ export class TurnUpdates {
   }
 }
 
-/** The terminals a call shows. */
+/** Returns the terminals a call shows. */
 function terminalsOf({ content }: ToolFields): readonly string[] {
   return (content ?? []).flatMap((part) => (part.type === 'terminal' ? [part.terminalId] : []));
 }
 
-/** The fields with further text among the contents. */
+/** Returns the fields with further text among the contents. */
 function withText(fields: ToolFields, text: string): ToolFields {
   return { ...fields, content: [...(fields.content ?? []), { type: 'content', content: { type: 'text', text } }] };
 }

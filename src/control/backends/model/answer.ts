@@ -113,7 +113,7 @@ export class Answer {
     if (part.providerMetadata !== undefined) block.fields = keptFields(part.providerMetadata) ?? block.fields;
   }
 
-  /** The block with this id, which is nearly always the newest. */
+  /** Returns the block with this id, which is nearly always the newest. */
   #block(kind: 'text' | 'reasoning', id: string): Block {
     const there = this.#blocks.findLast((block): block is Block => block.kind === kind && block.id === id);
     if (there !== undefined) return there;

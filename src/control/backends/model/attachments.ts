@@ -55,7 +55,7 @@ const RULES: Readonly<Record<string, MediaRules>> = {
   antigravity: GOOGLE,
 };
 
-/** OpenRouter hands requests on to the provider of the model, which its name begins with. */
+/** Returns the rules for a model. OpenRouter forwards requests to the provider of the model, which its name begins with. */
 function rulesOf(provider: string, model: string): MediaRules {
   return (provider === 'openrouter' ? RULES[model.split('/')[0] as string] : RULES[provider]) ?? OPENAI;
 }
@@ -116,7 +116,7 @@ export function admissions(
   return found;
 }
 
-/** Base64, without a `data:` prefix. */
+/** Returns the base64, without a `data:` prefix. */
 export const dataOf = ({ dataUrl }: Image): string => dataUrl.slice(dataUrl.indexOf(',') + 1);
 
 function ofItself(image: Image, provider: string, rules: MediaRules): Admission {
@@ -134,7 +134,7 @@ function ofItself(image: Image, provider: string, rules: MediaRules): Admission 
   return { type };
 }
 
-/** The type by the bytes. Audio of a kind that cannot be recognised keeps its label. */
+/** Returns the type by the bytes. Audio of a kind that cannot be recognised keeps its label. */
 function typeOf(image: Image): string | undefined {
   const known = mediaOf(image);
   const label = image.mimeType.toLowerCase();

@@ -39,7 +39,7 @@ export class AttemptWatchdog {
     return this.#controller.signal;
   }
 
-  /** The provider sent something. */
+  /** Notes that the provider sent something. */
   received(): void {
     this.#receivedAt = this.#options.now();
     if (this.#answering) return;

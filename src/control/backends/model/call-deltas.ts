@@ -13,7 +13,7 @@ export class CallDeltas {
   readonly #calls = new Map<number, string>();
   #hasDeltas = false;
 
-  /** A line of the stream. */
+  /** Returns a line of the stream in the right form. */
   repaired(line: string): string {
     if (!OF_INTEREST.test(line)) {
       this.#hasDeltas ||= line.includes('"delta"');
@@ -72,7 +72,7 @@ export class CallDeltas {
     return isChanged;
   }
 
-  /** The index of a delta that has none: of the call with this id, of a new call, or of the last one. */
+  /** Returns the index of a delta that has none: of the call with this id, of a new call, or of the last one. */
   #indexOf(id: string, name: unknown): number {
     const known = id === '' ? undefined : [...this.#calls].find(([, each]) => each === id)?.[0];
     if (known !== undefined) return known;

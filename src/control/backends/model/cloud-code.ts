@@ -11,7 +11,7 @@ import type { ProviderAccess } from '../../contract/providers.ts';
 const MAX_EVENT_LENGTH = 32 * 1024 * 1024;
 
 /**
- * A `fetch` for requests of the Gemini API that sends them to Cloud Code instead. `newId` makes the id a request is
+ * Makes a `fetch` for requests of the Gemini API that sends them to Cloud Code instead. `newId` makes the id a request is
  * traced by.
  */
 export function cloudCodeFetch(

@@ -65,12 +65,12 @@ export function planCompaction(history: readonly HistoryItem[], options: PlanOpt
   return { previous, summarised, kept, quoted: '', anchorBefore, anchorAfter: anchorBefore + summarised.length };
 }
 
-/** Items of the conversation that are only in the summary, which is its first item then. */
+/** Returns the number of items of the conversation that are only in the summary, which is its first item then. */
 export function anchorOf(history: readonly HistoryItem[]): number {
   return history[0] === undefined ? 0 : (markOf(history[0])?.anchor ?? 0);
 }
 
-/** The item that stands for everything up to the anchor. It belongs to no turn. */
+/** Returns the item that stands for everything up to the anchor. It belongs to no turn. */
 export function summaryItem(summary: string, quoted: string, mark: SummaryMark): HistoryItem {
   const body = summary.trim().startsWith(SUMMARY_HEADING) ? summary.trim() : `${SUMMARY_HEADING}\n\n${summary.trim()}`;
   const text = quoted === '' ? body : `${body}\n\n${QUOTE_HEADING}\n\n${quoted}`;
@@ -91,7 +91,10 @@ interface KeptTurn {
   readonly shortened: boolean;
 }
 
-/** The prompt and the newest rounds of a turn that fit; the last round stays in any case, with shorter results if need be. */
+/**
+ * Returns the prompt and the newest rounds of a turn that fit; the last round stays in any case, with shorter results if need
+ * be.
+ */
 function keepTurn(items: readonly HistoryItem[], { keepTokens, tokensOf }: PlanOptions): KeptTurn {
   const firstRound = items.findIndex(({ role }) => role === 'assistant');
   const prompt = firstRound < 0 ? items : items.slice(0, firstRound);
@@ -110,7 +113,7 @@ function keepTurn(items: readonly HistoryItem[], { keepTokens, tokensOf }: PlanO
   return { dropped: rounds.slice(0, from).flat(), kept: [...prompt, ...kept], shortened };
 }
 
-/** A round: an assistant item, and everything until the next one. */
+/** Splits items into rounds: an assistant item, and everything until the next one. */
 function roundsOf(items: readonly HistoryItem[]): HistoryItem[][] {
   const rounds: HistoryItem[][] = [];
   for (const item of items) {
@@ -131,7 +134,7 @@ function shortenedResult(items: readonly HistoryItem[], keepTokens: number): (it
   };
 }
 
-/** The newest messages, word for word, up to the limit. Tool calls are left to the summary. */
+/** Returns the newest messages, word for word, up to the limit. Tool calls are left to the summary. */
 function quote(items: readonly HistoryItem[], room: number, tokensOf: PlanOptions['tokensOf']): string {
   const lines: string[] = [];
   let left = room;

@@ -114,7 +114,7 @@ function notCompressed(
   };
 }
 
-/** The new summary; the previous one where only the turn was shortened. Emits `compaction.failed` before it rejects. */
+/** Returns the new summary; the previous one where only the turn was shortened. Emits `compaction.failed` before it rejects. */
 async function summaryFor(
   { summarised, previous }: NonNullable<ReturnType<typeof planFor>>,
   history: readonly HistoryItem[],

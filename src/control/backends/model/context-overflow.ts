@@ -33,7 +33,7 @@ const LIMITS: readonly RegExp[] = [
   /context (?:size|window|length)[^\d.]{0,40}?([\d,_]{4,})/i,
 ];
 
-/** The context window in tokens, when the message names it. */
+/** Returns the context window in tokens, when the message names it. */
 export function windowNamedIn(words: string): number | undefined {
   for (const pattern of LIMITS) {
     const named = pattern.exec(words)?.[1];

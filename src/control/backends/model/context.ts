@@ -26,11 +26,11 @@ const MIN_LIMIT = 6_000;
 /** Window of a model whose window is unknown. */
 export const UNKNOWN_WINDOW = 128_000;
 
-/** Tokens from which a context with this window is compressed. */
+/** Returns the tokens from which a context with this window is compressed. */
 export const contextLimit = (windowTokens: number): number =>
   Math.max(MIN_LIMIT, Math.floor(windowTokens * HIGH_WATERMARK));
 
-/** Tokens of a text, after white space was collapsed. */
+/** Counts the tokens of a text, after white space was collapsed. */
 export function textTokens(text: string): number {
   return Math.ceil(text.replaceAll(/\s+/g, ' ').trim().length / CHARACTERS_PER_TOKEN);
 }
@@ -42,7 +42,7 @@ const attachmentTokens = (images: readonly Image[] = []): number =>
     0,
   );
 
-/** Tokens of one item of a history. Reasoning does not count: providers drop it once it has led to an answer. */
+/** Counts the tokens of one item of a history. Reasoning does not count: providers drop it once it has led to an answer. */
 export function itemTokens(item: HistoryItem): number {
   switch (item.role) {
     case 'user':
@@ -127,7 +127,7 @@ export class ContextMeter {
     this.#session(sessionId).count = { source: 'compaction', tokens, at, item: now[at], items: now.length };
   }
 
-  /** The current context of a session. An empty conversation is 0, because nothing is sent. */
+  /** Returns the current context of a session. An empty conversation is 0, because nothing is sent. */
   estimate(sessionId: string, history: readonly HistoryItem[]): ContextEstimate {
     const { system, toolTokens, count } = this.#session(sessionId);
     const pinned = textTokens(system);
@@ -157,7 +157,7 @@ export class ContextMeter {
     return true;
   }
 
-  /** Tokens of some items, estimated. */
+  /** Estimates the tokens of some items, estimated. */
   tokensOf(items: readonly HistoryItem[]): number {
     let sum = 0;
     for (const item of items) {
@@ -171,7 +171,7 @@ export class ContextMeter {
     return sum;
   }
 
-  /** The session is closed. */
+  /** Forgets a session that is closed. */
   forget(sessionId: string): void {
     this.#sessions.delete(sessionId);
   }
@@ -190,7 +190,7 @@ export class ContextMeter {
   }
 }
 
-/** The payload of `session.context.estimate`. */
+/** Returns the payload of `session.context.estimate`. */
 export function estimatePayload(
   { tokens, source, breakdown }: ContextEstimate,
   provider: Provider | null,

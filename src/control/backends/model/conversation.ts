@@ -60,7 +60,7 @@ const SIGNS_TEXTS: ReadonlySet<string> = new Set(['google', 'antigravity']);
  */
 const IMAGES_IN_RESULTS: ReadonlySet<string> = new Set(['anthropic', 'openai', 'google', 'antigravity']);
 
-/** The messages of a history, without the system prompt. */
+/** Returns the messages of a history, without the system prompt. */
 export function messagesOf(history: readonly HistoryItem[], options: ConversationOptions): PromptMessage[] {
   return new Conversation(withoutLeftOut(history), options).messages();
 }
@@ -109,7 +109,7 @@ class Conversation {
     return this.#messages;
   }
 
-  /** A message of the user, or a part of the last one: templates of some models want the roles to alternate. */
+  /** Adds a message of the user, or a part of the last one: templates of some models want the roles to alternate. */
   #user(content: readonly (TextPart | ImagePart)[]): void {
     if (content.length === 0) return;
     if (this.#isMistral && this.#messages.at(-1)?.role === 'tool')
@@ -136,7 +136,10 @@ class Conversation {
     if (ids.length > 0) this.#results(item, ids, at);
   }
 
-  /** Without reasoning whose id an earlier message has: not every server that speaks OpenAI's language gives each its own. */
+  /**
+   * Returns the parts without reasoning whose id an earlier message has: not every server that speaks OpenAI's language gives
+   * each its own.
+   */
   #withoutRepeated<Part extends TextPart | ReasoningPart | CallPart>(parts: readonly Part[]): readonly Part[] {
     const ids = new Map(parts.flatMap((part) => (part.type === 'reasoning' ? [[part, itemIdOf(part)] as const] : [])));
     const kept = parts.filter((part) => !this.#reasoningIds.has(ids.get(part as never)));
@@ -178,7 +181,7 @@ class Conversation {
     return acceptedReasoning(parts, provider);
   }
 
-  /** A result for each call, in call order: the ones that follow the message, before the model speaks again. */
+  /** Adds a result for each call, in call order: the ones that follow the message, before the model speaks again. */
   #results(item: AssistantItem, ids: readonly string[], at: number): void {
     const { names, provider } = this.#options;
     const results = new Map<string, ToolItem>();
@@ -210,7 +213,7 @@ class Conversation {
     if (beside.length > 0) this.#user(beside);
   }
 
-  /** An attachment, or the reason for which it is left out. */
+  /** Returns an attachment, or the reason for which it is left out. */
   #attachment(image: Image, number: number): ImagePart | TextPart {
     const admission = this.#admissions.get(image) as Admission;
     if ('type' in admission) {
@@ -222,7 +225,7 @@ class Conversation {
 
 const userMessage = (text: string): PromptMessage => ({ role: 'user', content: [{ type: 'text', text }] });
 
-/** The attachments of an item. */
+/** Returns the attachments of an item. */
 export const imagesOf = (item: HistoryItem): readonly Image[] => (item.role === 'assistant' ? [] : (item.images ?? []));
 
 const itemIdOf = ({ providerOptions }: ReasoningPart): unknown => providerOptions?.openai?.itemId;
@@ -247,7 +250,7 @@ function joined<Part extends TextPart | ImagePart | ReasoningPart | CallPart>(pa
   return all;
 }
 
-/** The id of a call in letters that every provider takes. */
+/** Returns the id of a call in letters that every provider takes. */
 const plainId = (callId: string): string =>
   CALL_ID.test(callId) ? callId : callId.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, 60) || 'call';
 
@@ -262,7 +265,7 @@ function freshMistralId(callId: string, used: Set<string>): string {
 /** Puts a text of white space in quotes: providers refuse an empty result, or take it for a missing one. */
 const sentText = (text: string): string => (isBlank(text) ? JSON.stringify(text) : text).toWellFormed();
 
-/** A tool's result as the model reads it. Results are data: a value other than a text is sent as JSON. */
+/** Returns a tool's result as the model reads it. Results are data: a value other than a text is sent as JSON. */
 export function resultText({ ok, result, error }: Pick<ToolItem, 'ok' | 'result' | 'error'>): string {
   const json = typeof result === 'string' ? result : (JSON.stringify(result) ?? 'null');
   // JSON writes half of a surrogate pair as an escape, which some servers read once more.

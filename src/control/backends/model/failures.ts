@@ -59,7 +59,7 @@ export function failureOf(thrown: unknown, choice: ModelChoice, token: string, n
   return failure(choice, reason, words, facts);
 }
 
-/** A failure that the provider did not report. */
+/** Returns a failure that the provider did not report. */
 export function brokenAnswer(
   choice: ModelChoice,
   reason: 'timeout' | 'stream_ended' | 'unreadable',
@@ -138,7 +138,10 @@ function reasonOf(facts: ThrownFacts, words: string, provider: string): FailureR
   return 'rejected';
 }
 
-/** One line without credentials. Some providers repeat a wrong key in parts, so a text that looks like one is removed too. */
+/**
+ * Returns one line without credentials. Some providers repeat a wrong key in parts, so a text that looks like one is removed
+ * too.
+ */
 function redacted(text: string, token: string): string {
   const named = token.length >= 6 ? text.replaceAll(token, '[credential]') : text;
   const line = named

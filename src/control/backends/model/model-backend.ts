@@ -284,7 +284,7 @@ class ModelBackend implements Backend {
     return { choice, providers: this.#providers, open, sessionId, limits: this.#limits, signal, now: monotonic, wait };
   }
 
-  /** Context window of a model in tokens: from its provider, the catalogue, or a default. */
+  /** Returns context window of a model in tokens: from its provider, the catalogue, or a default. */
   #window({ provider, model, option }: ModelChoice): number {
     return this.#windows.get(`${provider}/${model}`) ?? option?.contextWindowTokens ?? UNKNOWN_WINDOW;
   }
@@ -307,7 +307,7 @@ class ModelBackend implements Backend {
   }
 }
 
-/** The least a model can think. */
+/** Returns the lowest thinking level of a model. */
 function leastThinking({ option }: ModelChoice): Thinking {
   return THINKING_LEVELS.find((level) => option?.supportedThinkingLevels?.includes(level)) ?? 'OFF';
 }

@@ -57,7 +57,7 @@ export function keptFields(fields: ProviderFields | undefined): ProviderFields |
 
 type AssistantItem = Extract<HistoryItem, { role: 'assistant' }>;
 
-/** The data stored with `item` for this model; undefined for another model, or when it does not fit the message. */
+/** Returns the data stored with `item` for this model; undefined for another model, or when it does not fit the message. */
 export function providerDataOf(item: AssistantItem, provider: string, model: string): ProviderData | undefined {
   const data = item.providerData as Partial<ProviderData> | undefined;
   if (data?.provider !== provider || data.model !== model || !Array.isArray(data.parts)) return undefined;

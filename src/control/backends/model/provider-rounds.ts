@@ -144,7 +144,7 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
   }
 }
 
-/** The defect of an answer that has ended; undefined = it is complete. */
+/** Returns the defect of an answer that has ended; undefined = it is complete. */
 function brokenEnd({ end }: Answer, choice: ModelChoice): ProviderFailure | undefined {
   const { unified, raw } = end?.finishReason ?? { unified: 'interrupted', raw: undefined };
   // OpenRouter's package calls an answer finished that has only stopped; then the reason has no word of the provider. Several
@@ -163,7 +163,10 @@ const NO_TOOL: FunctionTool = {
   inputSchema: { type: 'object', properties: {} },
 };
 
-/** Anthropic refuses a conversation with calls of tools that a request without tools continues. */
+/**
+ * True when the request needs tools: Anthropic refuses a conversation with calls of tools that a request without tools
+ * continues.
+ */
 const wantsTools = ({ provider, model }: ModelChoice, messages: readonly PromptMessage[]): boolean =>
   (provider === 'anthropic' || (provider === 'openrouter' && model.startsWith('anthropic/'))) &&
   messages.some(({ role }) => role === 'tool');
@@ -195,8 +198,8 @@ function callOf(
 }
 
 /**
- * The request for `session.debug`, with sizes in the place of images. Nothing in it is secret to principals that may read the
- * session.
+ * Returns the request for `session.debug`, with sizes in the place of images. Nothing in it is secret to principals that may
+ * read the session.
  */
 function debugView(
   { provider, model, thinking }: ModelChoice,

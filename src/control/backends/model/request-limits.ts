@@ -41,8 +41,8 @@ export interface NextAttempt {
 }
 
 /**
- * When to try again after `attempts` attempts, of which `broken` were accepted and not finished; undefined = not any more.
- * The provider's own wish is honoured, and never shortens the wait.
+ * Returns the time of the next attempt after `attempts` attempts, of which `broken` were accepted and not finished; undefined =
+ * no further one. The provider's own wish is honoured, and never shortens the wait.
  */
 export function nextAttempt(
   { retry, retryAfterMs = 0 }: ProviderFailure,

@@ -30,8 +30,8 @@ export function canThink({ provider, thinking, option }: ModelChoice): boolean {
 }
 
 /**
- * Settings of a request for `choice`. `sessionId` groups requests with the same beginning, for the provider's cache. Temperature
- * and the like are left to the provider, for whose defaults these models are tuned.
+ * Returns settings of a request for `choice`. `sessionId` groups requests with the same beginning, for the provider's cache.
+ * Temperature and the like are left to the provider, for whose defaults these models are tuned.
  */
 export function requestSettings(
   choice: ModelChoice,

@@ -66,7 +66,7 @@ const finishing =
     return piped(response, response.body, finishedStream());
   };
 
-/** A response whose body passes through a stream. */
+/** Returns a response whose body passes through a stream. */
 function piped(
   { status, statusText, headers }: Response,
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
@@ -75,7 +75,7 @@ function piped(
   return new Response(body.pipeThrough(through), { status, statusText, headers });
 }
 
-/** A `fetch` that reports each piece of an answer. */
+/** Makes a `fetch` that reports each piece of an answer. */
 function watchedFetch(received: () => void): Fetch {
   return async (input, init) => {
     const response = await fetch(input, init);

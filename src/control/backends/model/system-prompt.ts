@@ -15,7 +15,7 @@ export interface SystemFacts {
   readonly added: string;
 }
 
-/** The system prompt. */
+/** Returns the system prompt. */
 export function systemPrompt({ cwd, now, hasTools, added }: SystemFacts): string {
   const date = new Date(now).toISOString().slice(0, 10);
   const lines = [

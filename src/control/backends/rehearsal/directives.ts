@@ -116,12 +116,12 @@ export class Clause {
     return token?.kind === 'word' ? token.text.toLowerCase() : '';
   }
 
-  /** The text of a piece, without its quotes. */
+  /** Returns the text of a piece, without its quotes. */
   text(at: number): string {
     return this.tokens[at]?.text ?? '';
   }
 
-  /** All from a place to another as it was written; a single quoted piece without its quotes. */
+  /** Returns all from a place to another as it was written; a single quoted piece without its quotes. */
   value(from: number, to: number = this.length): string {
     const [first, ...others] = this.tokens.slice(from, to);
     if (first === undefined) return '';
@@ -129,7 +129,7 @@ export class Clause {
     return this.#source.slice(first.start, (others.at(-1) as Token).end);
   }
 
-  /** Without the words of `words` that stand at `from`. */
+  /** Returns the clause without the words of `words` that stand at `from`. */
   skip(from: number, words: readonly string[]): Clause {
     let to = from;
     while (to < this.length - 1 && words.includes(this.word(to))) to += 1;
@@ -146,7 +146,7 @@ export class Clause {
     return (which === 'first' ? hits[0] : hits.at(-1)) ?? -1;
   }
 
-  /** Without the fillers it begins with. */
+  /** Returns the clause without the fillers it begins with. */
   withoutFillers(): Clause {
     let at = 0;
     for (;;) {
@@ -179,7 +179,7 @@ function reading(clause: Clause): readonly Directive[] {
   return names(rest, 1).map((path) => ({ kind: 'read', path }));
 }
 
-/** The names in a list: `a, b and c`. */
+/** Returns the names in a list: `a, b and c`. */
 function names(clause: Clause, from: number): string[] {
   return clause.tokens
     .slice(from)

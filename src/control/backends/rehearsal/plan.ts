@@ -27,7 +27,7 @@ const TALK = new Set<Directive['kind']>(['say', 'think', 'wait', 'fail', 'unknow
 
 const isTalk = (directive: Directive): directive is TalkDirective => TALK.has(directive.kind);
 
-/** The steps of a prompt. Unknown words are a step that reports them. */
+/** Returns the steps of a prompt. Unknown words are a step that reports them. */
 export function planOf(prompt: string): readonly Step[] {
   if (prompt.length > MAX_CHARACTERS) {
     return [{ kind: 'talk', directive: { kind: 'unknown', text: `${prompt.slice(0, SHOWN_CHARACTERS)}…` } }];
@@ -114,7 +114,7 @@ function groupOf(source: string, clauses: readonly (readonly Token[])[]): Group 
   return { clauses: kept.map((tokens) => new Clause(source, tokens)), parallel };
 }
 
-/** Without the punctuation and joining words that are left over at its ends. */
+/** Returns the tokens without the punctuation and joining words that are left over at their ends. */
 function withoutEnds(tokens: readonly Token[]): readonly Token[] {
   const idle = (token: Token | undefined): boolean =>
     token !== undefined &&

@@ -97,7 +97,7 @@ function roundOf({ history, turnId, tools }: RoundRequest): { parts: readonly Ro
   return { parts, calls: false };
 }
 
-/** The plans of the prompt and of its steers, in order. */
+/** Returns the plans of the prompt and of its steers, in order. */
 function stepsOf(items: readonly HistoryItem[]): { steps: Step[]; notes: string[] } {
   const prompts = items.filter((item) => item.role === 'user');
   const given = prompts.flatMap((item) => item.images ?? []);
@@ -136,7 +136,7 @@ function carryOut(directive: TalkDirective, emit: (text: string) => void): Round
   }
 }
 
-/** The tool call of a directive, in the words of the built-in tools. */
+/** Returns the tool call of a directive, in the words of the built-in tools. */
 function callOf(directive: ToolDirective, tools: readonly ToolOffer[], callId: string): RoundPart {
   const call = (name: string, input: Readonly<Record<string, unknown>>): RoundPart => ({
     type: 'call',
@@ -177,7 +177,7 @@ function callOf(directive: ToolDirective, tools: readonly ToolOffer[], callId: s
   }
 }
 
-/** A pattern selects files; anything else is the file or folder itself. */
+/** Returns the place of a search: a pattern selects files; anything else is the file or folder itself. */
 function whereOf(where: string | undefined): Readonly<Record<string, unknown>> {
   if (where === undefined) return {};
   return /[*?{[]/.test(where) ? { globs: [where] } : { path: where };
@@ -187,7 +187,7 @@ function whereOf(where: string | undefined): Readonly<Record<string, unknown>> {
 const shellOf = (tools: readonly ToolOffer[]): string =>
   tools.find(({ name }) => name === 'shell' || name === 'bash')?.name ?? 'shell';
 
-/** A text in small pieces that end behind a space. */
+/** Cuts a text in small pieces that end behind a space. */
 const piecesOf = (text: string): readonly string[] => text.match(PIECE) ?? [];
 
 function estimatedUsage(history: readonly HistoryItem[], outputCharacters: number): Usage {

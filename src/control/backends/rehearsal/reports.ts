@@ -12,7 +12,7 @@ const SHOWN_LINES = 20;
 const SHOWN_CHARACTERS = 1500;
 const SHOWN_NAMES = 40;
 
-/** One or more lines about the result of a directive. */
+/** Returns one or more lines about the result of a directive. */
 export function reportOf(directive: ToolDirective, { ok, result, error = 'it failed', name }: ToolItem): string {
   const facts: Facts = typeof result === 'object' && result !== null ? (result as Facts) : {};
   // A program that ran and failed has a result like any other.

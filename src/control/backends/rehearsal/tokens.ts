@@ -20,7 +20,7 @@ const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r' };
 /** Quotes and braces that turned out not to be closed, after which none is looked at any more: each costs a whole pass. */
 const MAX_UNCLOSED = 32;
 
-/** The pieces of a prompt in order. `break` = a line end or a semicolon, `sentence` = a full stop. */
+/** Returns the pieces of a prompt in order. `break` = a line end or a semicolon, `sentence` = a full stop. */
 export function tokensOf(source: string): Token[] {
   const tokens: Token[] = [];
   let unclosed = 0;
@@ -46,7 +46,7 @@ export function tokensOf(source: string): Token[] {
   return tokens;
 }
 
-/** A quoted text that starts here; undefined when no quote closes it, as with the apostrophe of a word. */
+/** Returns a quoted text that starts here; undefined when no quote closes it, as with the apostrophe of a word. */
 function quotedAt(source: string, start: number): Token | undefined {
   const closing = QUOTES[source[start] as string];
   if (closing === undefined) return undefined;
@@ -64,7 +64,7 @@ function quotedAt(source: string, start: number): Token | undefined {
   return undefined;
 }
 
-/** A JSON object that starts here. */
+/** Returns a JSON object that starts here. */
 function jsonAt(source: string, start: number): Token | undefined {
   if (source[start] !== '{') return undefined;
   let depth = 0;

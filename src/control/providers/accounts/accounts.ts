@@ -52,7 +52,7 @@ export class Accounts {
     this.#options = options;
   }
 
-  /** The credential in force: the stored one, else the environment's key. */
+  /** Returns the credential in force: the stored one, else the environment's key. */
   credential(provider: Provider): Credential | undefined {
     const { credentials, endpoints } = this.#options;
     const stored = credentials.get(provider);
@@ -75,7 +75,7 @@ export class Accounts {
     return variable === undefined ? { kind: 'address' } : { kind: 'environment', variable };
   }
 
-  /** The variables that a key is read from, the one that holds it first. */
+  /** Returns the variables that a key is read from, the one that holds it first. */
   variables(provider: Provider): readonly string[] {
     if (provider === 'antigravity') return [];
     const { keyEnv, keyEnvs } = this.#options.endpoints.api[provider];
@@ -86,7 +86,7 @@ export class Accounts {
     return this.credential(provider) !== undefined;
   }
 
-  /** In the protocol's order. */
+  /** Returns the enabled providers, in the protocol's order. */
   enabled(): readonly Provider[] {
     return PROVIDERS.filter((provider) => this.isEnabled(provider));
   }
@@ -114,7 +114,10 @@ export class Accounts {
     return { baseUrl, token: accessToken, kind: 'oauth', headers, project };
   }
 
-  /** A key of the environment, or one that was stored elsewhere, was checked by no one. Fails with `login_failed`. */
+  /**
+   * Fails with `login_failed` for a key that cannot be sent: a key of the environment, or one that was stored elsewhere, was
+   * not checked before.
+   */
   #mustBeSendable(provider: Provider, key: string): void {
     const problem = headerProblem(key);
     if (problem === undefined) return;
@@ -147,7 +150,7 @@ export class Accounts {
     }
   }
 
-  /** The sign-in with a token that is valid now. */
+  /** Returns the sign-in with a token that is valid now. */
   async #valid(provider: LoginProvider, signIn: SignIn, signal: AbortSignal | undefined): Promise<SignIn> {
     const { credentials, log, now } = this.#options;
     if (signIn.expiresAt - now() > RENEW_BEFORE_MS) return signIn;
@@ -166,7 +169,7 @@ export class Accounts {
     }
   }
 
-  /** The renewed sign-in, stored. One request at a time per provider. */
+  /** Returns the renewed sign-in, stored. One request at a time per provider. */
   #renew(provider: LoginProvider, signIn: SignIn): Promise<SignIn> {
     const running = this.#renewals.get(provider);
     if (running !== undefined) return running;

@@ -145,7 +145,7 @@ export class CredentialStore {
     }
   }
 
-  /** The credentials in the parsed file. */
+  /** Returns the credentials in the parsed file. */
   async #opened(content: unknown): Promise<unknown> {
     const { sealed, credentials } = record(content);
     if (sealed === undefined && credentials === undefined) throw new Error('not a credentials file');
@@ -166,7 +166,7 @@ export class CredentialStore {
     this.#credentials = next;
   }
 
-  /** The sealing key from the keyring, made if `create`; undefined when none is available. */
+  /** Returns the sealing key from the keyring, made if `create`; undefined when none is available. */
   async #sealingKey(create: boolean): Promise<Buffer | undefined> {
     if (this.#key !== undefined || this.#keyringFailed) return this.#key;
     const keyring = this.#keyring!;

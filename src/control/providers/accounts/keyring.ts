@@ -70,13 +70,13 @@ export function systemKeyring(options: KeyringOptions): Keyring | undefined {
   };
 }
 
-/** The keyring, unless the configuration (`providers.keyring`) or `HANDFAST_KEYRING=off` disables it. */
+/** Returns the keyring, unless the configuration (`providers.keyring`) or `HANDFAST_KEYRING=off` disables it. */
 export function chosenKeyring(wanted: boolean | undefined, env: KeyringOptions['env']): Keyring | undefined {
   if (wanted === false || env.HANDFAST_KEYRING?.trim().toLowerCase() === 'off') return undefined;
   return systemKeyring({ env });
 }
 
-/** The library is optional: machines it has no binary for do without. */
+/** Returns the path of the library. It is optional: machines it has no binary for do without. */
 function libraryPath(): string | undefined {
   try {
     return import.meta.resolve('@napi-rs/keyring');

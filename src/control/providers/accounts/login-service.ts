@@ -5,7 +5,7 @@ import { fail } from '../../../wire/errors.ts';
 import type { Endpoints, LoginProvider } from '../http/endpoints.ts';
 import type { OAuthService } from './oauth.ts';
 
-/** Our client at a provider's sign-in service. Fails with `not_configured` where the operator has to bring one. */
+/** Returns the client at a provider's sign-in service. Fails with `not_configured` where the operator has to bring one. */
 export function loginService(provider: LoginProvider, endpoints: Endpoints, originator = 'handfast'): OAuthService {
   if (provider === 'openai') {
     const { issuer, clientId } = endpoints.openai;

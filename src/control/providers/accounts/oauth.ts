@@ -146,7 +146,7 @@ export class OAuthClient {
 
 type BoundedFetch = (url: string, init: object) => Promise<Response>;
 
-/** A fetch whose requests end with the signal and whose replies are read within a size limit. */
+/** Makes a fetch whose requests end with the signal and whose replies are read within a size limit. */
 function boundedFetch(fetch: Fetch, signal: AbortSignal): BoundedFetch {
   return async (url, init) => {
     const given = init as RequestInit;
@@ -160,7 +160,7 @@ function boundedFetch(fetch: Fetch, signal: AbortSignal): BoundedFetch {
   };
 }
 
-/** The library's view of a service: from the known paths, else from its discovery document. */
+/** Returns the library's view of a service: from the known paths, else from its discovery document. */
 async function configuration(openid: OpenId, service: OAuthService, fetch: BoundedFetch) {
   const { issuer, clientId, clientSecret, paths } = service;
   const authentication = clientSecret === undefined ? openid.None() : openid.ClientSecretPost(clientSecret);
@@ -196,7 +196,7 @@ async function guarded<T>(issuer: string, signal: AbortSignal, work: () => Promi
   }
 }
 
-/** The library; an installation without it cannot sign in, but can do everything else. */
+/** Loads the library; an installation without it cannot sign in, but can do everything else. */
 async function library(): Promise<typeof import('openid-client')> {
   try {
     return await import('openid-client');
@@ -207,7 +207,7 @@ async function library(): Promise<typeof import('openid-client')> {
   }
 }
 
-/** A failure of the library, in the words of the service where it had some. Tokens and codes are in none of them. */
+/** Returns a failure of the library, in the words of the service where it had some. Tokens and codes are in none of them. */
 function loginFailure(thrown: unknown, host: string): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const { error, error_description, code, message } = thrown as Record<string, unknown>;

@@ -101,10 +101,10 @@ const DEFAULTS: Readonly<Record<KeyProvider, { url?: string; urlEnv: string; key
   compatible: { urlEnv: 'HANDFAST_COMPATIBLE_BASE_URL', keyEnvs: ['HANDFAST_COMPATIBLE_API_KEY'] },
 };
 
-/** The addresses in force. Fails with `config_invalid`, naming the setting whose value is not an address. */
+/** Returns the addresses in force. Fails with `config_invalid`, naming the setting whose value is not an address. */
 export function resolveEndpoints(config: ProvidersConfig, env: Environment): Endpoints {
   const given = (name: string): string | undefined => env[name]?.trim() || undefined;
-  /** The variable's value, else the setting's, checked under the name it came from. */
+  /** Returns the variable's value, else the setting's, checked under the name it came from. */
   const address = (variable: string, setting: string, configured: string | undefined): string | undefined => {
     const fromEnvironment = given(variable);
     const value = fromEnvironment ?? configured;
@@ -156,7 +156,7 @@ export function resolveEndpoints(config: ProvidersConfig, env: Environment): End
 }
 
 /**
- * An http(s) address without credentials, query or fragment, and without a final slash. Fails with `config_invalid`
+ * Returns an http(s) address without credentials, query or fragment, and without a final slash. Fails with `config_invalid`
  * under `name`; the value is not repeated, it may hold a password.
  */
 export function checkedUrl(value: string, name: string): string {

@@ -61,7 +61,7 @@ export async function requestJson(fetch: Fetch, request: JsonRequest): Promise<J
   }
 }
 
-/** The text of an answer; undefined when it is longer than `maxBytes`. */
+/** Reads the text of an answer; undefined when it is longer than `maxBytes`. */
 export async function readBody(response: Response, maxBytes: number): Promise<string | undefined> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
@@ -89,7 +89,7 @@ function reasonOf(thrown: unknown): string {
 }
 
 /**
- * The error message of a provider, shortened to one line: `error.message`, `error_description`, `message` or `error`.
+ * Returns the error message of a provider, shortened to one line: `error.message`, `error_description`, `message` or `error`.
  * Some servers repeat the key they refuse; `secret` is masked.
  */
 export function messageOf(body: unknown, secret = ''): string | undefined {
@@ -100,22 +100,22 @@ export function messageOf(body: unknown, secret = ''): string | undefined {
   return line === '' ? undefined : line.slice(0, 300);
 }
 
-/** An object's members; of anything else, none. */
+/** Returns an object's members; of anything else, none. */
 export function record(value: unknown): Readonly<Record<string, unknown>> {
   return membersOf(value);
 }
 
-/** The objects of a list; of anything else, none. */
+/** Returns the objects of a list; of anything else, none. */
 export function records(value: unknown): readonly Readonly<Record<string, unknown>>[] {
   return Array.isArray(value) ? value.map(record) : [];
 }
 
-/** A text that is not blank. */
+/** Returns a text that is not blank; undefined for any other value. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value.trim() !== '' ? value.trim() : undefined;
 }
 
-/** A finite number. */
+/** Returns a finite number; undefined for any other value. */
 export function numberOf(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 }

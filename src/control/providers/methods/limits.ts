@@ -130,5 +130,5 @@ function antigravityLimits(body: unknown): AntigravityLimits {
   return { models: models.slice(0, MAX_MODELS).sort((one, other) => (one.name < other.name ? -1 : 1)) };
 }
 
-/** Within 0 and 100, with at most two decimals. */
+/** Returns a percentage within 0 and 100, with at most two decimals. */
 const percent = (value: number): number => Math.round(Math.min(100, Math.max(0, value)) * 100) / 100;

@@ -41,7 +41,7 @@ export interface ModelDeps extends ChoiceDeps {
   /** All backends. */
   readonly backends: readonly { readonly name: string; readonly label: string }[];
   /**
-   * The backend of a session the caller may read, without a session id the backend of new sessions. Fails with
+   * Returns the backend of a session the caller may read, without a session id the backend of new sessions. Fails with
    * `session_not_found`.
    */
   backendOf(sessionId: string | undefined, call: RpcCall): SessionBackend;
@@ -145,7 +145,7 @@ export function modelHandlers(parts: ModelDeps): readonly Handled[] {
   ];
 }
 
-/** A compaction as `model.select` reports it: requested because of a model, never by hand. */
+/** Returns a compaction as `model.select` reports it: requested because of a model, never by hand. */
 function compressionOf({ compressed, reason, ...numbers }: Compaction): Readonly<Record<string, unknown>> {
   const why = reason === 'provider_switch' ? reason : 'auto';
   return { requested: true, applied: compressed, reason: compressed ? why : 'none', ...numbers };

@@ -60,7 +60,7 @@ export class Catalogue {
     return new Catalogue(options, file, new Map(readLists(await readPrivateFile(file, options.log))));
   }
 
-  /** The rows of a provider. From memory. */
+  /** Returns the rows of a provider. From memory. */
   models(provider: Provider): readonly ModelOption[] {
     const listed = this.#lists.get(provider)?.models ?? firstRows(provider);
     if (provider !== 'compatible') return listed;
@@ -68,12 +68,12 @@ export class Catalogue {
     return [...listed, ...missing.map((id) => modelRow('compatible', { id }))];
   }
 
-  /** One row; undefined when the provider does not list it. */
+  /** Returns one row; undefined when the provider does not list it. */
   find(provider: Provider, id: string): ModelOption | undefined {
     return this.models(provider).find((row) => row.id === id);
   }
 
-  /** The model of a provider that is used where none was chosen; undefined when it lists none. */
+  /** Returns the model of a provider that is used where none was chosen; undefined when it lists none. */
   defaultModel(provider: Provider): ModelOption | undefined {
     const rows = this.models(provider);
     const wanted = defaultModelId(provider);
@@ -116,7 +116,7 @@ export class Catalogue {
     }
   }
 
-  /** The routing providers of a model on OpenRouter, read now and stored in its row. Fails with `provider_error`. */
+  /** Returns the routing providers of a model on OpenRouter, read now and stored in its row. Fails with `provider_error`. */
   async routingProviders(id: string, access: ProviderAccess, signal: AbortSignal): Promise<readonly string[]> {
     // A model id without an author has no list of providers; `..` must not leave the list of models.
     if (!/^[^/]+\/[^/]+$/.test(id) || id.split('/').some((part) => part === '.' || part === '..')) return [];
@@ -137,7 +137,7 @@ export class Catalogue {
     await removePrivateFile(this.#file);
   }
 
-  /** Never rejects: a list that cannot be stored is only read again. */
+  /** Stores the lists. Never rejects: a list that cannot be stored is only read again. */
   #save(): Promise<void> {
     return this.#writes.run(async () => {
       const text = JSON.stringify({ version: 1, lists: Object.fromEntries(this.#lists) });
@@ -147,7 +147,7 @@ export class Catalogue {
     });
   }
 
-  /** The rows with their routing providers; those that cannot be read stay as they were. */
+  /** Returns the rows with their routing providers; those that cannot be read stay as they were. */
   async #withRouting(
     rows: readonly ModelOption[],
     access: ProviderAccess,

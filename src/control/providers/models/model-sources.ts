@@ -42,8 +42,8 @@ export function credentialHeaders(provider: Provider, access: Omit<ProviderAcces
 }
 
 /**
- * The models a provider offers, in its order. Fails with `provider_error`; `detail.status` is the HTTP status where there
- * was an answer.
+ * Fetches the models a provider offers, in its order. Fails with `provider_error`; `detail.status` is the HTTP status where
+ * there was an answer.
  */
 export async function fetchModels(
   provider: Provider,
@@ -217,7 +217,10 @@ const readChatgpt: Reader = (body) =>
 const effortOf = (effort: unknown): Thinking | undefined =>
   effort === 'none' ? 'OFF' : thinkingOf(textOf(effort) ?? '');
 
-/** OpenAI lists everything it serves; these are the families that answer in a chat, less their special builds. */
+/**
+ * True for a model of a chat. OpenAI lists everything it serves; these are the families that answer in a chat, less their
+ * special builds.
+ */
 function isChatModel(id: unknown): id is string {
   return (
     typeof id === 'string' &&
@@ -226,7 +229,7 @@ function isChatModel(id: unknown): id is string {
   );
 }
 
-/** The body of a good answer. Fails with `provider_error` for any other; `detail.status` is the HTTP status. */
+/** Returns the body of a good answer. Fails with `provider_error` for any other; `detail.status` is the HTTP status. */
 export function expectOk(answer: JsonAnswer, access: Pick<ProviderAccess, 'baseUrl' | 'token'>): unknown {
   const { status, body } = answer;
   const good = status >= 200 && status < 300;

@@ -95,13 +95,13 @@ export async function pollForGrant(device: DeviceCode, options: DeviceOptions): 
   }
 }
 
-/** The service's word for a failure: `error`, or its `code`. */
+/** Returns the service's word for a failure: `error`, or its `code`. */
 function errorOf(body: unknown): string | undefined {
   const { error } = record(body);
   return textOf(error) ?? textOf(record(error).code);
 }
 
-/** Whole seconds, at least one; numbers arrive as text as well. */
+/** Returns whole seconds, at least one; numbers arrive as text as well. */
 function seconds(value: unknown, otherwise: number): number {
   const number = typeof value === 'string' ? Number.parseInt(value, 10) : value;
   return typeof number === 'number' && number >= 1 ? Math.floor(number) : otherwise;

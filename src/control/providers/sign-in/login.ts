@@ -68,7 +68,7 @@ export async function throughBrowser(
   }
 }
 
-/** The credential that a sign-in stores. */
+/** Returns the credential that a sign-in stores. */
 export function signInOf(tokens: Tokens, { principal }: RunningLogin, now: number): SignIn {
   return {
     kind: 'oauth',

@@ -134,7 +134,7 @@ function isContinued(known: ChatRow, length: number, turnId: string, chats: Save
   return known.length === length || isRepeated;
 }
 
-/** The history of a saved chat. Fails with `too_large` for one that is too long for a reply. */
+/** Returns the history of a saved chat. Fails with `too_large` for one that is too long for a reply. */
 export async function itemsOfChat(chat: ChatRow, chats: SavedChats): Promise<readonly HistoryItem[]> {
   mustFitReply('the saved chat', chats.size(chat.id), 'it is too long to be read whole');
   return inTurns(chats.items(chat.id), turns);
@@ -165,7 +165,9 @@ export function loadChat(
   if (session.record.title !== chat.title) session.emit('session.renamed', { title: chat.title });
 }
 
-/** The chat with an id or the beginning of one; undefined = the newest. Fails with `not_found`, in the protocol's words. */
+/**
+ * Finds the chat with an id or the beginning of one; undefined = the newest. Fails with `not_found`, in the protocol's words.
+ */
 export function findChat(chats: SavedChats, owner: string | null, which: string | undefined): ChatRow {
   if (which !== undefined) {
     const found = chats.find(owner, which);
@@ -177,7 +179,7 @@ export function findChat(chats: SavedChats, owner: string | null, which: string 
   return newest;
 }
 
-/** The items of the last turn of a history. */
+/** Returns the items of the last turn of a history. */
 export function itemsOfTurn(history: ChunkedList<HistoryItem>, turnId: string): readonly HistoryItem[] {
   return history.slice(history.findLastIndex(({ turn }) => turn !== turnId) + 1, history.length);
 }

@@ -175,7 +175,7 @@ function mustFitEntry(item: UiMessage | HistoryItem): void {
   });
 }
 
-/** The parts of a whole session that an import takes. */
+/** Returns the parts of a whole session that an import takes. */
 function conversationIn({ head, messages, history, turns }: Record<string, unknown>): Record<string, unknown> {
   // A session without a head is left out.
   if (!isObject(head)) return {};
@@ -256,7 +256,7 @@ function itemOf(item: HistoryItem): HistoryItem[] {
   }
 }
 
-/** A provider that refused a part of the conversation refuses it here as well. */
+/** Reads the part that a provider refused: it refuses the part here as well. */
 function leavesOutOf(given: unknown): { readonly leavesOut?: LeavesOut } {
   const { part, reason } = membersOf(given);
   const known = LEFT_OUT_PARTS.find((each) => each === part);

@@ -113,7 +113,7 @@ function charactersOf(item: WithImages): number {
   return typeof chars === 'number' ? chars : PIECE_CHARACTERS;
 }
 
-/** Characters of an item without its images that are stored apart; or the bound that it is beyond. */
+/** Counts the characters of an item without its images that are stored apart; or the bound that it is beyond. */
 export function entryChars(
   { images = [], ...item }: WithImages,
   isApart: (image: AnyImage) => boolean,

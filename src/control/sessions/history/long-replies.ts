@@ -53,7 +53,7 @@ export async function longReply<Value extends object>(value: Value, characters: 
   );
 }
 
-/** The JSON of a value. `ofItem` writes the items of its lists. */
+/** Writes the JSON of a value. `ofItem` writes the items of its lists. */
 export function jsonInTurns(value: object, ofItem?: (item: unknown) => string): Promise<string> {
   return inTurns(json(value, LEVELS, ofItem), turns);
 }
@@ -80,7 +80,7 @@ function* json(
   return `{${text}}`;
 }
 
-/** Undefined for a value that JSON does not have. */
+/** Returns the JSON; undefined for a value that JSON does not have. */
 const whole = (value: unknown): string | undefined => sentJson(() => JSON.stringify(value));
 
 /** True for an object whose JSON is that of its members. */

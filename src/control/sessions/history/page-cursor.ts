@@ -3,14 +3,14 @@
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 
-/** A position in a list as text. */
+/** Writes a position in a list as text. */
 export function writeCursor(place: readonly (string | number)[]): string {
   return Buffer.from(JSON.stringify(place)).toString('base64url');
 }
 
 type CursorValue = 'string' | 'number' | 'number?';
 
-/** The place a cursor names: values of these types. Fails with `schema_violation` when it is none of this server. */
+/** Reads the place a cursor names: values of these types. Fails with `schema_violation` when it is none of this server. */
 export function readCursor<const Types extends readonly CursorValue[]>(
   cursor: string,
   types: Types,

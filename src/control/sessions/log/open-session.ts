@@ -63,7 +63,7 @@ export interface SessionDeps {
   readonly onUnstored: (session: OpenSession, error: HandfastError) => void;
 }
 
-/** Journal stream of a session. */
+/** Returns journal stream of a session. */
 export const streamOf = (id: string): string => `session/${id}`;
 
 /** Returns the session of a journal stream; undefined for streams of other kinds. */
@@ -125,19 +125,19 @@ export class OpenSession implements SessionLog {
     this.#events = new HeldEvents(parts.hub, seqAt(cursor));
   }
 
-  /** A session that did not exist; `session.created` is to be its first event. */
+  /** Makes a session that did not exist; `session.created` is to be its first event. */
   static fresh(id: string, parts: SessionDeps): OpenSession {
     return new OpenSession(id, parts, emptySession(id), 0);
   }
 
-  /** A stored session whose snapshot is up to date. It is loaded when it is first read. */
+  /** Makes a stored session whose snapshot is up to date. It is loaded when it is first read. */
   static stored(id: string, parts: SessionDeps, cursor: number): OpenSession {
     return new OpenSession(id, parts, undefined, cursor);
   }
 
   /**
-   * A session as its journal has it, newer than its snapshot; undefined when neither has its first event. Rejects as the
-   * journal does.
+   * Returns a session as its journal has it, newer than its snapshot; undefined when neither has its first event. Rejects as
+   * the journal does.
    */
   static async recover(id: string, parts: SessionDeps): Promise<OpenSession | undefined> {
     const { session: folded, cursor } = parts.store.catalogue.load(id) ?? { session: emptySession(id), cursor: 0 };
@@ -246,14 +246,14 @@ export class OpenSession implements SessionLog {
     return stored;
   }
 
-  /** Items of another session, or of a chat, with their images as this session's. */
+  /** Returns items of another session, or of a chat, with their images as this session's. */
   adopted<Item extends object>(items: readonly Item[]): readonly Item[] {
     const { items: adopted, chars } = this.#parts.store.images.adopted(this.images.holder, items);
     if (chars > 0) this.#parts.storage.add(this.id, this.record.owner, chars);
     return adopted;
   }
 
-  /** The payload of an internal entry of this session. Throws for a body that is not JSON. */
+  /** Reads the payload of an internal entry of this session. Throws for a body that is not JSON. */
   payloadOf(body: string): Record<string, unknown> {
     const payload = JSON.parse(body) as Record<string, unknown>;
     return mayRefer(body) ? payloadWithImages(payload, this.images) : payload;
@@ -320,7 +320,7 @@ export class OpenSession implements SessionLog {
     return this.#snapshotIfDue();
   }
 
-  /** A turn has ended: stores a long session, and evicts from memory the older parts of its lists. */
+  /** Ends a turn: stores a long session, and evicts from memory the older parts of its lists. */
   shrink(): void {
     const folded = this.#folded;
     if (folded !== undefined && LISTS.some((list) => folded[list].held > 2 * NEWEST[list])) this.snapshot();
@@ -370,22 +370,22 @@ export class OpenSession implements SessionLog {
     return true;
   }
 
-  /** A backend did not stop within its grace period and was abandoned. */
+  /** Notes that a backend did not stop within its grace period and was abandoned. */
   abandoned(turnId: string, graceMs: number): void {
     this.#parts.log.warn('a backend did not stop and was abandoned', { session: this.id, turn: turnId, graceMs });
   }
 
-  /** From now on entries are dropped, as if the process had ended here. */
+  /** Drops entries from now on, as if the process had ended here. */
   seal(): void {
     if (this.#state === 'open') this.#state = 'sealed';
   }
 
-  /** The session was deleted: a holder of this object gets `session_closed` from `emit`. */
+  /** Deletes the session: a holder of this object gets `session_closed` from `emit`. */
   delete(): void {
     this.#state = 'deleted';
   }
 
-  /** The row the catalogue should have. */
+  /** Returns the row the catalogue should have. */
   #row(): SessionRow {
     const { record } = this;
     return {
@@ -499,7 +499,7 @@ export class OpenSession implements SessionLog {
       this.flushed().catch(() => {});
   }
 
-  /** It could not be stored. */
+  /** Handles a failure to store the session. */
   #unstored(error: HandfastError): void {
     if (this.#state !== 'open' || this.#failure === undefined) return;
     this.#events.fail(error);

@@ -15,7 +15,7 @@ import type { SessionLog } from '../../contract/session-log.ts';
 export interface EditorHandlerDeps {
   readonly editors: Editors;
   readonly sessions: {
-    /** A session the principal may use. Fails with `session_not_found`. */
+    /** Returns a session the principal may use. Fails with `session_not_found`. */
     openFor(principal: Principal, id: string, action: SessionAction): SessionLog;
   };
 }

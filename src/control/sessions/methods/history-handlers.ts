@@ -26,7 +26,7 @@ const LISTED = { usual: 100, most: 1000 };
 export const ownerSeenBy = (principal: Principal): string | null =>
   may(principal, 'read', EVERY_OWNER) ? null : principal.name;
 
-/** The handlers. */
+/** Returns the handlers. */
 export function historyHandlers({ chats, clear }: HistoryDeps): readonly Handled[] {
   return [
     handles(historyList, ({ limit: asked, cursor: offset = 0, page_cursor }, { caller }): HistoryListResult => {

@@ -69,7 +69,7 @@ const PIECES_AT_ONCE = 4;
 /** Lists that are asked for at once take no more of a turn of the event loop than a few of them. */
 const listing = new Turns();
 
-/** The handlers. */
+/** Returns the handlers. */
 export function sessionHandlers(deps: SessionHandlerDeps): readonly Handled[] {
   return [...readingHandlers(deps), ...creatingHandlers(deps), ...openingHandlers(deps), ...changingHandlers(deps)];
 }
@@ -229,7 +229,7 @@ async function withStoredImages(session: OpenSession, conversation: Conversation
   return { ...conversation, messages: await all(conversation.messages), history: await all(conversation.history) };
 }
 
-/** The folder of an imported session: the given one, else the exported one if it exists here. */
+/** Returns the folder of an imported session: the given one, else the exported one if it exists here. */
 function importedCwd(
   asked: string | undefined,
   exported: string | undefined,

@@ -22,7 +22,7 @@ export interface SettingsParams {
   readonly mcp_servers?: unknown;
 }
 
-/** The settings that were given. Fails with `schema_violation` and the field. */
+/** Reads the settings that were given. Fails with `schema_violation` and the field. */
 export function settingsFrom(params: SettingsParams, method: string): SessionSettings {
   const settings = {
     model: params.model,

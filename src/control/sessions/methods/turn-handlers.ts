@@ -36,7 +36,7 @@ export interface TurnHandlerDeps extends HandlerDeps {
   readonly mustHaveMemory: (owner: string) => void;
 }
 
-/** The handlers. */
+/** Returns the handlers. */
 export function turnHandlers({ sessionFor, newId, now, storage, mustHaveMemory }: TurnHandlerDeps): readonly Handled[] {
   return [
     handles(sessionSend, async ({ session_id, text, enqueue = false, images, idempotency_key: key }, call) => {

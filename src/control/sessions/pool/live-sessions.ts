@@ -29,13 +29,13 @@ export class LiveSessions {
     return this.#counts;
   }
 
-  /** Their ids; of one owner, or of all. */
+  /** Returns the ids of sessions; of one owner, or of all. */
   ids(owner?: string): string[] {
     const ids = [...this.#owners.keys()];
     return owner === undefined ? ids : ids.filter((id) => this.#owners.get(id) === owner);
   }
 
-  /** An owner never changes. */
+  /** Adds a session. Its owner never changes. */
   add(id: string, owner: string): void {
     if (this.#owners.has(id)) return;
     this.#owners.set(id, owner);

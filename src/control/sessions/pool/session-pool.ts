@@ -91,7 +91,7 @@ export class SessionPool {
     return this.#share.usage(this.#live.size, this.#live.counts);
   }
 
-  /** Sessions in memory. */
+  /** Returns sessions in memory. */
   loaded(): SessionTurns[] {
     return [...this.#loaded.values()].map(({ turns }) => turns);
   }
@@ -134,7 +134,7 @@ export class SessionPool {
     return this.#use(session);
   }
 
-  /** A stored session whose snapshot is up to date: it is loaded when it is first used. */
+  /** Adds a stored session whose snapshot is up to date: it is loaded when it is first used. */
   know(id: string, owner: string): void {
     this.#live.add(id, owner);
   }
@@ -155,8 +155,8 @@ export class SessionPool {
   }
 
   /**
-   * The session, if the principal may do this to it. Fails with `session_not_found`, also for one it may not read, and with
-   * `unauthorized` for one it may read and no more.
+   * Returns the session, if the principal may do this to it. Fails with `session_not_found`, also for one it may not read, and
+   * with `unauthorized` for one it may read and no more.
    */
   getFor(principal: Principal, id: string, action: SessionAction): SessionTurns {
     const owner = this.ownerOf(id);
@@ -169,7 +169,7 @@ export class SessionPool {
     return this.#loaded.get(id)?.turns.session.record.owner ?? this.#live.ownerOf(id) ?? this.#row(id)?.owner;
   }
 
-  /** Newest sequence number of a session that clients may know. Fails with `session_not_found`. */
+  /** Returns newest sequence number of a session that clients may know. Fails with `session_not_found`. */
   seqOf(id: string): number {
     const seq = this.#loaded.get(id)?.turns.session.publishedSeq ?? this.#row(id)?.seq;
     if (seq === undefined) throw unknownSession(id);
@@ -307,7 +307,7 @@ export class SessionPool {
   }
 }
 
-/** The error for an unknown id and for a session of another principal: both are the same. */
+/** Returns the error for an unknown id and for a session of another principal: both are the same. */
 export function unknownSession(id: string): HandfastError {
   return fail('session_not_found', `unknown session: ${id}`, { session_id: id });
 }

@@ -39,13 +39,13 @@ export interface SubagentSessionOptions {
 
 /** Events of a task while it runs. */
 export interface SubagentTurnEvents {
-  /** The usage of its turns so far: a total. */
+  /** Reports the usage of its turns so far: a total. */
   usage(total: Usage): void;
-  /** A tool was called. */
+  /** Reports that a tool was called. */
   tool(name: string): void;
-  /** The title of the approval that it waits for; undefined: it waits for none any more. */
+  /** Reports the title of the approval that it waits for; undefined: it waits for none any more. */
   waiting(title: string | undefined): void;
-  /** A steer was not used: it was cancelled before, or too many waited. */
+  /** Reports a steer that was not used: it was cancelled before, or too many waited. */
   unused(text: string): void;
 }
 
@@ -233,7 +233,7 @@ class OpenSubagent implements SubagentSession {
     }
   }
 
-  /** An event of its session. */
+  /** Receives an event of its session. */
   received({ type, params: { payload } }: PublishedEvent): void {
     if (type === 'session.closed') return this.#closed(payload.reason === SUBAGENT_ENDED);
     const running = this.#running;
@@ -289,7 +289,7 @@ class OpenSubagent implements SubagentSession {
     events.waiting(approvals.find(({ state }) => state === 'pending')?.title);
   }
 
-  /** The text behind the last tool of a turn; where its backend stored none, the whole answer. */
+  /** Returns the text behind the last tool of a turn; where its backend stored none, the whole answer. */
   #answerOf(turnId: string): string {
     const { history, messages } = this.#record;
     const last = history.findLast(({ role, turn }) => role === 'assistant' && turn === turnId);

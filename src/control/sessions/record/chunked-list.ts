@@ -28,9 +28,9 @@ export interface ChunkSource {
   /** Number of chunks. */
   readonly count: number;
   place(number: number): ChunkPlace;
-  /** The JSON of an array of items. */
+  /** Returns the JSON of an array of items. */
   read(number: number): string;
-  /** The items in that text. Default: the value of the JSON. */
+  /** Returns the items in that text. Default: the value of the JSON. */
   parse?(text: string): unknown[];
 }
 
@@ -61,7 +61,7 @@ export class ChunkedList<Item> {
   #dirty = false;
   #size = 0;
 
-  /** A list as it was stored: its chunks are read when they are needed. */
+  /** Makes a list as it was stored: its chunks are read when they are needed. */
   static stored<Item>(source: ChunkSource): ChunkedList<Item> {
     const list = new ChunkedList<Item>();
     if (source.count === 0) return list;
@@ -94,7 +94,7 @@ export class ChunkedList<Item> {
     return this.#items;
   }
 
-  /** The newest items, with at least `size` characters if the list has as many; the array grows in place. */
+  /** Returns the newest items, with at least `size` characters if the list has as many; the array grows in place. */
   newest(size: number): readonly Item[] {
     this.#loadWhile((held) => held < size);
     return this.#items;
@@ -106,7 +106,7 @@ export class ChunkedList<Item> {
     return this.#items.at(-1);
   }
 
-  /** Items from `start` to before `end`. Items that are not in memory are read, and do not stay there. */
+  /** Returns items from `start` to before `end`. Items that are not in memory are read, and do not stay there. */
   slice(start: number, end: number): Item[] {
     const found: Item[] = [];
     if (start < this.#first) {
@@ -124,12 +124,12 @@ export class ChunkedList<Item> {
     return found;
   }
 
-  /** The item at an index; undefined behind the last one. */
+  /** Returns the item at an index; undefined behind the last one. */
   at(index: number): Item | undefined {
     return this.slice(index, index + 1)[0];
   }
 
-  /** Items from `start` on, oldest first; one chunk that is not in memory is read at a time. */
+  /** Yields items from `start` on, oldest first; one chunk that is not in memory is read at a time. */
   *forward(start: number): Generator<Item> {
     let at = start;
     while (at < this.length) {
@@ -139,7 +139,7 @@ export class ChunkedList<Item> {
     }
   }
 
-  /** Items before `end`, newest first; one chunk that is not in memory is read at a time. */
+  /** Yields items before `end`, newest first; one chunk that is not in memory is read at a time. */
   *backward(end: number): Generator<Item> {
     let at = Math.min(end, this.length);
     while (at > 0) {
@@ -156,7 +156,7 @@ export class ChunkedList<Item> {
     return { first: this.#place(number).first, items: this.#read(number) };
   }
 
-  /** The mark of the chunk that holds an item: its first item was pushed with it. */
+  /** Returns the mark of the chunk that holds an item: its first item was pushed with it. */
   markAt(index: number): number {
     if (index < this.#first) return this.#place(this.#chunkAt(index)).mark;
     return this.#chunks.findLast(({ first }) => first <= index)?.mark ?? 0;
@@ -192,7 +192,7 @@ export class ChunkedList<Item> {
     if (at !== -1) this.#changed(at);
   }
 
-  /** Index of the newest item that fits; -1 where none does among the newest `limit`. */
+  /** Returns index of the newest item that fits; -1 where none does among the newest `limit`. */
   findLastIndex(fits: (item: Item) => boolean, limit = Number.POSITIVE_INFINITY): number {
     for (let at = this.length - 1, left = limit; at >= 0 && left > 0; at -= 1, left -= 1) {
       this.#loadWhile(() => this.#first > at);
@@ -230,7 +230,7 @@ export class ChunkedList<Item> {
     return { count: this.#base + this.#chunks.length, chunks };
   }
 
-  /** The last {@link change} was stored. */
+  /** Notes that the last {@link change} was stored. */
   stored(): void {
     for (let at = this.#clean; at < this.#chunks.length; at += 1) (this.#chunks[at] as Chunk).stored = true;
     this.#clean = this.#chunks.length;
@@ -285,7 +285,7 @@ export class ChunkedList<Item> {
     return (source.parse?.(text) ?? JSON.parse(text)) as Item[];
   }
 
-  /** Number of the stored chunk that holds an item. */
+  /** Returns number of the stored chunk that holds an item. */
   #chunkAt(index: number): number {
     let low = 0;
     let high = this.#base - 1;

@@ -355,7 +355,7 @@ function sentAs(key: string | undefined, queued: boolean): Pick<StoredTurn, 'sen
   return key === undefined ? {} : { sent: { key, queued } };
 }
 
-/** A terminal event: of the running turn, or of a prompt that never ran. */
+/** Applies a terminal event: of the running turn, or of a prompt that never ran. */
 function endTurn(
   session: FoldedSession,
   { turn_id: id, stop_reason: stopReason, usage }: { turn_id: string; stop_reason: StopReason; usage: Usage },
@@ -374,12 +374,12 @@ function endTurn(
   turns.set(at, { ...turns.at(at)!, endedAt: timestamp, stopReason, usage, lastMessageId });
 }
 
-/** Index of a turn; they end near the end of the list. */
+/** Returns index of a turn; they end near the end of the list. */
 function rowOf({ turns }: FoldedSession, id: string): number {
   return turns.findLastIndex(({ turnId }) => turnId === id, NEWEST_TURNS);
 }
 
-/** The prompt of a row: its beginning, and of a long one the digest. */
+/** Returns the prompt of a row: its beginning, and of a long one the digest. */
 function promptOf(text: string): Pick<StoredTurn, 'prompt' | 'digest'> {
   if (text.length <= ROW_PROMPT_CHARACTERS) return { prompt: text };
   return { prompt: text.slice(0, ROW_PROMPT_CHARACTERS).toWellFormed(), digest: digestOf(text) };
@@ -394,7 +394,7 @@ function dropAnswers(record: FoldedSession['record'], turn: string | undefined):
   record.approvals = [...lasting.slice(-KEPT_ANSWERS), ...record.approvals.filter(isHere)];
 }
 
-/** Characters of the stored images of items of a history. */
+/** Counts the characters of the stored images of items of a history. */
 const imagesIn = (items: readonly (HistoryItem | UiMessage)[]): number =>
   items.reduce((all, item) => all + ('images' in item ? storedChars(item.images) : 0), 0);
 

@@ -102,7 +102,7 @@ export interface WholeSession {
   readonly turns: readonly StoredTurn[];
 }
 
-/** A session of which nothing is known but its id. */
+/** Makes a session of which nothing is known but its id. */
 export function emptySession(id: string): FoldedSession {
   const record: Head['record'] = {
     id,
@@ -140,7 +140,7 @@ export function emptySession(id: string): FoldedSession {
   );
 }
 
-/** A session out of its two stored parts. */
+/** Makes a session out of its two stored parts. */
 export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): FoldedSession {
   const { record, running, asked = [], chatLength, historyImages = 0 } = head;
   const { messages, history, turns } = lists;
@@ -155,7 +155,7 @@ export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): Fold
   return { record: whole, messages, history, turns, running, asked, chatLength, historyImages };
 }
 
-/** The small part of a session. */
+/** Returns the small part of a session. */
 export function headOf({ record, running, asked, chatLength, historyImages }: FoldedSession): Head {
   return {
     record: { ...record },
@@ -176,7 +176,7 @@ export function sizeOf(session: FoldedSession): number {
   return size;
 }
 
-/** Characters of an image of a prompt that are in memory. */
+/** Counts the characters of an image of a prompt that are in memory. */
 const heldChars = (image: ImageReference): number => (placeOf(image) === undefined ? (image.data_url ?? '').length : 0);
 
 /** Returns the changes of the lists that have to be stored. */
@@ -191,7 +191,7 @@ export function listChanges(session: FoldedSession): { readonly list: ListName; 
 export const sizeOfWhole = ({ messages, history, turns, historyImages }: FoldedSession): number =>
   messages.size + history.size + turns.size + historyImages;
 
-/** The whole session as a value for JSON. Reads all of it. */
+/** Returns the whole session as a value for JSON. Reads all of it. */
 export function wholeOf(session: FoldedSession): WholeSession {
   const { messages, history, turns } = session;
   return { head: headOf(session), messages: messages.items, history: history.items, turns: turns.items };

@@ -11,7 +11,7 @@ import { may, must, variableRights } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Backend } from '../../contract/backend.ts';
 
-/** The program or address of an MCP server; `''`, which only an administrator is granted, where it names none. */
+/** Returns the program or address of an MCP server; `''`, which only an administrator is granted, where it names none. */
 function serverOf({ command, url }: Readonly<Record<string, unknown>>): string {
   if (typeof command === 'string') return command;
   return typeof url === 'string' ? url : '';

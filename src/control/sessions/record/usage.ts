@@ -3,7 +3,7 @@
  */
 import type { Usage } from '../../../protocol/session-types.ts';
 
-/** Both together; a cost is there when one of them had one. */
+/** Adds both; the sum has a cost when one of them has. */
 export function addUsage(one: Usage, other: Usage): Usage {
   const cost =
     one.cost_usd === undefined && other.cost_usd === undefined

@@ -200,7 +200,7 @@ export class Catalogue {
     return { session, cursor: row.cursor as number };
   }
 
-  /** The stored chunks of a list of a session that has a snapshot. */
+  /** Returns the stored chunks of a list of a session that has a snapshot. */
   chunks(id: string, list: ListName): ChunkSource {
     return this.#chunks(id, this.#key.get(id)?.key as number, list);
   }
@@ -227,7 +227,10 @@ export class Catalogue {
     this.#writes.do(() => inTransaction(this.#db, work));
   }
 
-  /** Sessions, the latest changed first, from behind `after` on. Seeks to the page; only a query reads the rows between its hits. */
+  /**
+   * Returns sessions, the latest changed first, from behind `after` on. Seeks to the page; only a query reads the rows between
+   * its hits.
+   */
   page(filter: SessionFilter, after: SessionPlace | undefined, limit: number): readonly SessionRow[] {
     const values = valuesOf(filter);
     values.limit = limit;
@@ -253,7 +256,7 @@ export class Catalogue {
     return statement.all(values);
   }
 
-  /** Every session in the order of creation, those too that are only half deleted. */
+  /** Returns every session in the order of creation, those too that are only half deleted. */
   all(): readonly {
     readonly id: string;
     readonly owner: string;
@@ -276,12 +279,15 @@ export class Catalogue {
     }));
   }
 
-  /** The session that has not changed for longest, among those that are open, do nothing, and did not change since `before`. */
+  /**
+   * Returns the session that has not changed for longest, among those that are open, do nothing, and did not change since
+   * `before`.
+   */
   stalest(before: number): string | undefined {
     return this.#stalest.get(before)?.id as string | undefined;
   }
 
-  /** From now on the session does not exist, even if the rest of its deletion never comes to happen. */
+  /** Marks a session as deleted: from now on it does not exist, even if the rest of its deletion never comes to happen. */
   markDeleted(id: string): void {
     this.#writes.do(() => void this.#markDeleted.run(id));
   }
@@ -316,7 +322,7 @@ function valuesOf({ owner, cwd, query }: SessionFilter): Record<string, SQLInput
 const conditionsOf = (filter: SessionFilter): string[] =>
   (['owner', 'cwd', 'query'] as const).filter((name) => filter[name] !== undefined).map((name) => CONDITIONS[name]);
 
-/** The SQL of a page. Open and closed sessions are two walks in order that SQLite merges. */
+/** Returns the SQL of a page. Open and closed sessions are two walks in order that SQLite merges. */
 export function pageSql(filter: SessionFilter, hasPlace: boolean): string {
   const place = hasPlace ? ['(updated, id) < (:updated, :id)'] : [];
   const walk = (closed: 0 | 1): string => {

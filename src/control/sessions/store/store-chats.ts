@@ -91,12 +91,14 @@ export class SavedChats {
       this.unstage({ id: value as string, key: Number((key as string).slice(STAGED.length)) });
   }
 
-  /** The chat with this very id. */
+  /** Returns the chat with this very id. */
   get(id: string): ChatRow | undefined {
     return this.#one('get', id);
   }
 
-  /** The chat with this id, or the only one whose id begins with it; letters of either case. `owner` null = all owners. */
+  /**
+   * Finds the chat with this id, or the only one whose id begins with it; letters of either case. `owner` null = all owners.
+   */
   find(owner: string | null, idOrPrefix: string): ChatRow | undefined {
     const wanted = idOrPrefix.toLowerCase();
     const rows = this.#statements.find.all(owner, wanted, `${wanted}\u{10ffff}`).map(chatOf);
@@ -123,12 +125,12 @@ export class SavedChats {
     return (this.#statements.count.get(owner ?? '')?.chats as number | undefined) ?? 0;
   }
 
-  /** Bytes of JSON of the history of a chat, uncompressed, without reading it. */
+  /** Returns bytes of JSON of the history of a chat, uncompressed, without reading it. */
   size(id: string): number {
     return this.#statements.size.get(id)?.total as number;
   }
 
-  /** The history of a chat: yields between its turns. */
+  /** Reads the history of a chat: yields between its turns. */
   *items(id: string): Generator<void, readonly HistoryItem[]> {
     const shelf = this.#images.shelf(chatHolder(id));
     const all: HistoryItem[] = [];
@@ -140,7 +142,7 @@ export class SavedChats {
     return all;
   }
 
-  /** Turn id of the last turn of a chat. */
+  /** Returns turn id of the last turn of a chat. */
   lastTurn(id: string): string | undefined {
     return this.#statements.lastTurn.get(id)?.turn as string | undefined;
   }
@@ -218,7 +220,7 @@ export class SavedChats {
     });
   }
 
-  /** A turn as a chat has it. `bytes`: of its JSON, images included. */
+  /** Returns a turn as a chat has it. `bytes`: of its JSON, images included. */
   #rowOf(chat: string, { turn, items, messageCount }: ChatTurn): TurnRow {
     const holder = chatHolder(chat);
     const { text, omitted } = storedJson(this.#images.adopted(holder, items).items, holder);

@@ -77,7 +77,7 @@ export class StoredImages {
     this.#sweep();
   }
 
-  /** The images of a holder. */
+  /** Returns the images of a holder. */
   shelf(holder: string): ImageShelf {
     return { holder, read: (key) => this.#read(holder, key) };
   }
@@ -158,7 +158,7 @@ export class StoredImages {
     syncedNow(join(folder, to), folder);
   }
 
-  /** Bytes stored for each session, by its holder. Reads names alone: each key has the size of its file. */
+  /** Returns bytes stored for each session, by its holder. Reads names alone: each key has the size of its file. */
   sizes(): ReadonlyMap<string, number> {
     const folder = this.#folder;
     if (folder === undefined) return new Map();
@@ -214,7 +214,7 @@ export class StoredImages {
   }
 }
 
-/** A data URL without white space, so that JSON escapes none of its characters; undefined for another text. */
+/** Returns a data URL without white space, so that JSON escapes none of its characters; undefined for another text. */
 async function plainDataUrl(text: string): Promise<string | undefined> {
   const head = text.slice(0, text.slice(0, MAX_HEAD).indexOf(',') + 1);
   if (!/^data:[\w/+.;=-]*;base64,$/i.test(head)) return undefined;

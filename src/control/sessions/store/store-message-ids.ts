@@ -42,7 +42,7 @@ export class MessageIds {
     this.#reserved = this.#next;
   }
 
-  /** A new number. */
+  /** Returns a new number. */
   next(): number {
     if (this.#next >= this.#reserved) {
       try {
@@ -55,7 +55,7 @@ export class MessageIds {
     return this.#next - 1;
   }
 
-  /** A message with this number was found in a journal: later ones are above it. */
+  /** Notes that a message with this number was found in a journal: later ones are above it. */
   seen(id: number): void {
     if (id >= this.#next) this.#next = id + 1;
   }

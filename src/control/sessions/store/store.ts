@@ -166,7 +166,7 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
   );
 }
 
-/** The images of a database in memory are in it. */
+/** Returns the store of images. A database in memory has its images itself. */
 function imagesOf({
   file,
   onLoss = () => {},

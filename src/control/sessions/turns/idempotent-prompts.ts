@@ -22,8 +22,8 @@ export interface SentPrompt {
 }
 
 /**
- * The turn a prompt has already, when it was sent before under this key. Fails with `schema_violation` when the key is too
- * long, or was another prompt's: answering that one would drop this one silently.
+ * Finds the turn a prompt has already, when it was sent before under this key. Fails with `schema_violation` when the key is
+ * too long, or was another prompt's: answering that one would drop this one silently.
  */
 export function findByIdempotencyKey({ folded }: OpenSession, key: string, prompt: Prompt): SentPrompt | undefined {
   if (key.length > MAX_KEY_CHARACTERS) {

@@ -89,7 +89,7 @@ export class LiveTurn implements Turn {
     this.#ended = true;
   }
 
-  /** The process ends, the turn does not: output from here on is ignored. */
+  /** Suspends the turn when the process ends: output from here on is ignored. */
   suspend(reason: Error): void {
     this.#ended = true;
     this.abort(reason);
@@ -189,7 +189,7 @@ export class LiveTurn implements Turn {
     if (this.#isDebugging()) this.#emit('session.debug', { stage, data });
   }
 
-  /** A status that is shown already is not sent again. */
+  /** Shows a status. One that is shown already is not sent again. */
   #label(label: string): void {
     if (this.#session.record.statusLabel === label) return;
     this.#session.emit('session.status', { pending: true, status_label: label });

@@ -19,7 +19,7 @@ export function shownText({ text, images }: Prompt): string {
   return text === '' ? images.map((image, index) => markOf(typeOf(image), index + 1)).join(' ') : text;
 }
 
-/** The title a prompt gives its session. */
+/** Returns the title a prompt gives its session. */
 export function titleOf(prompt: Prompt): string {
   const line = shownText(prompt).trim().replace(/\s+/g, ' ');
   return [...line].slice(0, TITLE_CHARACTERS).join('');

@@ -110,8 +110,8 @@ export class SessionTurns {
   }
 
   /**
-   * A prompt that may have to wait, with its long images stored; behind the prompts that came before it. Fails with `disk_full` or
-   * `runtime_error`.
+   * Returns a prompt that may have to wait, with its long images stored; behind the prompts that came before it. Fails with
+   * `disk_full` or `runtime_error`.
    */
   stored(prompt: Prompt): Prompt | Promise<Prompt> {
     const isDirect = this.#storing === undefined && !prompt.images.some(isLong);
@@ -157,7 +157,7 @@ export class SessionTurns {
     }
   }
 
-  /** The session could not be stored: the running turn does nothing more that would be lost, and fails. */
+  /** Handles a session that could not be stored: the running turn does nothing more that would be lost, and fails. */
   unstored(error: HandfastError): void {
     const running = this.#running;
     if (running === undefined || running.unstored !== undefined) return;
@@ -217,7 +217,7 @@ export class SessionTurns {
     }
   }
 
-  /** After a restart: continues the running turn where possible, else ends it; then starts the next prompt. */
+  /** Restarts: continues the running turn where possible, else ends it; then starts the next prompt. */
   restart(): void {
     const { turn, subagent } = this.session.record;
     const continues =
@@ -226,8 +226,8 @@ export class SessionTurns {
   }
 
   /**
-   * The process ends and the session continues in the next one, if its turn only waits for the user. True when it does:
-   * then it accepts no input any more.
+   * Suspends the session when the process ends, if its turn only waits for the user: it continues in the next process. True
+   * when it does: then it accepts no input any more.
    */
   suspend(): boolean {
     const { record } = this.session;
@@ -412,7 +412,7 @@ export class SessionTurns {
     return { kind: 'failed', error, asked: this.session.folded.running?.prompted ?? false };
   }
 
-  /** The backend has ended, or was abandoned: its later output is ignored. */
+  /** Ends a turn whose backend has ended, or was abandoned: its later output is ignored. */
   #ended(running: Running, result: TurnResult): void {
     if (this.#running !== running) return;
     const { turn, run, grace, unstored } = running;

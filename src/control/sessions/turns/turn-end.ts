@@ -102,7 +102,7 @@ function emitEnd(
   }
 }
 
-/** The prompt of a turn that ended before its model was asked. */
+/** Appends the prompt of a turn that ended before its model was asked. */
 function appendPrompt(session: OpenSession, turnId: string, text: string, unsent: boolean): void {
   if (text === '') return;
   session.appendMessage('user', text, turnId, unsent ? { unsent } : {});

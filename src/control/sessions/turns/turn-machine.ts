@@ -81,7 +81,7 @@ export interface TurnLimits {
   readonly queueLength: number;
 }
 
-/** The next state and its effects. */
+/** Returns the next state and its effects. */
 export function step(state: TurnState, input: TurnInput, limits: TurnLimits): TurnStep {
   switch (input.type) {
     case 'send':
@@ -191,7 +191,7 @@ function ended(state: TurnState, turnId: string, limits: TurnLimits): TurnStep {
   return afterTurn(state, [{ do: 'end', turnId }], state.closing === null ? 'late' : state.closing, limits);
 }
 
-/** The running turn has ended: settles its steers and starts the next prompt. */
+/** Ends the running turn: settles its steers and starts the next prompt. */
 function afterTurn(state: TurnState, effects: TurnEffect[], reason: string, { queueLength }: TurnLimits): TurnStep {
   const { steers, closing } = state;
   const isQueued = ({ whenLate }: Steer, room: number) => closing === null && whenLate === 'queue' && room > 0;

@@ -208,7 +208,7 @@ export class TurnRun {
     }
   }
 
-  /** The context exceeds the provider's limit: true when it was compressed and the turn can continue. */
+  /** Handles a context that exceeds the provider's limit: true when it was compressed and the turn can continue. */
   async #overflowed(): Promise<boolean> {
     const turn = this.#turn;
     if (this.#backend.compact === undefined || turn.signal.aborted) return false;
@@ -229,17 +229,17 @@ export class TurnRun {
     this.#announce(this.#turn.settings.thinking === 'OFF' ? DRAFTING : 'thinking...');
   }
 
-  /** The labels that name their turn. */
+  /** Sends the labels that name their turn. */
   #announce(status_label: string): void {
     if (!this.#turn.ended) this.#session.emit('session.status', { pending: true, status_label }, this.#turn.id);
   }
 
-  /** A wait before the backend runs can be left at any time. */
+  /** Waits before the backend runs; the wait can be left at any time. */
   #unlessAborted<Value>(work: Value | Promise<Value>): Promise<Value> {
     return orAborted(work, this.#turn.signal);
   }
 
-  /** While the turn waits for the user, another turn has its slot, and its time limit is paused. */
+  /** Gives the slot to another turn while this one waits for the user, and pauses its time limit. */
   async #whileAsking(answer: Promise<Approval>): Promise<Approval> {
     const isDecided = await Promise.race([
       answer.then(() => true),
@@ -289,7 +289,7 @@ export class TurnRun {
   }
 }
 
-/** A backend that fails every turn: the named one does not exist (any more). */
+/** Makes a backend that fails every turn: the named one does not exist (any more). */
 export function noBackend(name: string): Backend {
   const missing = () => fail('not_configured', `this server has no backend named "${name}"`);
   return {
