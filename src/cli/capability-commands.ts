@@ -51,7 +51,10 @@ export async function addPackageCommands(program: Command, words: readonly strin
   for (const capability of await packageCapabilities(words)) await addCommands(program, capability, act);
 }
 
-/** The capabilities of the packages that the configuration names; none where it cannot be read, which `doctor` reports. Fails with `untrusted_folder`. */
+/**
+ * Loads the capabilities of the packages that the configuration names; none where it cannot be read, which `doctor` reports.
+ * Fails with `untrusted_folder`.
+ */
 async function packageCapabilities(words: readonly string[]): Promise<Capability[]> {
   const at = words.indexOf('--config');
   const config = await configOf(at === -1 ? undefined : words[at + 1]).catch((thrown: unknown) => {
@@ -71,7 +74,7 @@ async function packageCapabilities(words: readonly string[]): Promise<Capability
   return (await Promise.all(foreign.map(loadCapabilities))).flat();
 }
 
-/** The first word that is a command: not an option, nor the value of one. */
+/** Returns the first word that is a command: not an option, nor the value of one. */
 function commandOf(program: Command, words: readonly string[]): string | undefined {
   for (let at = 0; at < words.length; at++) {
     const word = words[at] as string;

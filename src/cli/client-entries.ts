@@ -28,7 +28,7 @@ export interface ClientEntry {
 
 const NAME = 'handfast';
 
-/** The entry of a client. `platform` decides where VS Code has the settings of its user. */
+/** Returns the entry of a client. `platform` decides where VS Code has the settings of its user. */
 export function clientEntry(
   client: ClientName,
   { command, args }: Start,
@@ -68,7 +68,7 @@ const json = (file: string, path: readonly string[], value: Readonly<Record<stri
   format: 'json',
 });
 
-/** The entry alone, as a file that has nothing else. */
+/** Returns the entry alone, as a file that has nothing else. */
 export function entryText({ path, value, format }: ClientEntry): string {
   if (format === 'toml') return tomlText(path, value);
   const whole = path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), value);
@@ -86,7 +86,7 @@ export function mergedText(text: string, entry: ClientEntry): string {
   return entry.format === 'toml' ? mergedToml(text, entry) : mergedJson(text, entry);
 }
 
-/** Basic strings of TOML are those of JSON, as far as these values go. */
+/** Writes a value as TOML. Basic strings of TOML are those of JSON, as far as these values go. */
 function tomlText(path: readonly string[], value: Readonly<Record<string, unknown>>): string {
   const lines = Object.entries(value).map(
     ([name, each]) => `${name} = ${JSON.stringify(each).replaceAll('","', '", "')}`,
@@ -162,7 +162,7 @@ const indented = (value: unknown, indent: string): string =>
 const BROKEN = 'the file is not JSON with comments; mend it, or add the entry by hand';
 const broken = () => fail('config_invalid', BROKEN);
 
-/** The value of a text whose comments and last commas are left out. */
+/** Returns the value of a text whose comments and last commas are left out. */
 function readJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -171,7 +171,7 @@ function readJson(text: string): unknown {
   }
 }
 
-/** The place behind blanks and comments. */
+/** Returns the index behind blanks and comments. */
 function skip(text: string, from: number): number {
   const blank = /(?:[\s\uFEFF]|\/\/[^\n]*|\/\*[\s\S]*?\*\/)*/y;
   blank.lastIndex = from;
@@ -216,7 +216,7 @@ function valueAt(text: string, from: number): Span {
   return { start, end: word.lastIndex };
 }
 
-/** The members of an object, and where another may be added. */
+/** Returns the members of an object, and the place where another may be added. */
 function membersAt(text: string, { start, end }: Span) {
   if (text[start] !== '{') throw broken();
   const members = new Map<string, Span>();

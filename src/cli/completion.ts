@@ -51,7 +51,7 @@ function placeOf(program: Command, words: readonly string[]): Place {
   return { command, position, option };
 }
 
-/** The options of a command with `--help`, which the library adds by itself. */
+/** Returns the options of a command with `--help`, which the library adds by itself. */
 const optionsOf = (command: Command): readonly Option[] => [...command.options, new Option('-h, --help', 'print help')];
 
 async function candidatesAt(
@@ -88,7 +88,7 @@ export const candidateLines = (found: readonly Candidate[]): string =>
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof SHELLS)[number];
 
-/** The script of a shell, to be sourced by its start file. */
+/** Returns the script of a shell, to be sourced by its start file. */
 export const completionScript = (shell: Shell): string => SCRIPTS[shell];
 
 const SCRIPTS: Readonly<Record<Shell, string>> = {

@@ -54,7 +54,7 @@ export async function configOf(
   return config;
 }
 
-/** The same for the file of a fleet. */
+/** Returns the configuration of a fleet, found as that of a host. */
 export async function fleetConfigOf(named: string | undefined, { unchecked }: Reporting = {}): Promise<FleetConfig> {
   const { loadFleetConfig } = await import('../config/fleet-config.ts');
   const file = fleetFile(named);
@@ -64,7 +64,7 @@ export async function fleetConfigOf(named: string | undefined, { unchecked }: Re
   return config;
 }
 
-/** The code that decides about trust is loaded only for a file. */
+/** Returns the source of a file. The code that decides about trust is loaded only for a file. */
 async function sourceOf(name: 'handfast.yaml' | 'fleet.yaml', unchecked = false): Promise<TrustedSource> {
   const { trustedSource, uncheckedSource } = await import('./trust/trusted-source.ts');
   return unchecked ? uncheckedSource(name) : trustedSource(name);

@@ -19,7 +19,7 @@ export interface FailureLine {
   };
 }
 
-/** Any thrown value in the shape of an error of the table. */
+/** Returns any thrown value in the shape of an error of the table. */
 export function failureOf(thrown: unknown): FailureLine['error'] {
   const { code, message, detail, retryable } = (thrown ?? {}) as Partial<FailureLine['error']>;
   // Errors of the system carry codes too, but none of the error table.
@@ -44,7 +44,7 @@ const NEXT: Readonly<Record<string, string>> = {
   'toolkits.unknown': 'handfast toolkits ls lists the toolkits',
 };
 
-/** The next step that the message does not name; '' = none. */
+/** Returns the next step that the message does not name; '' = none. */
 export function nextStepOf({ code, message, detail }: FailureLine['error']): string {
   if (detail.may_have_run === true && !/may have (?:run|changed)/.test(message)) {
     return '; it may have run: look at what it did before you repeat it';

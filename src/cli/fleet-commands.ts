@@ -15,7 +15,7 @@ import {
   tokenFileOption,
 } from './options.ts';
 
-/** The options of every command that talks to a running fleet. */
+/** Adds the options of every command that talks to a running fleet. */
 const reaching = (command: Command): Command =>
   command.addOption(fleetOption()).addOption(connectOption()).addOption(tokenFileOption()).addOption(jsonOption());
 

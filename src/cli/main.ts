@@ -34,8 +34,8 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
 }
 
 /**
- * A signal opens no debugger, which every user of this machine could connect to. One that came while this process started has opened it
- * already, or is about to; a debugger that an option of Node asks for stays.
+ * Keeps a signal from opening a debugger, which every user of this machine could connect to. A signal that came while this
+ * process started has opened it already, or is about to; a debugger that an option of Node asks for stays.
  */
 function refuseDebugger(): void {
   const { env, execArgv, platform } = process;
@@ -51,7 +51,7 @@ function refuseDebugger(): void {
   setTimeout(close, 100).unref();
 }
 
-/** The user's Handfast folder, as `base/handfast-home.ts` has it; undefined without a home. */
+/** Returns the user's Handfast folder, as `base/handfast-home.ts` has it; undefined without a home. */
 function homeOf({ HANDFAST_HOME, HOME, USERPROFILE }: NodeJS.ProcessEnv): string | undefined {
   const user = HOME || USERPROFILE;
   return HANDFAST_HOME || (user && `${user}/.handfast`) || undefined;

@@ -111,7 +111,7 @@ function helpAt(help: string, width: number): string {
     .join('');
 }
 
-/** All commands, or those that the words of a command line may ask for. `act` runs the action of a command. */
+/** Makes all commands, or those that the words of a command line may ask for. `act` runs the action of a command. */
 export async function commandLine(act: (action: Act) => Promise<void>, words?: readonly string[]): Promise<Command> {
   const program = new Command('handfast')
     .description('Sessions for agents: negotiated, journaled, resumable.')
@@ -358,7 +358,7 @@ function addPreparing(program: Command, act: (action: Act) => Promise<void>): vo
     );
 }
 
-/** Completion in shells. */
+/** Adds the commands for completion in shells. */
 function addCompletion(program: Command, act: (action: Act) => Promise<void>): void {
   program
     .command('completion')

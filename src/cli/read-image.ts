@@ -9,7 +9,10 @@ import type { ImageReference } from '../protocol/session-types.ts';
 import { IMAGE_TYPES } from '../protocol/session-words.ts';
 import { fail } from '../wire/errors.ts';
 
-/** The file as a prompt carries it. Fails with `usage` for a file that cannot be read, and for one that is no image by its name. */
+/**
+ * Reads the file as a prompt carries it. Fails with `usage` for a file that cannot be read, and for one that is no image by its
+ * name.
+ */
 export async function imageFile(path: string): Promise<ImageReference> {
   const mime_type = IMAGE_TYPES[extname(path).toLowerCase()];
   if (mime_type === undefined) {

@@ -16,7 +16,7 @@ const unreadable = (path: string) => (cause: NodeJS.ErrnoException) => {
   throw fail('usage', `cannot read ${path}: ${fileProblem(cause)}`, {}, cause);
 };
 
-/** The text that a word of the command line names: standard input for `-`, a file for `@FILE`, else itself. */
+/** Returns the text that a word of the command line names: standard input for `-`, a file for `@FILE`, else itself. */
 export async function textOf(word: string): Promise<string> {
   if (word === '-') return readText(word);
   return word.startsWith('@') ? readText(word.slice(1)) : word;

@@ -6,7 +6,7 @@ import type { JsonSchema } from '../base/json-schema.ts';
 
 export type { JsonSchema };
 
-/** Type words in the order the schema has them; none when it names none. */
+/** Returns type words in the order the schema has them; none when it names none. */
 export function schemaTypes(schema: JsonSchema): string[] {
   const own = [schema.type].flat().filter((type): type is string => typeof type === 'string');
   if (own.length > 0) return own;

@@ -21,7 +21,7 @@ const KEY = /[ \t]*(?:([\w-]+)|"((?:[^"\\]|\\.)*)"|'([^']*)')[ \t]*(\.)?/y;
 const VALUE_PART =
   /"""(?:[^\\]|\\[\s\S])*?"""+|'''[\s\S]*?'''+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*|[[{]|[\]}]|\n|[\s\S]/y;
 
-/** The statements in their order; `undefined` for a text that is not TOML, as far as this looks. */
+/** Returns the statements in their order; `undefined` for a text that is not TOML, as far as this looks. */
 export function tomlStatements(text: string): TomlStatement[] | undefined {
   const statements: TomlStatement[] = [];
   let table: readonly string[] = [];
@@ -55,7 +55,7 @@ export function tomlStatements(text: string): TomlStatement[] | undefined {
 
 const linesIn = (text: string): number => text.split('\n').length - 1;
 
-/** The place behind blanks, line ends and comments. */
+/** Returns the index behind blanks, line ends and comments. */
 function skipBlank(text: string, from: number): number {
   const blank = /(?:[\s\uFEFF]|#[^\n]*)*/y;
   blank.lastIndex = from;
@@ -75,7 +75,7 @@ function keyAt(text: string, from: number): { path: string[]; end: number } | un
   }
 }
 
-/** Texts of TOML are texts of JSON, except for escapes that keys of settings have no use for. */
+/** Reads a text. Texts of TOML are texts of JSON, except for escapes that keys of settings have no use for. */
 function unquoted(text: string): string {
   try {
     return JSON.parse(`"${text}"`) as string;
@@ -84,7 +84,7 @@ function unquoted(text: string): string {
   }
 }
 
-/** The end of the line on which a value ends. */
+/** Returns the end of the line on which a value ends. */
 function valueEnd(text: string, from: number): number | undefined {
   let depth = 0;
   VALUE_PART.lastIndex = from;

@@ -53,7 +53,7 @@ export const DEFAULT_BLOCKED_POLICY: BlockedPolicy = {
   ]),
 };
 
-/** The default policy with the changes of the configuration; rows of its table replace rows, the others stay. */
+/** Returns the default policy with the changes of the configuration; rows of its table replace rows, the others stay. */
 export function blockedPolicyOf(changes: Partial<BlockedPolicy> = {}): BlockedPolicy {
   return {
     ...DEFAULT_BLOCKED_POLICY,
@@ -88,7 +88,7 @@ export interface BlockedAction {
 const MIN_LEAD_S = 30;
 const SPREAD = 0.2;
 
-/** The first possible step for this refusal. */
+/** Returns the first possible step for this refusal. */
 export function blockedStep(policy: BlockedPolicy, input: BlockedInput): BlockedAction {
   for (const step of policy.table.get(input.code) ?? []) {
     if (step === 'reroute') {
@@ -104,7 +104,9 @@ export function blockedStep(policy: BlockedPolicy, input: BlockedInput): Blocked
   return { action: 'alert' };
 }
 
-/** The next delay of the list, whose last one repeats; spread so that tasks refused together are not retried together. */
+/**
+ * Returns the next delay of the list, whose last one repeats; spread so that tasks refused together are not retried together.
+ */
 function retryDelay({ backoff_s }: BlockedPolicy, input: BlockedInput): number {
   const planned = backoff_s[Math.min(input.retries_done, backoff_s.length - 1)] ?? 0;
   const spread = input.jitter === undefined ? 0 : SPREAD * (2 * input.jitter - 1);

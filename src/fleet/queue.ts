@@ -106,7 +106,7 @@ export class TaskQueue {
     return next;
   }
 
-  /** The task that `take` would give. */
+  /** Returns the task that `take` would give. */
   peek(): QueuedTask | undefined {
     return this.#goingPools.peek()?.waiting.peek()?.task;
   }
@@ -121,7 +121,7 @@ export class TaskQueue {
     return true;
   }
 
-  /** A pool is ordered by its first task, so it leaves its heap before that one changes. */
+  /** Changes a pool. A pool is ordered by its first task, so it leaves its heap before that one changes. */
   #change(pool: Pool, change: () => void): void {
     const pools = this.#paused.has(pool.name) ? this.#pausedPools : this.#goingPools;
     pools.remove(pool);

@@ -96,7 +96,7 @@ function help(place: ChatPlace, others: readonly (readonly string[])[]): void {
   list(place, withOurs(others));
 }
 
-/** The list in an output, if it is one of things with a name and a description. */
+/** Returns the list in an output, if it is one of things with a name and a description. */
 function rowsOf(output: unknown): readonly (readonly string[])[] | undefined {
   const lists = Object.values((output ?? {}) as object).filter((value): value is object[] => Array.isArray(value));
   const [items] = lists;

@@ -210,7 +210,7 @@ export class Conversation implements ChatPlace {
 
   // Typing.
 
-  /** At a terminal. */
+  /** Runs the conversation at a terminal. */
   async #converse(screen: ChatScreen): Promise<void> {
     screen.start({
       submit: (text) => this.#typed(text).catch((error) => this.#failed(asError(error))),
@@ -222,7 +222,7 @@ export class Conversation implements ChatPlace {
     if (!this.ended.aborted) await once(this.ended, 'abort');
   }
 
-  /** Without one: a prompt a line. */
+  /** Runs the conversation without a terminal: a prompt a line. */
   async #recite(): Promise<void> {
     this.#lines = createInterface({ input: process.stdin });
     for await (const line of this.#lines) {
@@ -310,7 +310,9 @@ export class Conversation implements ChatPlace {
 
   // Ending.
 
-  /** Ctrl-C: first the turn, then the conversation. Without a terminal the conversation ends with its turn. */
+  /**
+   * Handles Ctrl-C: first the turn is stopped, then the conversation. Without a terminal the conversation ends with its turn.
+   */
   #stop(): void {
     if (this.#running === undefined || this.#interrupted) {
       return this.#leave(this.#interrupted || !this.#attended ? INTERRUPTED : 0);
@@ -341,7 +343,7 @@ export class Conversation implements ChatPlace {
     this.#leaving.abort();
   }
 
-  /** A call failed; the conversation continues. */
+  /** Reports a failed call; the conversation continues. */
   #failed(error: HandfastError): void {
     if (this.#left) return;
     if (!this.#attended) this.#exit = exitCodeOf(error.code, error.detail);

@@ -55,7 +55,7 @@ function hints({ unreadable, ends }: AuditPage, terminal: Terminal): void {
   }
 }
 
-/** A followed line. Its columns have no common width: the lines to come are unknown. */
+/** Prints a followed line. Its columns have no common width: the lines to come are unknown. */
 function print(line: AuditLine, terminal: Terminal): void {
   if (terminal.json) terminal.document(line);
   else terminal.line(fitted(cellsOf(line).join('  ').trimEnd(), terminal.width));

@@ -44,7 +44,7 @@ export async function caps(flags: CapsFlags, terminal: Terminal): Promise<void> 
   });
 }
 
-/** Read from the file, trusted or not: nothing in it is acted upon. */
+/** Reads the principal from the file, trusted or not: nothing in it is acted upon. */
 async function principalOf(name: string, file: string | undefined): Promise<Principal> {
   const [{ configOf }, { principalNamed }] = await Promise.all([
     import('../config-file.ts'),
@@ -53,7 +53,7 @@ async function principalOf(name: string, file: string | undefined): Promise<Prin
   return principalNamed(await configOf(file, { unchecked: true }), name);
 }
 
-/** The reason of a refusal, or the facts of the plugin that leads the capability. */
+/** Returns the reason of a refusal, or the facts of the plugin that leads the capability. */
 function about({ reason, type, ...facts }: Readonly<Record<string, unknown>>): string {
   if (typeof reason === 'string') return reason;
   return Object.entries(facts)
@@ -62,7 +62,7 @@ function about({ reason, type, ...facts }: Readonly<Record<string, unknown>>): s
     .join(', ');
 }
 
-/** A list is counted: `--json` prints it whole. */
+/** Returns the text of a value. A list is counted: `--json` prints it whole. */
 function said(value: unknown): string {
   if (Array.isArray(value)) return String(value.length);
   return typeof value === 'string' ? value : JSON.stringify(value);

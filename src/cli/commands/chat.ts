@@ -73,7 +73,7 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
   }
 }
 
-/** The session that is named, else the last one of this folder, else a new one. */
+/** Opens the session that is named, else the last one of this folder, else a new one. */
 async function sessionFor(control: ControlClient, flags: ChatFlags): Promise<ControlSession> {
   if (flags.session !== undefined) return control.open(await fullId(control, flags.session));
   const { title, backend, model, thinking } = flags;

@@ -51,13 +51,13 @@ export function printDivergences(
   return found.length === 0 ? 0 : 1;
 }
 
-/** A bundle, an exported one, or the lines of a journal. */
+/** Reads a bundle, an exported one, or the lines of a journal. */
 function readAny(path: string): Recording {
   const isFile = lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
   return (isFile ? readJournalFile(path) : undefined) ?? readBundle(path);
 }
 
-/** A divergence, and the messages before it. */
+/** Prints a divergence, and the messages before it. */
 function printDivergence(found: Divergence, left: Recording, right: Recording, terminal: Terminal): void {
   const { kind, part, type, path, left_value: before, right_value: after } = found;
   const where = `#${found.left ?? '-'} / #${found.right ?? '-'}`;

@@ -38,7 +38,7 @@ export interface Check {
 /** Time for a host of this machine to answer. */
 const ANSWER_MS = 3_000;
 
-/** All checks, in an order in which the first failure explains those after it. */
+/** Runs all checks, in an order in which the first failure explains those after it. */
 export async function* checks(configFile: string | undefined): AsyncGenerator<Check> {
   const home = handfastHome(process.env);
   yield { name: 'node', status: 'ok', message: `${process.version} at ${process.execPath}` };
@@ -92,7 +92,7 @@ const NOT_CHECKED: Check = {
   fix: 'see to "config" above, then run handfast doctor again',
 };
 
-/** A check out of something that may throw. */
+/** Makes a check of a function that may throw. */
 async function guarded(name: string, fix: string | undefined, look: () => Promise<Check>): Promise<Check> {
   try {
     return await look();
@@ -168,7 +168,7 @@ async function* portChecks({ listen }: HostConfig, running: readonly RunningHost
   }
 }
 
-/** The health that each configured capability reports. */
+/** Reports the health that each configured capability reports. */
 async function* capabilityChecks({ plugins, workspace }: HostConfig): AsyncGenerator<Check> {
   const { capabilityOptions, loadCapabilities, shareOwnPackage } = await import('../../server/plugin-modules.ts');
   const release = shareOwnPackage();

@@ -79,7 +79,7 @@ async function withWayOn(thrown: unknown, { name, home, dataDir, natsServers }: 
   return fail('journal_locked', `${there}${at}; ${way}`, detail, thrown);
 }
 
-/** The host of a fleet: its addresses are those of the fleet, its sessions are stored with its tasks. */
+/** Returns the host of a fleet: its addresses are those of the fleet, its sessions are stored with its tasks. */
 function hostOf(config: HostConfig, fleet: FleetConfig, flags: FleetUpFlags): HostConfig {
   return withListeners(
     {

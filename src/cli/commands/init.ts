@@ -45,8 +45,8 @@ export async function init(folder: string, { force = false }: InitFlags, termina
 }
 
 /**
- * The schema in this package, which needs no network: relative where the package is installed in the folder or above it, so
- * that the line is true for all users of the same project; absolute for an installation elsewhere.
+ * Returns the schema in this package, which needs no network: relative where the package is installed in the folder or above
+ * it, so that the line is true for all users of the same project; absolute for an installation elsewhere.
  */
 function schemaFrom(folder: string): string {
   const file = join(packageFolder, 'schema', 'config.json');

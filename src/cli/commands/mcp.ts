@@ -59,7 +59,7 @@ export async function mcp(flags: McpFlags): Promise<void> {
   }
 }
 
-/** The host that runs, else one of this process. */
+/** Reaches the host that runs, else one of this process. */
 async function reachHost(flags: McpFlags, link: Link, log: Log): Promise<ReachedHost> {
   const find = () => findHost(flags);
   const found = await find().catch((thrown: unknown) => {
@@ -92,7 +92,7 @@ async function reachHost(flags: McpFlags, link: Link, log: Log): Promise<Reached
   };
 }
 
-/** A host of this process, which has the rights of its user: so have its clients, which started it. */
+/** Starts a host in this process, which has the rights of its user: so have its clients, which started it. */
 async function ownHost({ config: file }: McpFlags, link: Link, log: Log): Promise<ReachedHost> {
   const [{ configOf }, { assembleHost }] = await Promise.all([
     import('../config-file.ts'),

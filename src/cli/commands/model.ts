@@ -68,7 +68,7 @@ export async function modelUse(
   });
 }
 
-/** The model that a name means: `ID` or `PROVIDER/ID`. */
+/** Returns the model that a name means: `ID` or `PROVIDER/ID`. */
 function named(name: string, models: readonly ModelOption[]): ModelOption {
   const exact = models.find((model) => nameOf(model) === name);
   if (exact !== undefined) return exact;

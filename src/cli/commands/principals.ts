@@ -54,7 +54,7 @@ const rules = (group: object | undefined): string | undefined =>
     })
     .join('; ');
 
-/** The grants of a principal as lines of name and value; none for one that may only perform the handshake and ping. */
+/** Returns the grants of a principal as lines of name and value; none for one that may only perform the handshake and ping. */
 export function grantLines(principal: Principal): readonly (readonly [grant: string, value: string])[] {
   return (Object.keys(shown) as (keyof Grants)[]).flatMap((grant) => {
     const value = shown[grant](principal);
@@ -62,7 +62,7 @@ export function grantLines(principal: Principal): readonly (readonly [grant: str
   });
 }
 
-/** Most sessions of a principal at once, on each edge; undefined for one without a limit. */
+/** Returns the maximum number of sessions of a principal at once, on each edge; undefined for one without a limit. */
 export function sessionsAtOnce(
   principal: Principal,
   { limits, control }: HostConfig,

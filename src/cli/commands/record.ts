@@ -79,7 +79,7 @@ export async function record(command: readonly string[], flags: RecordFlags, ter
   }
 }
 
-/** The only client is the program that started this one. Nothing but the protocol goes to stdout. */
+/** Records on pipes: the only client is the program that started this one. Nothing but the protocol goes to stdout. */
 async function onPipes(recorder: Recorder, host: Link, terminal: Terminal): Promise<void> {
   const { stdioLink } = await import('../../transport/stdio.ts');
   const client = stdioLink({ maxMessageBytes: MESSAGE_BYTES_CEILING });
@@ -147,7 +147,7 @@ function atPath(address: string, path: LinkPath): string {
   return path === '/ws' || path === '/rpc' ? (webSocketAddress(address, path) ?? address) : address;
 }
 
-/** The secrets that are known before the first message: of the environment, of this user, and those that were named. */
+/** Returns the secrets that are known before the first message: of the environment, of this user, and those that were named. */
 export function redactionOf({ secretEnv = [], secrets, secretField = [] }: RedactionFlags): {
   readonly secrets: readonly KnownSecret[];
   readonly fields: readonly string[];
@@ -164,7 +164,7 @@ export function redactionOf({ secretEnv = [], secrets, secretField = [] }: Redac
   return { secrets: known, fields: secretField };
 }
 
-/** A secret a line; comments and blank lines do not count. */
+/** Reads a secret a line; comments and blank lines do not count. */
 function linesOf(file: string, missing?: 'usage'): readonly string[] {
   try {
     return tokensOf(readFileSync(file, 'utf8'));

@@ -109,7 +109,7 @@ async function promptIn(
   return exitCodeOf((await turn.result()).stopReason);
 }
 
-/** 0 for a turn that came to its end, also at a limit of its answer. @see docs/errors.md#exit-codes */
+/** Returns the exit code: 0 for a turn that came to its end, also at a limit of its answer. @see docs/errors.md#exit-codes */
 export function exitCodeOf(stopReason: StopReason): number {
   switch (stopReason) {
     case 'interrupted':

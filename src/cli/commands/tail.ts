@@ -64,8 +64,8 @@ export async function tail(session: string | undefined, flags: TailFlags, termin
 const WHOLE = /^[\da-f]{32}$/;
 
 /**
- * The session of the environment edge that an id or a prefix of one names; undefined where none is listed. A whole id is taken
- * as it is. Fails with `usage` when several have the prefix.
+ * Returns the session of the environment edge that an id or a prefix of one names; undefined where none is listed. A whole id
+ * is taken as it is. Fails with `usage` when several have the prefix.
  */
 async function listedId(given: string, flags: ConnectFlags, terminal: Terminal): Promise<string | undefined> {
   if (WHOLE.test(given)) return given;
@@ -77,7 +77,7 @@ async function listedId(given: string, flags: ConnectFlags, terminal: Terminal):
   }
 }
 
-/** Undefined for an error that means: no such session here. */
+/** Returns undefined for an error that means: no such session here. */
 function unlessAmbiguous(error: unknown): undefined {
   if (['usage', 'cancelled'].includes(asError(error).code)) throw error;
   return undefined;
@@ -108,7 +108,7 @@ async function listSessions(flags: ConnectFlags, terminal: Terminal): Promise<vo
   );
 }
 
-/** A gap for people. Its end is not named: after a crash it lies above every cursor that was used. */
+/** Returns the text of a gap for people. Its end is not named: after a crash it lies above every cursor that was used. */
 const gapText = (from: unknown): string =>
   from === 1
     ? 'the oldest entries are no longer stored'

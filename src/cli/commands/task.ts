@@ -70,7 +70,7 @@ export async function taskSubmit(words: readonly string[], flags: SubmitFlags, t
   });
 }
 
-/** The specification with whole ids for `last` and the beginnings of ids. */
+/** Returns the specification with whole ids for `last` and the beginnings of ids. */
 async function withTasksMeant(fleet: FleetForCommand['fleet'], spec: TaskSpec): Promise<TaskSpec> {
   const whole = async (id: string): Promise<string> => (await resolveTask(fleet, id)).task_id;
   const { after, parent_task_id } = spec;
@@ -255,7 +255,7 @@ export async function taskResult(id: string, flags: ControlFlags, terminal: Term
   });
 }
 
-/** The JSON of a task without a result: `status` and the reason have the places that they have in a result. */
+/** Returns the JSON of a task without a result: `status` and the reason have the places that they have in a result. */
 const withoutResult = ({ task_id, state, tokens_spent, dead_letter }: TaskRecord): object => ({
   task_id,
   status: state,

@@ -100,7 +100,7 @@ function folderAt(path: string): string {
   return found.isDirectory() ? absolute : dirname(absolute);
 }
 
-/** The place of a folder; undefined when it is missing. */
+/** Returns the place of a folder; undefined when it is missing. */
 function placeAt(folder: string): Place | undefined {
   try {
     return placeOf(folder);

@@ -91,7 +91,7 @@ export async function findHost(
   };
 }
 
-/** A running host at the address it announced. */
+/** Reaches a running host at the address it announced. */
 export async function reachRunning(
   running: RunningHost,
   { env, home }: Pick<ProcessContext, 'env'> & { readonly home: string },
@@ -110,8 +110,8 @@ export function routeOf(found: FoundHost, options: DialOptions, at = (address: s
 }
 
 /**
- * The host of this user that announced a named address, where the system does not tell which user listens there: its private
- * socket is used in place of the address.
+ * Finds the host of this user that announced a named address, where the system does not tell which user listens there: its
+ * private socket is used in place of the address.
  */
 async function announcedAt(address: string, home: string, listeners: ListenersAt): Promise<RunningHost | undefined> {
   const named = originOf(address);
@@ -119,7 +119,7 @@ async function announcedAt(address: string, home: string, listeners: ListenersAt
   return (await findRunning(home)).find((host) => host.listeners.some((each) => originOf(each) === named));
 }
 
-/** Host and port, equal for two spellings of an address on this machine; undefined for an address without a port. */
+/** Returns host and port, equal for two spellings of an address on this machine; undefined for an address without a port. */
 function originOf(address: string): string | undefined {
   const [, host = '', port] = /^\w+:\/\/(\[[^\]]+\]|[^:/?#]+):(\d+)/.exec(dialable(address)) ?? [];
   return port === undefined ? undefined : `${/^(?:localhost|\[::1\])$/i.test(host) ? '127.0.0.1' : host}:${port}`;
@@ -155,7 +155,7 @@ export function noteChosen({ address, running, others }: FoundHost, terminal: Te
   terminal.note(`${what} at ${address}, process ${pid}, in ${workspace}; ${others} more running: ${option} chooses`);
 }
 
-/** The error of a host that has no server of sessions, with those that have one. */
+/** Returns the error of a host that has no server of sessions, with the hosts that have one. */
 function noSessions({ host_id, pid, workspace }: RunningHost, running: readonly RunningHost[]): HandfastError {
   const why = 'another process had their data when it started, or its configuration turns them off';
   const others = running.filter(({ sessions }) => sessions).map((host) => `  ${described(host)}`);
@@ -167,7 +167,7 @@ function noSessions({ host_id, pid, workspace }: RunningHost, running: readonly 
 const described = (host: RunningHost): string =>
   `${publicAddressOf(host)}  ${host.host_id}, process ${host.pid}, in ${host.workspace}`;
 
-/** The host meant when none is named: the only one, else the one whose workspace is nearest around the current folder. */
+/** Chooses the host when none is named: the only one, else the one whose workspace is nearest around the current folder. */
 function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | string, option: string): RunningHost {
   const named = typeof fleet === 'string';
   const meant = running.filter((host) => (named ? host.fleet === fleet : (host.fleet !== null) === fleet));
@@ -197,7 +197,7 @@ function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | str
   throw fail('usage', `several hosts are running; name one with --connect:\n${lines.join('\n')}`);
 }
 
-/** The address of a running host that is cheapest to reach. */
+/** Returns the address of a running host that is cheapest to reach. */
 function publicAddressOf({ listeners, url }: RunningHost): string {
   const nearest = listeners.find((each) => each.startsWith('unix:')) ?? listeners.find((each) => /^tcp:/.test(each));
   return dialable(nearest ?? url ?? '');
@@ -218,7 +218,7 @@ export function operatorOf({ address, token, own, running }: FoundHost): Operato
   return { base, token, own, ...(isUsable && { socketPath }) };
 }
 
-/** The HTTP address behind an address of HTTP or WebSocket. */
+/** Returns the HTTP address behind an address of HTTP or WebSocket. */
 function httpBaseOf(address: string): string | undefined {
   const [, secure, authority] = /^(?:http|ws)(s?):\/\/([^/?#]+)/.exec(address) ?? [];
   return authority === undefined ? undefined : `http${secure}://${authority}`;

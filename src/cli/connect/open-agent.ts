@@ -83,7 +83,7 @@ async function open(
   }
 }
 
-/** The same error with advice for a user at a terminal. */
+/** Returns the same error with advice for a user at a terminal. */
 function explained(
   error: HandfastError,
   { address, token, running }: Pick<FoundHost, 'address' | 'token' | 'running'>,

@@ -84,6 +84,9 @@ async function connectAs(
   }
 }
 
-/** The current folder as the folder of a new session. Servers of plain 1.0.0 have one folder for all sessions: their own. */
+/**
+ * Returns the current folder as the folder of a new session. Servers of plain 1.0.0 have one folder for all sessions: their
+ * own.
+ */
 export const folderFor = ({ server }: ControlClient): { readonly cwd?: string } =>
   isPlain(server) ? {} : { cwd: process.cwd() };

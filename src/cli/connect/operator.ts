@@ -25,7 +25,7 @@ export interface Operator {
 }
 
 /**
- * The JSON answer to a request without a body, `GET` unless `method` says otherwise.
+ * Returns the JSON answer to a request without a body, `GET` unless `method` says otherwise.
  *
  * Fails with `unreachable`, `auth_failed`, `unauthorized`, `config_invalid`, `timeout`, `cancelled`, `foreign_listener`, and `unknown_type` when
  * the host does not serve it.
@@ -116,7 +116,7 @@ const parsed = (body: Buffer): unknown => {
   }
 };
 
-/** The error that the host sent with its refusal. */
+/** Returns the error that the host sent with its refusal. */
 function refusalOf({ status, body: bytes }: HttpResponse, base: string): HandfastError {
   const body = parsed(bytes);
   const error = isObject(body) && isObject(body.error) ? body.error : {};

@@ -38,7 +38,7 @@ export async function requireOwnListener(address: string, own: OwnListener): Pro
   return found.length > 0;
 }
 
-/** A route that checks the listener before it dials, and again on the open connection before anything is sent. */
+/** Returns a route that checks the listener before it dials, and again on the open connection before anything is sent. */
 export function onlyToOwn(route: Route, address: string, own: OwnListener): Route {
   return {
     ...route,
@@ -69,7 +69,7 @@ function requireOwnSocket(address: string, own: OwnListener): boolean {
   return true;
 }
 
-/** Host and port of an address of HTTP, WebSocket or TCP. */
+/** Returns host and port of an address of HTTP, WebSocket or TCP. */
 export function authorityOf(address: string): { readonly host: string; readonly port: number } {
   // The parser of addresses leaves out the default port of a scheme, and knows no `tcp:`.
   const secure = /^(?:https|wss):/.test(address);

@@ -4,7 +4,7 @@
  */
 import type { GrantedCapability } from '../../agent/agent.ts';
 
-/** The note on each loss of a list that a peer sent. */
+/** Returns the note on each loss of a list that a peer sent. */
 export function lossNotes(losses: unknown): string[] {
   if (!Array.isArray(losses)) return [];
   return losses

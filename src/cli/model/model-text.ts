@@ -85,7 +85,7 @@ function reasonOf(
   return `the default of ${provider}, by ${by === undefined ? 'its key' : enabledBy(by)}; another: handfast model use ID`;
 }
 
-/** The status of a session, or of new ones; undefined from a server that has no `model.status`. */
+/** Returns the status of a session, or of new ones; undefined from a server that has no `model.status`. */
 export async function statusOf(control: ControlClient, sessionId?: string): Promise<ModelStatus | undefined> {
   if (!control.server.methods.includes(modelStatus.name)) return undefined;
   return control.rpc.modelStatus({ session_id: sessionId });

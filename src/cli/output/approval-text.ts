@@ -25,7 +25,7 @@ function inputBeside(title: string, input: Readonly<Record<string, unknown>> = {
   return inTitle ? '' : ` ${JSON.stringify(input)}`;
 }
 
-/** The prompt while it is pending. Models and agents wrote parts of it, and it goes to the terminal as it is. */
+/** Returns the prompt while it is pending. Models and agents wrote parts of it, and it goes to the terminal as it is. */
 export function promptFor(approval: Approval): string {
   return escapeControls(plainPromptFor(approval)).replaceAll(/\s+/g, ' ');
 }

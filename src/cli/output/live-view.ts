@@ -11,7 +11,7 @@ import { fitted } from './text-width.ts';
 export interface View {
   /** The document for programs. */
   readonly document: unknown;
-  /** The picture for the present width. */
+  /** Returns the picture for the present width. */
   lines(): readonly string[];
 }
 
@@ -50,7 +50,7 @@ export async function liveView(terminal: Terminal, signal: AbortSignal, read: ()
   for (const line of view.lines()) terminal.line(cut(line, terminal.width));
 }
 
-/** The lines that replace the previous picture, as many as fit. */
+/** Returns the lines that replace the previous picture, as many as fit. */
 function picture(lines: readonly string[], width: number): string {
   const rows = Math.max(4, process.stdout.rows ?? 24);
   const shown = lines.slice(0, rows).map((line) => `${cut(escapeControls(line), width)}\u001b[K`);
@@ -59,7 +59,7 @@ function picture(lines: readonly string[], width: number): string {
 
 const cut = (line: string, width: number): string => fitted(line.replaceAll('\n', ' '), width);
 
-/** After a moment: true; when the signal aborts: false. */
+/** Resolves after a moment with true; when the signal aborts, with false. */
 function passed(signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     const done = (): void => {

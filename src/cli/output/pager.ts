@@ -36,7 +36,7 @@ export class Pager {
     this.#start = start;
   }
 
-  /** The output so far, as it must be written when the pager does not show it. */
+  /** Takes the output so far, as it must be written when the pager does not show it. */
   write(text: string): void {
     this.#text += text;
     if (this.#program !== undefined) return this.#program.write(text);

@@ -136,7 +136,7 @@ export class SessionOutput {
     }
   }
 
-  /** Text of the answer. */
+  /** Prints text of the answer. */
   #print(text: string): void {
     // A line that was ended for a note in between is not ended twice.
     const rest = this.#line === 'broken' ? text.replace(/^\n/, '') : text;
@@ -147,7 +147,7 @@ export class SessionOutput {
     this.#line = rest.endsWith('\n') ? 'ended' : 'open';
   }
 
-  /** Reasoning is not the reply, so it goes to stderr, and only to a terminal. */
+  /** Prints reasoning: it is not the reply, so it goes to stderr, and only to a terminal. */
   #think(piece: string): void {
     if (piece === '' || !this.#terminal.watched) return;
     this.settle();
@@ -165,7 +165,7 @@ export class SessionOutput {
     this.#terminal.rawError('\n');
   }
 
-  /** A running tool is a temporary line; its result replaces it. */
+  /** Shows a running tool as a temporary line; its result replaces it. */
   #called({ callId, name, input }: ToolCall): void {
     const subject = `${name} ${subjectOf(input)}`.trim();
     this.#calls.set(callId, subject);
@@ -184,8 +184,8 @@ export class SessionOutput {
   }
 
   /**
-   * A subagent or a chain of the session. Its progress is shown only to a user who watches; an end that a call reports is in
-   * the line of the call.
+   * Prints an event of a subagent or a chain of the session. Its progress is shown only to a user who watches; an end that a
+   * call reports is in the line of the call.
    */
   #worked({ work, event, text = '', delivered }: SessionEventPayloads['session.work']): void {
     if (delivered === true || event === 'delivered') return;
@@ -199,7 +199,7 @@ export class SessionOutput {
     this.note(`? ${questionOf(approval)}; answer: handfast approve yes|no ${shortId(approval.id)}`);
   }
 
-  /** A call decided without asking has only its tool's line, which shows the decision. */
+  /** Prints the decision of an approval. A call decided without asking has only its tool's line, which shows the decision. */
   #resolved({ id, title, state, answered_by: by }: Approval): void {
     if (!this.#asked.delete(id) || this.#options.asking) return;
     this.note(`· ${title}: ${state}${by === undefined ? '' : ` by ${by}`}`);
@@ -215,6 +215,6 @@ export class SessionOutput {
   }
 }
 
-/** A gap for people. Its end is not named: after a crash it lies above every number that was used. */
+/** Returns the text of a gap for people. Its end is not named: after a crash it lies above every number that was used. */
 const gapText = (from: number): string =>
   from === 1 ? 'the oldest events are no longer stored' : `events that may have followed #${from - 1} are not stored`;

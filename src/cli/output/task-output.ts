@@ -39,10 +39,10 @@ export const stateOf = ({ state, parked, questions, not_before }: TaskRecord, no
   return state === 'queued' && not_before !== null && not_before > now ? 'queued, waits' : state;
 };
 
-/** 06:41:18Z */
+/** Returns the time of day: `06:41:18Z`. */
 const clock = (ms: number): string => `${new Date(ms).toISOString().slice(11, 19)}Z`;
 
-/** The sentence of a decision without the task id, where the output shows the id already. */
+/** Returns the sentence of a decision without the task id, where the output shows the id already. */
 const about = (taskId: string, text: string): string =>
   text.replaceAll(`${taskId} not routed: `, '').replaceAll(`${taskId} → `, '→ ');
 
@@ -53,7 +53,7 @@ type Table = readonly [
   dispensable: readonly string[],
 ];
 
-/** Tasks as the lines of a table, for views that are drawn again. */
+/** Returns tasks as the lines of a table, for views that are drawn again. */
 export const taskLines = (tasks: readonly TaskRecord[], terminal: Terminal, now: number): string[] =>
   terminal.columns(...tableOfTasks(tasks, terminal, now));
 
@@ -87,7 +87,7 @@ function taskRow(task: TaskRecord, id: string, now: number): string[] {
 export const outageLine = ({ reason, since }: BusOutage, now: number): string =>
   `${reason} (since ${clock(since)}, ${spanOf(now - since)}): the status of workers on it is unknown, and they get no tasks`;
 
-/** Workers as the lines of a table, for views that are drawn again. */
+/** Returns workers as the lines of a table, for views that are drawn again. */
 export const workerLines = (workers: readonly WorkerView[], terminal: Terminal, now: number): string[] =>
   terminal.columns(...tableOfWorkers(workers, now));
 
@@ -139,7 +139,7 @@ function waitOf({ task_id, state, explanation, not_before, spec }: TaskRecord, n
 const COMMIT =
   'commit what was changed there, or use --worktree, --access read, or the --context of those changes at the worker that made them';
 
-/** Advice where a decision or a refusal was for uncommitted changes; undefined for any other. */
+/** Returns advice where a decision or a refusal was for uncommitted changes; undefined for any other. */
 const adviceOn = (why: unknown): string | undefined =>
   typeof why === 'string' && /its working tree has changes|^dirty_repo\b/.test(why) ? COMMIT : undefined;
 
@@ -149,7 +149,7 @@ export function adviceAfter({ kind, body }: TaskEvent): string | undefined {
   return kind === 'blocked' ? adviceOn(body.reason) : undefined;
 }
 
-/** A task, whole. */
+/** Prints a whole task. */
 export function showTask(task: TaskRecord, terminal: Terminal, now: number): void {
   const { spec, result, state } = task;
   const facts: [string, string | null | undefined][] = [
@@ -229,7 +229,7 @@ const NAMES: Readonly<Record<string, string>> = {
   stale_result: 'stale',
 };
 
-/** One event of a task in one line. */
+/** Returns one event of a task in one line. */
 export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string {
   const text = (key: string): string =>
     typeof body[key] === 'string' ? oneLine(about(taskId, body[key] as string), 300) : '';

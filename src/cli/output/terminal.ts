@@ -89,46 +89,46 @@ export class Terminal {
     if (unseen) this.#stdout.write(unseen);
   }
 
-  /** One JSON document, on one line. */
+  /** Prints one JSON document, on one line. */
   document(value: unknown): void {
     this.#write(`${escapedJson(value)}\n`);
   }
 
-  /** One line of result. */
+  /** Prints one line of result. */
   line(text = ''): void {
     this.raw(`${text}\n`);
   }
 
-  /** A label and its text, which stays to the right of the label: on a terminal it is cut between words. */
+  /** Prints a label and its text, which stays to the right of the label: on a terminal it is cut between words. */
   labelled(label: string, text: string): void {
     const space = ' '.repeat(widthOf(label));
     const rows = text.split('\n').flatMap((row) => wrapped(row, Math.max(NARROWEST, this.width - space.length)));
     this.line(label + rows.join(`\n${space}`));
   }
 
-  /** Result text, without anything that would act on a terminal: a file or a pipe is read at one later. */
+  /** Prints result text, without anything that would act on a terminal: a file or a pipe is read at one later. */
   raw(text: string): void {
     this.#write(escapeControls(text));
   }
 
-  /** Data by its nature: the output of a program, a script, a file that is written. Byte for byte, except on a terminal. */
+  /** Prints data byte for byte, except on a terminal: the output of a program, a script, a file that is written. */
   exact(text: string): void {
     this.#write(this.#stdout.isTTY ? escapeControls(text) : text);
   }
 
-  /** The standard error of a program: byte for byte, except on a terminal. */
+  /** Prints the standard error of a program: byte for byte, except on a terminal. */
   exactError(text: string): void {
     this.settle();
     this.#stderr.write(this.watched ? escapeControls(text) : text);
   }
 
-  /** Text of the other side's stderr. */
+  /** Prints text of the other side's stderr. */
   rawError(text: string): void {
     this.settle();
     this.#stderr.write(escapeControls(text));
   }
 
-  /** One line about the result, for people: to stderr. A mark at its start has its colour. */
+  /** Prints one line about the result, for people: to stderr. A mark at its start has its colour. */
   note(text: string): void {
     const lead = leadOf(text);
     if (lead === undefined) return this.rawError(`${text}\n`);
@@ -138,7 +138,7 @@ export class Terminal {
     this.#stderr.write(`${this.#styled(tone, mark, this.#stderr)}${escapeControls(rest)}\n`);
   }
 
-  /** A line that the next one replaces; only where people watch. */
+  /** Prints a line that the next one replaces; only where people watch. */
   passing(text: string): void {
     if (!this.watched) return;
     const columns = Math.max(NARROWEST, this.#stderr.columns || COLUMNS);
@@ -146,7 +146,7 @@ export class Terminal {
     this.#passing = true;
   }
 
-  /** Rows in columns, as {@link columns} lays them out; words of states in colour. */
+  /** Prints rows in columns, as {@link columns} lays them out; words of states in colour. */
   table(headings: readonly string[], rows: readonly (readonly string[])[], dispensable: readonly string[] = []): void {
     for (const [index, cells] of this.#layOut(headings, rows, dispensable).entries()) {
       const painted = cells.map(({ text, tone }) => {
@@ -160,8 +160,8 @@ export class Terminal {
   }
 
   /**
-   * The lines of a table, without colour. The last column gets the rest of the width and is cut there with `…`. Before too
-   * little is left for it, the columns of the `dispensable` headings are left out, the first one first, and then the widest
+   * Returns the lines of a table, without colour. The last column gets the rest of the width and is cut there with `…`. Before
+   * too little is left for it, the columns of the `dispensable` headings are left out, the first one first, and then the widest
    * others are cut.
    */
   columns(
@@ -177,7 +177,7 @@ export class Terminal {
     );
   }
 
-  /** The rows as cells that are cut and padded to their columns, the headings first. */
+  /** Returns the rows as cells that are cut and padded to their columns, the headings first. */
   #layOut(headings: readonly string[], rows: readonly (readonly string[])[], dispensable: readonly string[]): Cell[][] {
     const all = [headings, ...rows].map((row) => row.map((cell) => escapeControls(cell).replaceAll(/\s+/g, ' ')));
     const natural = headings.map((_, column) => Math.max(...all.map((row) => widthOf(row[column] ?? ''))));
@@ -220,7 +220,7 @@ export class Terminal {
     return [...widths, Math.max(1, Math.min(last, this.width - fixed()))];
   }
 
-  /** Text in a colour, where the stream shows colours: a terminal without `NO_COLOR`, or any with `FORCE_COLOR`. */
+  /** Returns text in a colour, where the stream shows colours: a terminal without `NO_COLOR`, or any with `FORCE_COLOR`. */
   #styled(tone: Tone, text: string, stream: NodeJS.WriteStream = this.#stdout): string {
     return this.json ? text : styleText(tone, text, { stream });
   }

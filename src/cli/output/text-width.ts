@@ -14,7 +14,7 @@ const measureNow = (): typeof stringWidth => {
   return measure;
 };
 
-/** Nearly every text is plain ASCII, which needs no table of widths. */
+/** True for plain ASCII, which nearly every text is and which needs no table of widths. */
 const isPlain = (text: string): boolean => !/[^\x20-\x7e]/.test(text);
 
 /** Columns that a text takes. */
@@ -49,5 +49,5 @@ export function wrapped(text: string, width: number): string[] {
   return [...lines, line];
 }
 
-/** The text with spaces behind it, up to `width` columns. */
+/** Returns the text with spaces behind it, up to `width` columns. */
 export const padded = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - widthOf(text)));

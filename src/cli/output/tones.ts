@@ -28,7 +28,7 @@ export function toneOf(cell: string): Tone | undefined {
   return Object.hasOwn(WORDS, word) ? WORDS[word] : undefined;
 }
 
-/** The mark or the word `warning:` that a note starts with, and its colour. */
+/** Returns the mark or the word `warning:` that a note starts with, and its colour. */
 export function leadOf(note: string): readonly [lead: string, tone: Tone] | undefined {
   if (note.startsWith('warning:')) return ['warning:', 'yellow'];
   const mark = note.charAt(0);

@@ -11,7 +11,7 @@ const SUBJECTS = ['command', 'argv', 'pattern', 'patterns', 'query', 'path', 'fi
 
 type Facts = Readonly<Record<string, unknown>>;
 
-/** A value on one line, cut where it is long. */
+/** Returns a value on one line, cut where it is long. */
 export function oneLine(value: unknown, longest = LONGEST): string {
   const text = (typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).trim().replaceAll(/\s+/g, ' ');
   return text.length > longest ? `${text.slice(0, longest)}…` : text;
@@ -33,7 +33,7 @@ export function subjectOf(input: Facts): string {
   return oneLine(isIn ? `${oneLine(shown)} in ${input.path}` : shown);
 }
 
-/** The outcome of a call: `4 lines, 20 bytes`, `exit code 1: no such file`. `''`: nothing worth showing. */
+/** Returns the outcome of a call: `4 lines, 20 bytes`, `exit code 1: no such file`. `''`: nothing worth showing. */
 export function summaryOf(result: unknown): string {
   if (typeof result === 'string') return firstLine(result);
   if (typeof result !== 'object' || result === null)
@@ -100,7 +100,7 @@ const kinds: readonly ((facts: Facts) => string | undefined)[] = [
   },
 ];
 
-/** A program that ran. */
+/** Describes the end of a program that ran. */
 function exitOf({ exit_code: code, signal, timed_out: late, stdout, stderr }: Facts): string | undefined {
   if (typeof code !== 'number' && typeof signal !== 'string') return undefined;
   const ended = late === true ? 'out of time' : typeof code === 'number' ? `exit code ${code}` : `ended by ${signal}`;

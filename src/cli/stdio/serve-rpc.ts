@@ -76,7 +76,10 @@ export async function serveRpc(
   }
 }
 
-/** The process ends soon after, even if tools or plugins left work running. A second signal ends it at once. */
+/**
+ * Serves until the end. The process ends soon after, even if tools or plugins left work running. A second signal ends it at
+ * once.
+ */
 async function serveUntilEnd(link: Link, server: RpcServer): Promise<void> {
   const stop = (signal: keyof typeof reasons): void => {
     for (const name of Object.keys(reasons)) process.removeListener(name, stop);

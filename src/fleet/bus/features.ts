@@ -3,7 +3,7 @@
  */
 import { FEATURES, type Feature } from '../../protocol/fleet.ts';
 
-/** The features of a list that this side knows. */
+/** Returns the features of a list that this side knows. */
 export function knownFeatures(names: readonly string[]): ReadonlySet<Feature> {
   return new Set(FEATURES.filter((feature) => names.includes(feature)));
 }

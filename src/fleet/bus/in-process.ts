@@ -27,7 +27,7 @@ export interface InProcessOptions {
 
 const FEATURES: ReadonlySet<Feature> = new Set(ORCHESTRATOR_FEATURES);
 
-/** The bus to these workers. Their names must differ; fails with `config_invalid` otherwise. */
+/** Makes the bus to these workers. Their names must differ; fails with `config_invalid` otherwise. */
 export function inProcessBus(workers: readonly WorkerPort[], options: InProcessOptions = {}): OrchestratorBus {
   const names = new Set<string>();
   for (const { agentId } of workers) {

@@ -32,8 +32,8 @@ export interface FleetPeer {
   readonly reachable: boolean;
 
   /**
-   * The attempt of this task whose dispatch went over this link and was not acknowledged there; undefined: none. A poll ends
-   * the wait, because its reply may be the result. Absent where results come without acknowledgements.
+   * Returns the attempt of this task whose dispatch went over this link and was not acknowledged there; undefined: none. A poll
+   * ends the wait, because its reply may be the result. Absent where results come without acknowledgements.
    */
   unacknowledged?(taskId: string): number | undefined;
 
@@ -54,16 +54,16 @@ export interface SendOptions {
 
 /** The events of a bus, which the orchestrator handles. */
 export interface PeerEvents {
-  /** A peer has connected. Its announce follows as a message where it sends one. */
+  /** Called when a peer has connected. Its announce follows as a message where it sends one. */
   joined(peer: FleetPeer): void;
   /**
-   * A message of a peer. Resolves when a message that must not be lost (a result, a question) is on disk; the bus acknowledges
-   * to the worker then. Rejects when it could not be stored: the worker sends it again.
+   * Receives a message of a peer. Resolves when a message that must not be lost (a result, a question) is on disk; the bus
+   * acknowledges to the worker then. Rejects when it could not be stored: the worker sends it again.
    */
   received(peer: FleetPeer, message: Incoming): Promise<void> | void;
-  /** A peer sent bytes that are not a message; for the log and the counters. */
+  /** Called when a peer sent bytes that are not a message; for the log and the counters. */
   malformed(peer: FleetPeer, codes: readonly string[]): void;
-  /** The peer is not connected any more. `asleep`: it shut down in order. */
+  /** Called when the peer is not connected any more. `asleep`: it shut down in order. */
   left(peer: FleetPeer, reason: string, asleep: boolean): void;
 }
 
@@ -81,7 +81,9 @@ export interface OrchestratorBus {
   start(events: PeerEvents): Promise<void>;
   /** Queues a task for any worker of a pool; absent: this bus has no pools. Resolves when it is stored. */
   offer?(pool: string, message: FleetMessage): Promise<void>;
-  /** Since when and why it carries nothing; undefined: it works. Absent: it cannot fail apart from its peers. */
+  /**
+   * Returns the start and the reason of an outage of the bus; undefined: it works. Absent: it cannot fail apart from its peers.
+   */
   down?(): BusOutage | undefined;
   /** Closes all peers in order. Bounded, never rejects. */
   close(): Promise<void>;

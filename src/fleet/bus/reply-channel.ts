@@ -67,7 +67,7 @@ export type DispatchOutcome =
       readonly kind: 'accepted';
       /** Runs it. Never throws; the result goes to the channel. */
       start(lease: Lease): void;
-      /** Another worker has it: it is dropped here. */
+      /** Drops the task here: another worker has it. */
       abandon(): Promise<void>;
     };
 
@@ -91,11 +91,11 @@ export interface WorkerPort {
   attach(channel: ReplyChannel): () => void;
   /** Decides on a dispatch within 2 s. Its result and progress go to the channel of this name. */
   receive(dispatch: Dispatched, channel: ReplyChannel): Promise<DispatchOutcome>;
-  /** A dispatch that could not be read: the refusal to answer with, `undefined` when it does not even name a task. */
+  /** Returns the refusal of a dispatch that could not be read, `undefined` when it does not even name a task. */
   refuse(taskId: string | undefined, errors: readonly Finding[]): TaskResult | undefined;
   /**
-   * Any other message of the orchestrator: cancel, steer, poll, answer, ack of a result. Returns the reply, if the message has
-   * one.
+   * Handles any other message of the orchestrator: cancel, steer, poll, answer, ack of a result. Returns the reply, if the
+   * message has one.
    */
   handle(message: Incoming, channel: ReplyChannel): Promise<TaskAck | TaskResult | undefined>;
 }

@@ -112,7 +112,7 @@ export class WorkerMessageHandler {
   }
 }
 
-/** The reply to a dispatch; undefined when the orchestrator could not read one. */
+/** Returns the reply to a dispatch; undefined when the orchestrator could not read one. */
 function replyTo(dispatch: Dispatched, outcome: DispatchOutcome, channel: ReplyChannel): WorkerReply | undefined {
   const { task_id, envelope } = dispatch;
   const back = { causation_id: envelope.message_id, attempt: envelope.attempt };
@@ -151,7 +151,7 @@ function replyTo(dispatch: Dispatched, outcome: DispatchOutcome, channel: ReplyC
   }
 }
 
-/** A TASK_ACK. */
+/** Makes a TASK_ACK. */
 export function ack(
   task_id: string,
   members: Omit<TaskAck, 'type' | 'protocol_version' | 'task_id'>,
@@ -160,7 +160,7 @@ export function ack(
   return fleetMessage('TASK_ACK', { task_id, ...members }, envelope);
 }
 
-/** The lease of a dispatch. Where only messages carry leases, the attempt is the fence. */
+/** Returns the lease of a dispatch. Where only messages carry leases, the attempt is the fence. */
 export function leaseOf({ envelope }: Dispatched): Lease {
   return {
     fence: envelope.lease?.fence ?? envelope.attempt ?? 1,
@@ -173,7 +173,7 @@ function leaseTerms(dispatch: Dispatched): NonNullable<TaskAck['lease']> {
   return { ttl_s: ttlS, fence };
 }
 
-/** The same message, naming the one it replies to. */
+/** Returns the same message with the name of the one it replies to. */
 function caused<M extends TaskAck | TaskResult>(message: M, causation_id: string | undefined): M {
   if (causation_id === undefined) return message;
   return { ...message, envelope: { ...message.envelope, causation_id } };

@@ -4,7 +4,7 @@
 import { withGrace } from '../../base/race.ts';
 import type { ExecutorAnswer, ExecutorContext, ExecutorQuestion } from './executor.ts';
 
-/** The answer; refused as soon as the turn is stopped. Never rejects. */
+/** Returns the answer; refused as soon as the turn is stopped. Never rejects. */
 export async function askWhileRunning(
   { events, signal }: Pick<ExecutorContext, 'events' | 'signal'>,
   question: ExecutorQuestion,

@@ -23,13 +23,14 @@ export interface ExecutorTask {
 export interface ExecutorEvents {
   /** Reports activity; `note` is one line for people, `percent` 0–100 where known. */
   progress(phase: string, note?: string, percent?: number): void;
-  /** Tokens of this turn so far: totals, not differences. */
+  /** Reports the tokens of this turn so far: totals, not differences. */
   usage(total: Usage): void;
-  /** A program was started for this task; for the journal and for cleaning up after a crash. */
+  /** Reports that a program was started for this task; for the journal and for cleaning up after a crash. */
   started(pid: number): void;
   /**
-   * MCP servers as the executor itself found them (canonical name → health), when it reports them. A task that requires one
-   * which is not `ok` ends as refused. `whole` false: nothing is known of those that are left out. Default: they are missing.
+   * Reports MCP servers as the executor itself found them (canonical name → health), when it reports them. A task that requires
+   * one which is not `ok` ends as refused. `whole` false: the state of servers that are left out is unknown. Default: they are
+   * missing.
    */
   mcpHealth(found: ReadonlyMap<string, string>, whole?: boolean): void;
   /** Asks the orchestrator's user and waits; resolves refused when no user can be asked or it expired. */

@@ -13,7 +13,7 @@ export class RunningTurns {
     return this.#stopping.signal.aborted;
   }
 
-  /** The context of a turn, whose signal also aborts when the executor is stopped. */
+  /** Returns the context of a turn, whose signal also aborts when the executor is stopped. */
   inside(context: ExecutorContext): ExecutorContext {
     return { ...context, signal: AbortSignal.any([context.signal, this.#stopping.signal]) };
   }

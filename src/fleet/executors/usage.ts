@@ -19,7 +19,7 @@ export interface CodexCounters {
   readonly output_tokens: number;
 }
 
-/** The tokens of a usage that count against a budget; null where nothing was recorded. */
+/** Returns the tokens of a usage that count against a budget; null where nothing was recorded. */
 export function tokensSpent(usage: Usage, countCacheReads = false): number | null {
   if (usage.source === 'unknown') return null;
   const { input = 0, output = 0, reasoning = 0, cache_read = 0, cache_write = 0 } = usage;
@@ -70,12 +70,12 @@ export class ClaudeMeter {
     else if (frame.type === 'assistant') this.#message(objectOf(frame.message));
   }
 
-  /** Usage by the program's own final record; unknown before it. */
+  /** Returns usage by the program's own final record; unknown before it. */
   total(): Usage {
     return this.#result ?? UNKNOWN_USAGE;
   }
 
-  /** A lower bound of the usage while the turn runs. */
+  /** Returns a lower bound of the usage while the turn runs. */
   soFar(): Usage {
     if (this.#result !== undefined) return this.#result;
     if (this.#messages.size === 0) return UNKNOWN_USAGE;

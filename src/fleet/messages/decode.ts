@@ -46,7 +46,7 @@ function readType({ type }: Members, found: Findings): MessageType | null {
 
 const OURS = parseVersion(FLEET_VERSION) as Version;
 
-/** The version of a message, or undefined when it cannot be read any further. */
+/** Returns the version of a message, or undefined when it cannot be read any further. */
 function readVersion({ protocol_version: version }: Members, found: Findings): string | undefined {
   if (version === FLEET_VERSION) return FLEET_VERSION;
   const parts = typeof version === 'string' ? parseVersion(version) : undefined;
@@ -59,7 +59,7 @@ function readVersion({ protocol_version: version }: Members, found: Findings): s
   return version as string;
 }
 
-/** The id of the task a message is about, where it can be read in spite of the errors. */
+/** Returns the id of the task a message is about, where it can be read in spite of the errors. */
 function taskIdOf(message: Members): string | undefined {
   const task = message.type === 'TASK_DISPATCH' ? message.task : message;
   if (typeof task !== 'object' || task === null) return undefined;

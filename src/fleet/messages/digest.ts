@@ -5,7 +5,7 @@
  */
 import type { TaskDispatch } from '../../protocol/fleet.ts';
 
-/** JSON with the keys of every object sorted by code unit. Members that are `undefined` are left out, as in JSON. */
+/** Returns JSON with the keys of every object sorted by code unit. Members that are `undefined` are left out, as in JSON. */
 function sorted(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
   if (Array.isArray(value)) return `[${value.map(sorted).join(',')}]`;
@@ -19,8 +19,8 @@ function sorted(value: unknown): string {
 }
 
 /**
- * SHA-256 (hex) of a dispatch without its envelope, as JSON with sorted keys. The envelope names the sender and the attempt,
- * which may change while the task stays the same.
+ * Returns the SHA-256 (hex) of a dispatch without its envelope, as JSON with sorted keys. The envelope names the sender and the
+ * attempt, which may change while the task stays the same.
  */
 export function digestOf(dispatch: TaskDispatch): string {
   // Loaded with the first digest: `node:crypto` takes a tenth of the time to import `handfast/fleet`.

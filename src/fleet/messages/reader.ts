@@ -75,7 +75,7 @@ const readNumber =
 const readFlag: Read = (value, found, where, key) =>
   typeof value === 'boolean' ? value : found.error('E_FIELD_TYPE', where, key);
 
-/** A list; entries that cannot be read are left out after a finding each. Names stay once each. */
+/** Makes the reader of a list; entries that cannot be read are left out after a finding each. Names stay once each. */
 function readList({ items, max = Number.POSITIVE_INFINITY }: Member): Read {
   const read = readerOf(items as Member);
   const once = items?.as === 'name';
@@ -94,7 +94,7 @@ function readList({ items, max = Number.POSITIVE_INFINITY }: Member): Read {
   };
 }
 
-/** An object of the protocol, or one of a peer's own making. */
+/** Makes the reader of an object of the protocol, or of one of a peer's own making. */
 function readObject(member: Member): Read {
   const read = member.members && membersReader(member);
   return (value, found, where, key) => {
@@ -116,7 +116,7 @@ const readers: Readonly<Record<string, (member: Member) => Read>> = {
   any: () => (value) => value,
 };
 
-/** The reader of a value. */
+/** Returns the reader of a value. */
 export const readerOf = (member: Member): Read => (readers[member.as] ?? readText)(member);
 
 /** A member as it is walked. */

@@ -10,7 +10,7 @@ export interface Version {
   readonly minor: number;
 }
 
-/** The numbers of `major.minor`, or undefined for another text. */
+/** Returns the numbers of `major.minor`, or undefined for another text. */
 export function parseVersion(version: string): Version | undefined {
   const parts = VERSION.exec(version);
   return parts === null ? undefined : { major: Number(parts[1]), minor: Number(parts[2]) };

@@ -44,7 +44,7 @@ export class AttemptFailures {
     this.#options = options;
   }
 
-  /** Its worker refused the task in a result. */
+  /** Handles a task that its worker refused in a result. */
   blocked(tracked: TrackedTask): void {
     const { registry, peers } = this.#options;
     const { record } = tracked;
@@ -74,7 +74,7 @@ export class AttemptFailures {
     }
   }
 
-  /** The attempt could not start; nothing was run. */
+  /** Handles an attempt that could not start; nothing was run. */
   released(tracked: TrackedTask, { outcome, code, reason, retryAfterS }: AttemptFailure): void {
     const { registry, peers } = this.#options;
     const { record } = tracked;
@@ -101,7 +101,10 @@ export class AttemptFailures {
     }
   }
 
-  /** No worker meets its requirements: it waits by the policy, or for an operator. Nothing was sent, and nothing spent. */
+  /**
+   * Handles a task whose requirements no worker meets: it waits by the policy, or for an operator. Nothing was sent, and
+   * nothing spent.
+   */
   unroutable(tracked: TrackedTask, code: string, explanation: Explanation): void {
     const { registry } = this.#options;
     const step = this.#step(tracked.record, code);
@@ -120,7 +123,7 @@ export class AttemptFailures {
     this.#park(tracked, `${code}: ${explanation.sentence}`);
   }
 
-  /** Its worker has never received it: retried at once the first time, by policy after that. */
+  /** Handles a task that its worker has never received: retried at once the first time, by policy after that. */
   unknownToWorker(tracked: TrackedTask): void {
     const { registry } = this.#options;
     const { record } = tracked;
@@ -131,7 +134,7 @@ export class AttemptFailures {
     } else registry.apply(tracked, { type: 'released', outcome: 'unknown', reason });
   }
 
-  /** The lease ran out, or the worker returned without knowing how it ended. */
+  /** Handles a lost attempt: the lease ran out, or the worker returned without knowing how the attempt ended. */
   lost(tracked: TrackedTask, reason: string, result?: TaskResult): void {
     const { registry, log } = this.#options;
     const advanced = registry.apply(tracked, { type: 'lost', reason, ...(result !== undefined && { result }) });
@@ -182,7 +185,7 @@ export class AttemptFailures {
     });
   }
 
-  /** The worker that had the attempt; null when it was restarted since: the refusal was about the process before. */
+  /** Returns the worker that had the attempt; null when it was restarted since: the refusal was about the process before. */
   #refuser({ worker, attempts }: TaskRecord): string | null {
     const entry = worker === null ? undefined : this.#options.peers.get(worker);
     return entry === undefined || isSameProcess(attempts.at(-1), entry) ? worker : null;
@@ -193,7 +196,7 @@ export class AttemptFailures {
   }
 }
 
-/** The reason code of a refusal: the structured one, else the word before the colon. */
+/** Returns the reason code of a refusal: the structured one, else the word before the colon. */
 function codeOf(result: TaskResult | null): string {
   return result?.blocked?.code ?? /^([a-z][a-z_]*):/.exec(result?.blocked_reason ?? '')?.[1] ?? 'unknown';
 }

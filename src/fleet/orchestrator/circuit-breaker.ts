@@ -27,7 +27,7 @@ export class CircuitBreaker {
     return this.#probing ? undefined : this.#openUntil;
   }
 
-  /** A task goes there. */
+  /** Notes that a task goes to the worker. */
   dispatched(): void {
     if (this.#openUntil !== undefined) this.#probing = true;
   }
@@ -40,7 +40,7 @@ export class CircuitBreaker {
     this.#probing = false;
   }
 
-  /** The probe ended without evidence for or against the worker: the next task is the probe. */
+  /** Notes that the probe ended without evidence for or against the worker: the next task is the probe. */
   undecided(): void {
     this.#probing = false;
   }

@@ -47,7 +47,7 @@ export interface DispatcherOptions {
   readonly nextTurn: (run: () => void) => void;
   readonly now: () => number;
   readonly log: Log;
-  /** The attempt may have been delivered, or not: its worker should be polled. */
+  /** Called when the attempt may have been delivered, or not: its worker should be polled. */
   unsure(tracked: TrackedTask): void;
   /** Aborts when the orchestrator stops. */
   readonly signal: AbortSignal;
@@ -104,7 +104,7 @@ export class Dispatcher {
     return this.#queue.size + this.#aside.size;
   }
 
-  /** A task waits to be routed, from its `not_before` on. */
+  /** Queues a task that waits to be routed, from its `not_before` on. */
   enqueue(tracked: TrackedTask): void {
     const { now, clock } = this.#options;
     const { not_before } = tracked.record;
@@ -122,7 +122,7 @@ export class Dispatcher {
     this.#deferred.delete(taskId);
   }
 
-  /** A worker changed: its announce, its load, or its connection. */
+  /** Notes that a worker changed: its announce, its load, or its connection. */
   wake(peerId: string): void {
     if (this.#paused.size + this.#deferred.size > 0) this.#wakeWaiting(peerId);
     this.schedule();
@@ -334,14 +334,19 @@ export class Dispatcher {
     } else if (!this.#offer(tracked)) this.#noWorker(tracked, decision, at);
   }
 
-  /** A deadline that is near has not passed: the reason names the time left and the setting that needs more. */
+  /**
+   * Returns the reason for a deadline that is near and has not passed: it names the time left and the setting that needs more.
+   */
   #lateness({ deadlineMs }: RouteTask, reason: string): string {
     if (reason === 'deadline_passed') return 'no worker accepted it before the deadline';
     const leftS = Math.max(0, Math.floor(((deadlineMs ?? 0) - this.#options.now()) / 1000));
     return `${leftS} s are left before the deadline, and routing needs ${this.#options.router.policy.min_lead_s} s (min_lead_s)`;
   }
 
-  /** No worker can accept it now: it waits for one, or is refused. Workers that are still joining get a grace time. */
+  /**
+   * Handles a task that no worker can accept now: it waits for one, or is refused. Workers that are still joining get a grace
+   * time.
+   */
   #noWorker(tracked: TrackedTask, decision: Decision, now: ExplainAt): void {
     const { router, peers, clock } = this.#options;
     const { task, queueName } = this.#routedOf(tracked.record);
@@ -413,7 +418,7 @@ export class Dispatcher {
     });
   }
 
-  /** Row first, then send. Never rejects. */
+  /** Stores the row first, then sends. Never rejects. */
   async #deliver(tracked: TrackedTask, send: (message: ReturnType<typeof dispatchOf>) => Promise<void>): Promise<void> {
     tracked.sending = true;
     try {
@@ -501,7 +506,7 @@ function common(task: RouteTask): RouteTask {
   return { ...task, token_budget: null, deadlineMs: null, brief_bytes: 0, context_id: null };
 }
 
-/** Name of the queue of a task: equal for tasks with equal requirements. */
+/** Returns name of the queue of a task: equal for tasks with equal requirements. */
 function queueNameOf(task: RouteTask): string {
   const { required_mcp, required_capabilities, min_tier, min_context_window, access, pool, only } = task;
   return JSON.stringify([

@@ -173,7 +173,7 @@ export class Engine {
     if (deadline !== null) this.#deadlines.set(id, this.clock.monotonic() + Date.parse(deadline) - this.now());
   }
 
-  /** Another orchestrator took it over, or it was never stored. */
+  /** Drops a task that another orchestrator took over, or that was never stored. */
   stopTracking(tracked: TrackedTask): void {
     const { id, record } = tracked;
     this.dispatcher.withdraw(id);
@@ -291,7 +291,7 @@ export class Engine {
     if (this.registry.get(record.task_id) === undefined) this.journal.end(record.task_id);
   }
 
-  /** The worker of the attempt under way does not have it any more. */
+  /** Notes that the worker of the attempt under way does not have it any more. */
   #left(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void {
     const verdict = verdictOf(event);
     this.peers.release(before.worker ?? '', tracked.id, verdict);
@@ -348,7 +348,7 @@ export class Engine {
     this.registry.apply(parent, { type: 'granted', tokens: tokens_spent - token_budget });
   }
 
-  /** The task now waits for an operator: callers that wait for its end are notified, once that is on disk. */
+  /** Handles a task that now waits for an operator: callers that wait for its end are notified, once that is on disk. */
   #parked(tracked: TrackedTask): void {
     void this.registry.save(tracked).then(
       () => tracked.record.parked && this.#wakeWaiters(tracked.id, tracked.record),
@@ -400,12 +400,12 @@ export class Engine {
   }
 }
 
-/** The attempt a record is at. */
+/** Returns the attempt a record is at. */
 export function attemptOf(record: TaskRecord): Attempt | undefined {
   return record.attempts.at(-1);
 }
 
-/** The store that the registry writes to: the learned outcome of an attempt is on disk before its record. */
+/** Returns the store that the registry writes to: the learned outcome of an attempt is on disk before its record. */
 const afterLearning = (store: TaskStore, learner: RouteLearner): Pick<TaskStore, 'get' | 'put'> => ({
   get: (taskId) => store.get(taskId),
   put: (record, revision) => learner.before(record.task_id, () => store.put(record, revision)),

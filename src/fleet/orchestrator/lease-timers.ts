@@ -17,9 +17,9 @@ export interface LeaseTimersOptions {
   readonly now: () => number;
   readonly leaseTtlMs: number;
   readonly plainPeerTimeoutMs: number;
-  /** It will expire soon: poll its worker. */
+  /** Called when it will expire soon: poll its worker. */
   silent(tracked: TrackedTask): void;
-  /** It expired. */
+  /** Called when it expired. */
   expired(tracked: TrackedTask): void;
 }
 
@@ -60,7 +60,10 @@ export class LeaseTimers {
     this.#timers.set(taskId, end);
   }
 
-  /** After a restart the features of a worker are unknown until it joins; the short lease applies, and is corrected then. */
+  /**
+   * Returns whether the lease is short. After a restart the features of a worker are unknown until it joins; the short lease
+   * applies, and is corrected then.
+   */
   #isShort(worker: string | null): boolean {
     const entry = this.#options.peers.get(worker ?? '');
     return entry === undefined || entry.peer.features.has('lease');

@@ -113,7 +113,7 @@ export interface Orchestrator extends Closable {
    * `duplicate_conflict`, `schema_violation`, `over_capacity`, `denied` (a hook refused it).
    */
   submit(spec: TaskSpec, submitter?: Submitter): Promise<TaskRecord>;
-  /** Many at once, in one commit; tasks may name each other in `after`. All or none. */
+  /** Takes many at once, in one commit; tasks may name each other in `after`. All or none. */
   submitBatch(specs: readonly TaskSpec[], submitter?: Submitter): Promise<readonly TaskRecord[]>;
   get(taskId: string): Promise<TaskRecord>;
   find(query: TaskQuery): Promise<readonly TaskRecord[]>;
@@ -123,7 +123,7 @@ export interface Orchestrator extends Closable {
   retry(taskId: string, worker?: string): Promise<TaskRecord>;
   /** Ends a parked task for good. */
   drop(taskId: string, reason?: string): Promise<TaskRecord>;
-  /** More input for a running task. Fails with `capability_missing` where its worker accepts none. */
+  /** Sends more input for a running task. Fails with `capability_missing` where its worker accepts none. */
   steer(taskId: string, text: string): Promise<void>;
   answer(taskId: string, questionId: string, answer: Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>): Promise<void>;
   /** Resolves with its result when the task has ended, or was parked for an operator; rejects with the signal's reason. */
@@ -131,14 +131,14 @@ export interface Orchestrator extends Closable {
     taskId: string,
     signal?: AbortSignal,
   ): Promise<{ readonly record: TaskRecord; readonly result: TaskResult | null }>;
-  /** It is done and still being verified: `verified` of its record follows. */
+  /** True when it is done and still being verified: `verified` of its record follows. */
   verifying(taskId: string): boolean;
   /** Returns the place where a task would go now, and the reasons. Also for a task that was never submitted. */
   explain(task: string | TaskSpec): Promise<Explanation>;
   workers(): readonly WorkerView[];
   /** Buses that carry nothing now; empty: all work. */
   down(): readonly BusOutage[];
-  /** No more tasks for this worker (`on` false: tasks again). */
+  /** Gives this worker no more tasks (`on` false: tasks again). */
   drain(peerId: string, on?: boolean): Promise<void>;
   /**
    * Returns the usage that submitters have of their shares, by share.

@@ -35,7 +35,7 @@ const FIRST_PRUNE_MS = 60 * 1000;
 /** Longest `stop` waits for buses, and then for the disk, milliseconds. */
 const STOP_MS = 10_000;
 
-/** An orchestrator over these buses and this store. `start` it; both stay the caller's to close after `stop`. */
+/** Makes an orchestrator over these buses and this store. `start` it; both stay the caller's to close after `stop`. */
 export function createOrchestrator(options: OrchestratorOptions): Orchestrator {
   return new TaskOrchestrator(options);
 }

@@ -38,7 +38,7 @@ export class PeerEventHandler implements PeerEvents {
     this.#staleResults = new StaleResults(engine.journal);
   }
 
-  /** A task that an earlier process had dispatched to a worker. */
+  /** Notes a task that an earlier process had dispatched to a worker. */
   expect(peerId: string, taskId: string): void {
     const tasks = this.#expected.get(peerId);
     if (tasks === undefined) this.#expected.set(peerId, new Set([taskId]));
@@ -251,7 +251,7 @@ export class PeerEventHandler implements PeerEvents {
     }
   }
 
-  /** A task that was offered to a pool belongs to the first worker that reports having it. */
+  /** Claims a task: one that was offered to a pool belongs to the first worker that reports having it. */
   #claim({ peer, announced }: PeerEntry, tracked: TrackedTask, attempt: number | undefined): void {
     const { worker, spec } = tracked.record;
     if (!isOffer(worker) || !(announced?.pools ?? []).includes(spec.pool ?? '')) return;
@@ -266,20 +266,23 @@ export class PeerEventHandler implements PeerEvents {
     return record.state === 'accepted' || record.state === 'running' || peer.durable;
   }
 
-  /** The task, when this worker has its attempt under way. */
+  /** Returns the task, when this worker has its attempt under way. */
   #mine({ peer }: PeerEntry, taskId: string, attempt: number | undefined): TrackedTask | undefined {
     const tracked = this.#engine.registry.get(taskId);
     if (tracked === undefined || !isActive(tracked.record) || tracked.record.worker !== peer.peerId) return undefined;
     return attempt === undefined || attempt === tracked.record.attempt ? tracked : undefined;
   }
 
-  /** The task, when this worker works on its attempt: where its link awaits an acknowledgement it does not yet. */
+  /** Returns the task, when this worker works on its attempt: where its link awaits an acknowledgement it does not yet. */
   #atWork(entry: PeerEntry, taskId: string, attempt: number | undefined): TrackedTask | undefined {
     const tracked = this.#mine(entry, taskId, attempt);
     return entry.peer.unacknowledged?.(taskId) === tracked?.record.attempt ? undefined : tracked;
   }
 
-  /** A worker continues an attempt of a task that was canceled, or ended otherwise, while it was not connected. */
+  /**
+   * Handles a worker that continues an attempt of a task that was canceled, or ended otherwise, while the worker was not
+   * connected.
+   */
   #stray({ peer }: PeerEntry, taskId: string, attempt: number | undefined): void {
     const key = `${peer.peerId} ${taskId} ${attempt}`;
     const tracked = this.#engine.registry.get(taskId);

@@ -49,7 +49,9 @@ export function ttlOf({ announced, peer }: Pick<PeerEntry, 'announced' | 'peer'>
   return announced?.ttl_s ?? (peer.features.has('heartbeat') ? BEATING_TTL_S : null);
 }
 
-/** The profile of a worker at a time of the monotonic clock. Of one that is not verified only the connection is known. */
+/**
+ * Returns the profile of a worker at a time of the monotonic clock. Of one that is not verified only the connection is known.
+ */
 export function profileOf(entry: PeerEntry, now: number, verified: boolean): Profile {
   const { peer, announced: said, tasks, recent } = entry;
   const known = verified ? said : null;
@@ -82,7 +84,7 @@ export function profileOf(entry: PeerEntry, now: number, verified: boolean): Pro
   };
 }
 
-/** It has joined and not announced itself yet. `now` is monotonic. */
+/** True when it has joined and not announced itself yet. `now` is monotonic. */
 export function isJoining({ connected: here, peer, announced, describeBy }: PeerEntry, now: number): boolean {
   return here && peer.structured && peer.reachable && announced === null && now < describeBy;
 }
@@ -93,7 +95,7 @@ export function isSameProcess(attempt: Attempt | undefined, { announced }: Pick<
   return attempt?.incarnation === undefined || attempt.incarnation === null || attempt.incarnation === incarnation;
 }
 
-/** A worker for operators. `busLostAt`: since when its bus carries nothing, epoch milliseconds. */
+/** Returns a worker for operators. `busLostAt`: since when its bus carries nothing, epoch milliseconds. */
 export function viewOf(entry: PeerEntry, profile: Profile, ttlS: number, busLostAt?: number): WorkerView {
   const { peer, announced } = entry;
   // One that shut down in order said so; of all others a bus that is down knows nothing, lost or not.

@@ -45,9 +45,9 @@ export interface PeersOptions {
   readonly now: () => number;
   readonly inlineHints: boolean;
   readonly log: Log;
-  /** Something changed that may let this worker accept a task. */
+  /** Called when something changed that may let this worker accept a task. */
   changed(peerId: string): void;
-  /** Its announce has expired: it should announce itself again. */
+  /** Called when its announce has expired: it should announce itself again. */
   expired(entry: PeerEntry): void;
 }
 
@@ -76,7 +76,7 @@ export class Peers {
     return this.#entries.values();
   }
 
-  /** Number of workers that have joined and not announced themselves yet, without these. */
+  /** Returns number of workers that have joined and not announced themselves yet, without these. */
   joining(excluded: ReadonlySet<string>): number {
     const now = this.#options.clock.monotonic();
     let count = 0;
@@ -158,7 +158,7 @@ export class Peers {
     return active_tasks < entry.tasks.size;
   }
 
-  /** A task is about to be dispatched to it. */
+  /** Notes that a task is about to be dispatched to it. */
   reserve(peerId: string, taskId: string, contextId: string | null): void {
     const entry = this.#entries.get(peerId);
     if (entry === undefined || entry.tasks.has(taskId)) return;
@@ -187,25 +187,25 @@ export class Peers {
     this.#refresh(entry);
   }
 
-  /** Names the present description of a worker; another one after each announce of its. */
+  /** Names the present description of a worker; the name changes with each of its announces. */
   marker(peerId: string): string {
     const announced = this.#entries.get(peerId)?.announced ?? null;
     return announced === null ? 'never announced' : `${announced.incarnation ?? ''}#${announced.seq ?? 0}`;
   }
 
-  /** Workers that are left out for a task, because they have not announced since they refused it. */
+  /** Returns the workers that are left out for a task, because they have not announced since they refused it. */
   excludedOf(excluded: Readonly<Record<string, string>>): ReadonlySet<string> {
     const out = new Set<string>();
     for (const peerId of Object.keys(excluded)) if (this.marker(peerId) === excluded[peerId]) out.add(peerId);
     return out;
   }
 
-  /** The profile of a worker as it is known now, also while it is not connected. */
+  /** Returns the profile of a worker as it is known now, also while it is not connected. */
   profile(entry: PeerEntry): Profile {
     return profileOf(entry, this.#options.clock.monotonic(), this.#verified(entry));
   }
 
-  /** The workers that may accept a task at some time; `only`: the worker of this name. */
+  /** Yields the workers that may accept a task at some time; `only`: the worker of this name. */
   *candidates(only: string | null): IterableIterator<WorkerCandidate> {
     const named = only === null ? undefined : this.#entries.get(only);
     const entries = only === null ? this.#entries.values() : named === undefined ? [] : [named];
@@ -216,7 +216,7 @@ export class Peers {
     }
   }
 
-  /** Since when a worker is not connected, or does not respond; null: it does, or is not known. */
+  /** Returns the start of a worker's absence: it is not connected, or does not respond; null: it does, or is not known. */
   absenceOf(peerId: string): AbsentWorker | null {
     const entry = this.#entries.get(peerId);
     return entry === undefined ? null : this.#absenceOf(entry);
@@ -234,7 +234,7 @@ export class Peers {
     return { agent_id: peer.peerId, sinceMs: absentSince, untilMs: counts ? untilMs : null };
   }
 
-  /** It has come: it answers and describes itself, or is one that is called and has not answered yet. */
+  /** Notes that a worker has come: it answers and describes itself, or is one that is called and has not answered yet. */
   #noteReachable(entry: PeerEntry): void {
     const { peer, announced } = entry;
     if (!peer.reachable) {

@@ -41,14 +41,14 @@ export class OperatorQuestions {
     this.#expiries = new TimerQueue(options.clock, (key) => this.#expire(key));
   }
 
-  /** A worker asks. Resolves when the question is on disk. */
+  /** Takes a question of a worker. Resolves when the question is on disk. */
   async asked(tracked: TrackedTask, question: TaskQuestion): Promise<void> {
     const { outcome } = this.#options.registry.apply(tracked, { type: 'asked', question });
     if (outcome === 'changed') this.#watch(tracked, question);
     if (outcome !== 'refused') await this.#options.registry.save(tracked);
   }
 
-  /** Questions of an earlier process wait again. */
+  /** Lets questions of an earlier process wait again. */
   resume(tracked: TrackedTask): void {
     for (const question of tracked.record.questions) this.#watch(tracked, question);
   }

@@ -16,7 +16,10 @@ export interface FindStatement {
 /** Conditions, all of which hold. */
 type Conditions = readonly (readonly [sql: string, ...values: (string | number)[]])[];
 
-/** Numbers of the tasks that a query asks for, newest first, at most `limit`; undefined where there can be none. */
+/**
+ * Returns the statement for the numbers of the tasks that a query asks for, newest first, at most `limit`; undefined where none
+ * can exist.
+ */
 export function findStatement(query: TaskQuery, limit: number): FindStatement | undefined {
   const { batch, worker, submitter, parked, before, states } = query;
   const given: Conditions = [

@@ -93,12 +93,12 @@ export class TaskRows {
     return changes === 0 ? undefined : text.length + this.#putReasons(record, unwritten);
   }
 
-  /** Characters of a part that was stored, or is about to be. */
+  /** Returns the characters of a part that was stored, or is about to be. */
   #sizeOf(part: object | null): number {
     return (part !== null && this.#sizes.get(part)) || 0;
   }
 
-  /** The texts of request and explanation that the file does not have as they are. */
+  /** Returns the texts of request and explanation that the file does not have as they are. */
   #unwritten({ number, spec, explanation }: TaskRecord): Unwritten {
     const isNew = this.#written.get(spec) !== number;
     const isDecided = explanation === null || this.#written.get(explanation) === number;
@@ -123,7 +123,7 @@ export class TaskRows {
     return (asked?.length ?? 0) + why.length;
   }
 
-  /** The transaction was rolled back: its rows were not written. */
+  /** Forgets the rows of a transaction that was rolled back: they were not written. */
   forgetWritten(): void {
     this.#written = new WeakMap();
   }
@@ -199,7 +199,7 @@ export class TaskRows {
     return numbers.size;
   }
 
-  /** The oldest ended tasks of a submitter, or of none. */
+  /** Returns the oldest ended tasks of a submitter, or of none. */
   #oldest(submitter: string, limit: number): Iterable<{ readonly number: number; readonly bytes: number }> {
     const rows = submitter === '' ? this.#oldestOfNone.iterate(limit) : this.#oldestOf.iterate(submitter, limit);
     return rows as Iterable<unknown> as Iterable<{ readonly number: number; readonly bytes: number }>;

@@ -47,7 +47,7 @@ export class Submissions {
     this.#engine = engine;
   }
 
-  /** The highest number in use. */
+  /** Sets the highest number in use. */
   begin(number: number): void {
     this.#number = Math.max(this.#number, number);
   }
@@ -181,7 +181,7 @@ export class Submissions {
   }
 
   /**
-   * The tasks that others wait for, held in memory until `#release`, so that their records show their end. Fails with
+   * Returns the tasks that others wait for, held in memory until `#release`, so that their records show their end. Fails with
    * `schema_violation` for a task that does not exist, or that the submitter may not see.
    */
   async #held(ids: readonly string[], submitter?: Submitter): Promise<readonly TrackedTask[]> {
@@ -214,7 +214,7 @@ export class Submissions {
     if (why !== undefined) throw fail('invalid_message', why, { task_id: tracked.id });
   }
 
-  /** After a restart: the same for a task that waits already; it ends when it never can run. */
+  /** Checks the waits of a task that waits already, after a restart; it ends when it never can run. */
   async waitStill(tracked: TrackedTask): Promise<void> {
     const { after } = tracked.record.spec;
     if (after.length === 0) return;
@@ -247,7 +247,7 @@ export class Submissions {
     });
   }
 
-  /** The task whose budget this one uses a part of; undefined: none, or one without a budget. */
+  /** Returns the task whose budget this one uses a part of; undefined: none, or one without a budget. */
   async #parent({ spec, submitter }: Request): Promise<TrackedTask | undefined> {
     const { parent_task_id: id } = spec;
     if (id === null) return undefined;
@@ -339,7 +339,7 @@ export class Submissions {
     }
   }
 
-  /** All or none: the tasks that were written before another one failed are ended. */
+  /** Undoes a batch, all or none: the tasks that were written before another one failed are ended. */
   async #undoBatch(added: readonly TrackedTask[]): Promise<void> {
     const { registry } = this.#engine;
     await Promise.allSettled(

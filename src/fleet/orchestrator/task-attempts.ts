@@ -19,7 +19,7 @@ export function spentBy(
   return { tokens_spent, ...(tokens_spent !== null && usage?.source === 'claimed' && { tokens_claimed: true }) };
 }
 
-/** The list with one attempt ended, or its end updated where more is known of it. */
+/** Returns the list with one attempt ended, or its end updated where more is known of it. */
 export function endAttempt(attempts: readonly Attempt[], attempt: number, end: AttemptEnd): readonly Attempt[] {
   return attempts.map((one) => (one.attempt === attempt ? { ...one, ...end } : one));
 }

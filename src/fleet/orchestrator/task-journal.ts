@@ -50,7 +50,7 @@ export class TaskJournal {
     this.#now = now;
   }
 
-  /** A stream that has no entries yet. */
+  /** Begins a stream that has no entries yet. */
   begin(task: TaskName, submitter: string | undefined): void {
     this.#streams.set(task.task_id, streamOf(task, { cursor: 0, fresh: true, submitter }));
   }
@@ -118,8 +118,8 @@ export class TaskJournal {
   }
 
   /**
-   * An earlier task of this name used these cursors: its events are not those of this task, and may be another submitter's.
-   * They are removed, and the refused entries follow behind their cursors.
+   * Replaces the entries of an earlier task of this name that used these cursors: its events are not those of this task, and
+   * may be another submitter's. They are removed, and the refused entries follow behind their cursors.
    */
   async #replace(stream: Stream, entries: Stream['waiting']): Promise<void> {
     // A stream with accepted entries: the journal is closed or damaged.

@@ -108,12 +108,12 @@ function refused(record: TaskRecord, event: TaskEvent): Advanced {
   return { record, outcome: 'refused', why: `not possible for a task that is ${state}: ${event.type}` };
 }
 
-/** A message without an attempt is about the one under way. */
+/** Returns whether a message is about the attempt under way; one without an attempt is. */
 function isCurrent(record: TaskRecord, attempt: number | undefined): boolean {
   return attempt === undefined || attempt === record.attempt;
 }
 
-/** The attempts, with more known of the one under way. */
+/** Returns the attempts, with more known of the one under way. */
 function withCurrent({ attempts }: TaskRecord, change: Partial<Attempt>): readonly Attempt[] {
   const last = attempts.at(-1);
   return last === undefined ? [] : [...attempts.slice(0, -1), { ...last, ...change }];
@@ -259,7 +259,7 @@ function ask(record: TaskRecord, question: TaskQuestion, now: number): Advanced 
   return changed(record, now, { questions: [...record.questions, question] });
 }
 
-/** Name of the worker of an attempt that was offered to a pool, until a worker claims it. */
+/** Returns name of the worker of an attempt that was offered to a pool, until a worker claims it. */
 export function offerTo(pool: string): string {
   return `pool:${pool}`;
 }

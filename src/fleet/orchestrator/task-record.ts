@@ -64,12 +64,12 @@ export function fullSpec(taskId: string, spec: TaskSpec): FullSpec {
   };
 }
 
-/** The error of a task that does not exist, and of one that does not exist for its caller. */
+/** Returns the error of a task that does not exist, and of one that does not exist for its caller. */
 export function unknownTask(taskId: string): HandfastError {
   return fail('not_found', `no task ${taskId}`, { task_id: taskId });
 }
 
-/** The first record of a task. */
+/** Returns the first record of a task. */
 export function newRecord(taskId: string, spec: FullSpec, number: number, now: number, submitter?: string): TaskRecord {
   return {
     task_id: taskId,
@@ -120,7 +120,7 @@ export function routeTaskOf({ task_id, spec }: Pick<TaskRecord, 'task_id' | 'spe
   };
 }
 
-/** The message for the attempt under way. The attempt is the fence: it only grows. */
+/** Returns the message for the attempt under way. The attempt is the fence: it only grows. */
 export function dispatchOf(record: TaskRecord, sender: string, leaseTtlS: number, now: number): TaskDispatch {
   const { task_id, spec, attempt } = record;
   return messageFor(task_id, spec, {

@@ -44,13 +44,13 @@ export interface TaskRegistryOptions {
   readonly clock: Clock;
   readonly now: () => number;
   readonly log: Log;
-  /** A task has changed; `before` is its record before the event. */
+  /** Called when a task has changed; `before` is its record before the event. */
   changed(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void;
-  /** Another orchestrator has written a task: it now belongs to that one. */
+  /** Called when another orchestrator has written a task: it now belongs to that one. */
   superseded(tracked: TrackedTask): void;
-  /** A task that ended is on disk and leaves the memory. */
+  /** Called when a task that ended is on disk and leaves the memory. */
   settled(tracked: TrackedTask): void;
-  /** The store writes again. */
+  /** Called when the store writes again. */
   recovered(): void;
 }
 
@@ -104,17 +104,17 @@ export class TaskRegistry {
     return this.#tracked.values();
   }
 
-  /** A new task; `save` stores it. */
+  /** Adds a new task; `save` stores it. */
   add(record: TaskRecord): TrackedTask {
     return this.#take(record, 0, 1);
   }
 
-  /** A task out of the store. */
+  /** Adds a task out of the store. */
   adopt({ record, revision }: Stored): TrackedTask {
     return this.#tracked.get(record.task_id) ?? this.#take(record, revision, 0);
   }
 
-  /** The task, out of the store where it has ended. `release` it when done. */
+  /** Returns the task, out of the store where it has ended. `release` it when done. */
   async pin(taskId: string): Promise<TrackedTask | undefined> {
     const tracked = this.#tracked.get(taskId) ?? (await this.#load(taskId));
     if (tracked !== undefined) tracked.pins += 1;
@@ -299,7 +299,7 @@ export class TaskRegistry {
     this.#rest();
   }
 
-  /** One write shows whether the store is back; the others follow it. */
+  /** Tries the store again: one write shows whether it is back; the others follow it. */
   #again(): void {
     for (const tracked of this.#tracked.values()) {
       if (tracked.version === tracked.stored) continue;

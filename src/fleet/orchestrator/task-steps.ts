@@ -11,7 +11,7 @@ export interface Step {
   readonly body: object;
 }
 
-/** The journal entry for an event; undefined: nothing worth following. */
+/** Returns the journal entry for an event; undefined: nothing worth following. */
 export function stepOf(event: TaskEvent, before: TaskRecord, after: TaskRecord): Step | undefined {
   const { attempt, worker } = after;
   switch (event.type) {
@@ -67,7 +67,7 @@ export function stepOf(event: TaskEvent, before: TaskRecord, after: TaskRecord):
   }
 }
 
-/** The step that ends the stream for its followers; only the verification may follow it. */
+/** Returns the step that ends the stream for its followers; only the verification may follow it. */
 export function endOf(before: TaskRecord, after: TaskRecord): Step | undefined {
   if (!isEnded(after) || isEnded(before)) return undefined;
   const { state, tokens_spent, attempt, attempts, dead_letter } = after;

@@ -63,10 +63,10 @@ export interface TaskStore {
    */
   put(record: TaskRecord, revision: number): Promise<number>;
   get(taskId: string): Promise<Stored | undefined>;
-  /** All tasks that have not ended, in order of their number. */
+  /** Yields all tasks that have not ended, in order of their number. */
   open(): AsyncIterable<Stored>;
   find(query: TaskQuery): Promise<readonly TaskRecord[]>;
-  /** Highest number given so far. */
+  /** Returns highest number given so far. */
   lastNumber(): Promise<number>;
   /**
    * Removes tasks that ended before this time (epoch milliseconds), and of more than `maxTasks` the oldest; where submitters are

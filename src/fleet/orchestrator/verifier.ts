@@ -26,7 +26,7 @@ export class Verifier {
     this.#find = find;
   }
 
-  /** A worker has joined: its repository may be another one than before. */
+  /** Notes that a worker has joined: its repository may be another one than before. */
   joined(worker: string): void {
     if (this.#find === undefined || this.#repositories.has(worker)) return;
     const found = (repository: string | undefined): void => {
@@ -56,7 +56,7 @@ export class Verifier {
     }
   }
 
-  /** Its result is being verified, or will be. */
+  /** True while its result is being verified, or will be. */
   has(taskId: string): boolean {
     const same = ({ task_id }: TaskRecord): boolean => task_id === taskId;
     return this.#waiting.some(same) || [...this.#running].some(same);
@@ -85,7 +85,7 @@ export class Verifier {
     await this.#store(record, await verify(record.result, repository, base));
   }
 
-  /** Never rejects: a verification that could not be stored leaves the task unverified. */
+  /** Stores a verification. Never rejects: one that could not be stored leaves the task unverified. */
   async #store(record: TaskRecord, { verified, reasons }: Verification): Promise<void> {
     if (this.#stopped) return;
     try {

@@ -120,7 +120,10 @@ interface Tree {
   readonly prefix: string;
 }
 
-/** A worktree counts as one of this repository only when git lists it; its paths may lead through links. */
+/**
+ * Returns the tree of a result. A worktree counts as one of this repository only when git lists it; its paths may lead through
+ * links.
+ */
 async function treeOf(repository: string, { worktree, removed }: Claims): Promise<Tree> {
   const own = (await placeUnlessBare(repository)) ?? { top: null, prefix: '' };
   if (worktree === null) return { repository, ...own, ...(removed && { top: null }) };
@@ -135,7 +138,7 @@ async function hasCommit(repository: string, commit: string): Promise<boolean> {
 
 type FileState = 'changed' | 'unchanged' | 'missing' | 'ignored';
 
-/** The state of each path since the commit `base`; null: that commit is unknown, and no path counts as changed. */
+/** Returns the state of each path since the commit `base`; null: that commit is unknown, and no path counts as changed. */
 async function statesOf(
   { repository, top }: Tree,
   base: string | null,
@@ -155,7 +158,7 @@ async function statesOf(
   return states;
 }
 
-/** The states where a task left nothing: a path is as the commit has it, or missing. */
+/** Returns the states where a task left nothing: a path is as the commit has it, or missing. */
 async function statesInCommit(
   repository: string,
   base: string | null,
@@ -169,7 +172,7 @@ async function statesInCommit(
   return states;
 }
 
-/** Paths that differ from the commit, in the index, the files, or because git does not know them yet. */
+/** Returns the paths that differ from the commit, in the index, the files, or because git does not know them yet. */
 async function changedSince(tree: string, base: string): Promise<ReadonlySet<string>> {
   const words = ['--name-only', '--no-renames', '--no-ext-diff', '--no-textconv', '--ignore-submodules=none', '-z'];
   const [tracked, untracked] = await Promise.all([
@@ -223,7 +226,7 @@ async function changedInSubmodule(
   return there.has(within) || isBelowNew(within, there) || changedInSubmodule(inside, stdout.trim(), within, there);
 }
 
-/** The folders on the way to a path, the top one first. */
+/** Returns the folders on the way to a path, the top one first. */
 function foldersOf(path: string): readonly string[] {
   const names = path.split('/');
   return names.slice(1).map((_, index) => names.slice(0, index + 1).join('/'));
@@ -259,7 +262,7 @@ function claimsOf({ artifacts }: Claiming): Claims {
   };
 }
 
-/** As git names them, without `./`. */
+/** Returns paths as git names them, without `./`. */
 const pathsIn = (list: unknown): readonly string[] =>
   (Array.isArray(list) ? list : [])
     .filter(isInside)

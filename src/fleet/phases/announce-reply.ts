@@ -20,7 +20,7 @@ export interface AnnouncedReply {
   readonly refused: readonly Finding[];
 }
 
-/** The first valid announce of a reply. */
+/** Returns the first valid announce of a reply. */
 export function announceInReply(text: string): AnnouncedReply {
   const reply = text.replace(/\r\n?/g, '\n');
   const refused: Finding[] = [];

@@ -34,8 +34,8 @@ interface Search {
 }
 
 /**
- * All candidates in the order of the text. Without `deep`: blocks that hold only an object, and braces outside of blocks, as
- * programs write them. With `deep`: also objects inside other blocks.
+ * Yields all candidates in the order of the text. Without `deep`: blocks that hold only an object, and braces outside of
+ * blocks, as programs write them. With `deep`: also objects inside other blocks.
  */
 export function* candidates(text: string, deep: boolean): Generator<Candidate> {
   const search: Search = { text, patience: MAX_OPEN_BRACES, next: -1 };
@@ -59,7 +59,7 @@ function* inBlock(search: Search, block: FencedBlock, deep: boolean, depth: numb
   else if (deep && inner.length === 0) yield* braces(search, contentStart, contentEnd, 'embedded');
 }
 
-/** Zero-width characters, which copying leaves in texts. */
+/** True for zero-width characters, which copying leaves in texts. */
 export const isZeroWidth = (code: number): boolean =>
   code === 0xfeff || (code >= 0x200b && code <= 0x200d) || code === 0x2060;
 
@@ -93,8 +93,8 @@ const OPENING = 123;
 const CLOSING = 125;
 
 /**
- * Offset behind the brace that closes the one at `start`. Without one, returns −1 and adds the first unclosed braces to
- * `open`. Skips strings.
+ * Returns the offset behind the brace that closes the one at `start`. Without one, returns −1 and adds the first unclosed
+ * braces to `open`. Skips strings.
  */
 function closing(text: string, start: number, to: number, open: Set<number>): number {
   const path: number[] = [];

@@ -14,7 +14,7 @@ const TIMESTAMP = /^[0-9TtZz:.+-]+$/;
 /** Hints to write; an absent, null or empty one is left out. */
 export type GivenHints = { readonly [K in HintKey]?: Hints[K] | null };
 
-/** The text of a task: its hints, then its brief with LF line ends. */
+/** Returns the text of a task: its hints, then its brief with LF line ends. */
 export function emitInline(hints: GivenHints, brief: string): string {
   const lines = HINT_KEYS.flatMap((key) => {
     const value = written(hints[key], key);

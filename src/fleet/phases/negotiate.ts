@@ -26,7 +26,7 @@ export interface Negotiated {
   readonly warning?: 'no_common_major';
 }
 
-/** The highest minor version of this major; −1: none. Skips invalid versions. */
+/** Returns the highest minor version of this major; −1: none. Skips invalid versions. */
 const highestMinor = (versions: readonly string[], major: number): number =>
   versions
     .map(parseVersion)

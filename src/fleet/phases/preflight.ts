@@ -100,7 +100,7 @@ const INVALID: readonly (readonly [refusal: string, code: string, path: string])
 /** Findings listed in a refusal at most. */
 const MAX_LISTED = 5;
 
-/** The refusal of a dispatch that has errors. */
+/** Returns the refusal of a dispatch that has errors. */
 function invalid(errors: readonly Finding[]): Refusal {
   const row = INVALID.find(([, code, path]) => errors.some((error) => error.code === code && error.path === path));
   const listed = errors
@@ -110,7 +110,7 @@ function invalid(errors: readonly Finding[]): Refusal {
   return refuse(row?.[0] ?? 'invalid_dispatch', `${listed.join(', ')}${more}`);
 }
 
-/** The refusal of a task that is in the journal already. */
+/** Returns the refusal of a task that is in the journal already. */
 function seenBefore({ state, digestMatches, status, tokensSpent }: JournalFact): Refusal {
   if (!digestMatches) return refuse('duplicate_conflict', 'the worker has accepted another task with this task_id');
   if (state === 'running') {
@@ -140,7 +140,7 @@ const EXECUTOR_DETAIL = {
   auth_required: 'its agent is not signed in',
 } as const;
 
-/** The reason the executor can run no task at all; undefined: none is known. */
+/** Returns the reason why the executor can run no task at all; undefined: none is known. */
 export function executorReason(
   present: boolean,
   authenticated: boolean | undefined,
@@ -158,7 +158,7 @@ const without = (wanted: readonly string[], present: readonly string[]): readonl
 const canonical = (names: readonly string[]): readonly string[] =>
   names.length === 0 ? NOTHING : [...new Set(names.map(canonicalName))];
 
-/** Health by canonical name. Of two spellings of one server, the one that is not healthy counts. */
+/** Returns the health by canonical name. Of two spellings of one server, the one that is not healthy counts. */
 function healthOf(servers: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
   const health = new Map<string, string>();
   for (const [server, state] of servers) {
@@ -223,8 +223,8 @@ export function preflight(dispatch: Dispatched | readonly Finding[], facts: Pref
 const isErrors = (dispatch: Dispatched | readonly Finding[]): dispatch is readonly Finding[] => Array.isArray(dispatch);
 
 /**
- * The result of a refused dispatch: blocked, with no token spent. Not for `replay`, which sends the stored result, nor for
- * `in_flight`, which is reported as busy.
+ * Returns the result of a refused dispatch: blocked, with no token spent. Not for `replay`, which sends the stored result, nor
+ * for `in_flight`, which is reported as busy.
  */
 export function refusalResult(taskId: string, refusal: Refusal, retryAfterS?: number): TaskResult {
   const { code, detail, retryable, missing } = refusal;

@@ -46,7 +46,7 @@ export function acceptResult(object: Members, taskId: string): Acceptance {
   return result === undefined ? { refusal: 'R_INVALID' } : { result, leniencies: [...leniencies] };
 }
 
-/** The object, if its type is TASK_RESULT, or if it has no type and names this task. */
+/** Returns the object, if its type is TASK_RESULT, or if it has no type and names this task. */
 function recognised(object: Members, taskId: string, leniencies: Set<string>): Members | undefined {
   if (object.type === 'TASK_RESULT') return object;
   const { type, status } = object;

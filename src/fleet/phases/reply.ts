@@ -98,7 +98,7 @@ const CONFIRM = 'Worker replied without a usable TASK_RESULT; read the attached 
 /** True for leniencies that leave the meaning in doubt. */
 const isDegrading = (code: string): boolean => /^R_(?:UNTYPED|REPAIRED|STATUS_ALIAS)$|_DROPPED$|_MISSING$/.test(code);
 
-/** A result for a reply without a block, in the form of the protocol. */
+/** Returns a result for a reply without a block, in the form of the protocol. */
 function reported(task_id: string, status: Status, next_steps: readonly string[], error_summary?: string): Reported {
   return {
     type: 'TASK_RESULT',
@@ -130,7 +130,7 @@ interface Block {
   readonly end: number;
 }
 
-/** The last usable result: agents restate templates and interim results first. Refusals of others go into `found`. */
+/** Returns the last usable result: agents restate templates and interim results first. Refusals of others go into `found`. */
 function resultIn(text: string, taskId: string, found: Set<string>): Block | undefined {
   const whole = MAY_BE_OBJECT.test(text) ? read(text) : undefined;
   if (whole?.json.ok) return blockOf({ place: 'whole', start: 0, end: text.length }, whole, taskId, found);
@@ -147,7 +147,7 @@ function resultIn(text: string, taskId: string, found: Set<string>): Block | und
   return last;
 }
 
-/** The shortest result is `{"task_id":"…","status":"ok"}`. */
+/** True for a text that is too short for a result; the shortest is `{"task_id":"…","status":"ok"}`. */
 const isTooShort = (text: string): boolean => text.length < 29 && !text.includes('TASK_RESULT');
 
 /** An object, perhaps after a comment or zero-width characters. Avoids parsing all prose as JSON. */
@@ -203,11 +203,11 @@ function blockOf(
   };
 }
 
-/** The end of a text, with LF line ends, never starting with half of a surrogate pair. */
+/** Returns the end of a text, with LF line ends, never starting with half of a surrogate pair. */
 function lastOf(text: string): string {
   const lines = text.replace(/\r\n?/g, '\n');
   return lines.length <= MAX_REPLY_CHARS ? lines : lines.slice(-MAX_REPLY_CHARS).replace(/^[\udc00-\udfff]/, '');
 }
 
-/** The first characters of a text, whole ones. */
+/** Returns the first characters of a text, whole ones. */
 const firstOf = (text: string, most: number): string => [...text.slice(0, most * 2)].slice(0, most).join('');

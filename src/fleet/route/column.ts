@@ -47,7 +47,7 @@ export class Column {
     if (middle < this.#size) intersect(bits, this.#mask(this.#notFrom, stride, middle, this.#size, bits.length));
   }
 
-  /** All workers except the slots of these entries; cached by stride. */
+  /** Returns all workers except the slots of these entries; cached by stride. */
   #mask(masks: (Int32Array | undefined)[], stride: number, start: number, end: number, words: number): Int32Array {
     let mask = masks[stride];
     if (mask === undefined || mask.length !== words) {
@@ -83,7 +83,7 @@ export class Column {
     this.#size -= 1;
   }
 
-  /** Index of the entry, or its insertion index: ordered by value, then by slot. */
+  /** Returns the index of the entry, or its insertion index: ordered by value, then by slot. */
   #placeOf(value: number, slot: number): number {
     let low = 0;
     let high = this.#size;

@@ -69,7 +69,7 @@ export class Eligibility {
     setBit(this.#open, worker.slot, open);
   }
 
-  /** The workers eligible for this task; policy hooks are not applied here. */
+  /** Returns the workers eligible for this task; policy hooks are not applied here. */
   select(task: RouteTask, excluded: ReadonlySet<string>, nowMs: number): Selected {
     const bits = this.#selected;
     if (task.only === null) {

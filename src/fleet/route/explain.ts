@@ -50,7 +50,7 @@ const IN_SENTENCE = 3;
 const KNOWN_IN_SENTENCE = 10;
 const MINUTE = { start: 11, end: 16 };
 
-/** The record of a decision. */
+/** Returns the record of a decision. */
 export function explanationOf(task: RouteTask, route: Route, context: ExplainContext): Explanation {
   const { policy, nowMs, wallMs, nextAttemptMs, rejectedMore, elsewhere, fleet, most = MAX_NAMED } = context;
   const away = isUnroutable(route) ? elsewhere?.away : undefined;
@@ -141,12 +141,12 @@ function unknownWorker(name: string, known: readonly string[]): string {
   return `no worker is named ${name}; known: ${named}${more}`;
 }
 
-/** A moment of the monotonic clock as hour and minute. */
+/** Returns a moment of the monotonic clock as hour and minute. */
 function minuteOf(atMs: number, { nowMs, wallMs }: ExplainContext): string {
   return new Date(wallMs - (nowMs - atMs)).toISOString().slice(MINUTE.start, MINUTE.end);
 }
 
-/** A reason code as text for operators. */
+/** Returns a reason code as text for operators. */
 function inWords(agentId: string, reason: string, context: ExplainContext): string {
   const { policy, fleet, nowMs } = context;
   const colon = reason.indexOf(':');
@@ -194,7 +194,7 @@ const TEXTS: Readonly<Record<string, string>> = {
 
 const PARTS = ['tier', 'load', 'affinity', 'reliability', 'freshness', 'mcp', 'repo'] as const;
 
-/** An explanation as lines of a table, without a newline at the end. Names are cut at 40 characters. */
+/** Returns an explanation as lines of a table, without a newline at the end. Names are cut at 40 characters. */
 export function explanationTable(explanation: Explanation): string {
   const { ranking, rejected, rejected_more, profile_age_s: ages, next_attempt_at } = explanation;
   const lines = [explanation.sentence];

@@ -19,12 +19,12 @@ export function taskReason(task: RouteTask, policy: RoutePolicy, nowMs: number):
   return leftMs < policy.min_lead_s * 1000 ? 'deadline_too_close' : null;
 }
 
-/** Known number of turns and dispatches of a worker. */
+/** Returns the known number of turns and dispatches of a worker. */
 export function loadOf({ active_tasks, outstanding }: Profile): number {
   return active_tasks + outstanding;
 }
 
-/** Turns a worker can run at once, at least one. */
+/** Returns the number of turns that a worker can run at once, at least one. */
 export function capacityOf({ max_concurrent }: Profile, policy: RoutePolicy): number {
   return max_concurrent ?? policy.default_max_concurrent;
 }
@@ -34,7 +34,7 @@ export function ttlMsOf({ ttl_s }: Profile, policy: RoutePolicy): number {
   return Math.round((ttl_s ?? policy.ttl_s) * 1000);
 }
 
-/** Age of the profile, milliseconds. */
+/** Returns the age of the profile, milliseconds. */
 export function ageMsOf({ age_s }: Profile): number {
   return Math.round(age_s * 1000);
 }
@@ -45,8 +45,8 @@ export function sameContext({ context_id }: RouteTask, profile: Profile): boolea
 }
 
 /**
- * All reasons against this worker for this task, sorted by code unit; empty: it is eligible. `ageMs`: age of the profile,
- * where it differs from `age_s`. `withHooked` adds the reasons of policy hooks.
+ * Returns all reasons against this worker for this task, sorted by code unit; empty: it is eligible. `ageMs`: age of the
+ * profile, where it differs from `age_s`. `withHooked` adds the reasons of policy hooks.
  */
 export function reasonsAgainst(
   task: RouteTask,
@@ -93,7 +93,7 @@ export function withHooked(
   return more.length > 0 ? sorted([...reasons, ...more]) : reasons;
 }
 
-/** The order of `<` on strings: independent of the locale. */
+/** Compares as `<` on strings: independent of the locale. */
 export function byCodeUnit(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
@@ -131,12 +131,12 @@ function addTier({ min_tier }: RouteTask, { model_tier }: Profile, policy: Route
   else if (rank < least) reasons.push('tier_too_low');
 }
 
-/** Context window that a brief needs, tokens: four bytes a token, and it may fill half the window. */
+/** Returns the context window that a brief needs, tokens: four bytes a token, and it may fill half the window. */
 export function windowNeed({ brief_bytes }: RouteTask): number {
   return 2 * Math.ceil(brief_bytes / 4);
 }
 
-/** An unknown window is large enough for any brief, but satisfies no stated minimum. */
+/** Returns whether a window fits. An unknown window is large enough for any brief, but satisfies no stated minimum. */
 export function fitsWindow(task: RouteTask, window: number | null): boolean {
   if (window === null) return task.min_context_window === null;
   return window >= (task.min_context_window ?? 0) && window >= windowNeed(task);

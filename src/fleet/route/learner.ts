@@ -97,7 +97,7 @@ export class RouteLearner {
     return options.length < 2 ? undefined : this.#learned(options, this.#bandit.probabilities({ options }));
   }
 
-  /** An attempt of a worker succeeded or failed. The second outcome of one attempt is not counted. */
+  /** Learns that an attempt of a worker succeeded or failed. The second outcome of one attempt is not counted. */
   learn(agentId: string, ok: boolean, attempt?: LearnedAttempt): void {
     if (this.#noteOf(attempt)?.counted) return;
     this.#makeRoom(agentId);

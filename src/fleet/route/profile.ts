@@ -86,7 +86,7 @@ export const DEFAULT_ROUTE_POLICY: RoutePolicy = {
 export interface RouteHooks {
   /** Reasons to leave this worker out for this task; empty: none. */
   reject(task: RouteTask, profile: Profile): readonly string[];
-  /** Number added to its score, −1000…1000, an integer. */
+  /** Returns the number added to its score, −1000…1000, an integer. */
   prefer(task: RouteTask, profile: Profile): number;
 }
 

@@ -125,7 +125,7 @@ export class Scan {
   }
 }
 
-/** The lowest score among the best `many`, ties included; `from`: index of the first count. */
+/** Returns the lowest score among the best `many`, ties included; `from`: index of the first count. */
 function barOf(counts: Int32Array, from: number, many: number): number {
   let left = many;
   let score = from + SCORES - 1;

@@ -37,7 +37,7 @@ export type WaitDecision =
   /** The reason code to refuse it with. */
   | { readonly waits: false; readonly code: string };
 
-/** The codes of the reasons against a worker that do not end by themselves. */
+/** Returns the codes of the reasons against a worker that do not end by themselves. */
 export function nonTransientReasons(reasons: readonly string[]): string[] {
   return reasons.map((reason) => reason.split(':', 1)[0] as string).filter((code) => !TRANSIENT.has(code));
 }

@@ -35,7 +35,7 @@ export interface WorkerSlot extends Placed {
   unhealthySinceMs: ReadonlyMap<string, number>;
 }
 
-/** A slot without data; `describe` fills it. */
+/** Returns a slot without data; `describe` fills it. */
 export function emptySlot(slot: number, profile: Profile): WorkerSlot {
   return {
     slot,
@@ -85,17 +85,17 @@ export function reckon(worker: WorkerSlot): void {
   }
 }
 
-/** Age of its profile at `nowMs`, milliseconds. */
+/** Returns the age of its profile at `nowMs`, milliseconds. */
 export function ageMsAt({ verified, bornMs }: WorkerSlot, nowMs: number): number {
   return verified ? nowMs - bornMs : 0;
 }
 
-/** Its profile with the age it has at `nowMs`. */
+/** Returns its profile with the age it has at `nowMs`. */
 export function profileAt({ profile, bornMs, verified }: WorkerSlot, nowMs: number): Profile {
   return verified ? { ...profile, age_s: (nowMs - bornMs) / 1000 } : profile;
 }
 
-/** Since when each server is unhealthy. A server that stays in the same state retains its time. */
+/** Returns the times since when each server is unhealthy. A server that stays in the same state retains its time. */
 function unhealthySince(
   { profile: before, unhealthySinceMs }: WorkerSlot,
   profile: Profile,

@@ -107,7 +107,7 @@ const UNKNOWN = passingReason('busy', 'this attempt was given back before it cam
 /** It was started, and nothing is known of its end. */
 const STARTED = passingReason('busy', 'this attempt was accepted before');
 
-/** A reply, stored as declined where the dispatch names its attempt. */
+/** Returns a reply, stored as declined where the dispatch names its attempt. */
 function answer(input: AdmissionInput, reception: DispatchOutcome, reason: DeclineReason): AdmissionResult {
   const { dispatch, running, journaled } = input;
   const { attempt } = dispatch.envelope;
@@ -137,7 +137,7 @@ function declinedOf({ dispatch, denied }: AdmissionInput): DeclinedAttempt | und
   return denied.digest === null || denied.digest === dispatch.digest ? denied : undefined;
 }
 
-/** The result of another attempt is the answer to the one that was denied. */
+/** True when the result of another attempt is the answer to the one that was denied. */
 export const isAnsweredByAnother = ({ reason }: DeclinedAttempt): boolean => reason?.code === IN_FLIGHT.code;
 
 /** Returns the reply to another copy of this attempt. */
@@ -233,7 +233,7 @@ function furtherReason(input: AdmissionInput, tokenBudget: number | null): Refus
   return busy === undefined ? undefined : refuse('busy', busy, true);
 }
 
-/** The reply to a dispatch that is declined. */
+/** Returns the reply to a dispatch that is declined. */
 export function refused(
   {
     dispatch,

@@ -45,7 +45,7 @@ export class Announcer {
     this.#options.send(announce);
   }
 
-  /** Something may have changed: announces if it has, and still has a while later. */
+  /** Checks for a change: announces if it exists, and still does a while later. */
   check(): void {
     if (this.#ended || this.#cancelTimer !== undefined || !this.#changed()) return;
     this.#cancelTimer = this.#options.timer(() => {
@@ -54,7 +54,7 @@ export class Announcer {
     }, this.#options.debounceMs ?? DEBOUNCE_MS);
   }
 
-  /** A task of this context starts. The first one is announced. */
+  /** Notes that a task of this context starts. The first one is announced. */
   serve(contextId: string): void {
     if (this.#served.has(contextId)) return;
     evictOldest(this.#served.add(contextId), MAX_CONTEXTS);

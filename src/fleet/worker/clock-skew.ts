@@ -20,7 +20,10 @@ interface Sample {
 export class ClockSkew {
   #samples: readonly Sample[] = [];
 
-  /** A message sent at `sentAt` by their clock came at `receivedAt` by this worker's, epoch milliseconds; `at` is monotonic. */
+  /**
+   * Takes a sample: a message sent at `sentAt` by their clock came at `receivedAt` by this worker's, epoch milliseconds; `at`
+   * is monotonic.
+   */
   received(sentAt: number, receivedAt: number, at: number): void {
     const ahead = sentAt - receivedAt;
     // Only samples that may still become the largest are stored.
@@ -28,7 +31,10 @@ export class ClockSkew {
     this.#samples = [...kept.slice(-(MAX_SAMPLES - 1)), { at, ahead }];
   }
 
-  /** Time by which a message was longer under way than the fastest recent one, milliseconds; arguments as in `received`. */
+  /**
+   * Returns the time by which a message was longer under way than the fastest recent one, milliseconds; arguments as in
+   * `received`.
+   */
   delayMs(sentAt: number, receivedAt: number): number {
     return Math.max(0, (this.#samples[0]?.ahead ?? 0) - (sentAt - receivedAt));
   }

@@ -35,8 +35,8 @@ export class Clocks {
   }
 
   /**
-   * A dispatch came through a reply channel at `receivedAt`, epoch milliseconds. On a durable channel it may have waited without
-   * a limit: that it came late says nothing about clocks, that it came before it was sent does.
+   * Takes a dispatch that came through a reply channel at `receivedAt`, epoch milliseconds. On a durable channel it may have
+   * waited without a limit: that it came late proves nothing about clocks, that it came before it was sent does.
    */
   received(
     { sent_at }: Envelope,

@@ -31,7 +31,7 @@ export class DeclinedAttempts {
     for (const { taskId, ...denial } of journal.declined()) this.#known.set(taskId, { denial, written: undefined });
   }
 
-  /** The latest attempt of a task that was denied. */
+  /** Returns the latest attempt of a task that was denied. */
   of(taskId: string): DeclinedAttempt | undefined {
     return this.#known.get(taskId)?.denial;
   }
@@ -66,7 +66,7 @@ export class DeclinedAttempts {
   }
 }
 
-/** The sender of dispatches must not decide on the stored size of them. */
+/** Shortens an entry: the sender of dispatches must not decide on its stored size. */
 function shortened({ reason, ...denial }: DeclinedAttempt): DeclinedAttempt {
   if (reason === null) return { ...denial, reason };
   const { code, detail, retryable, missing } = reason;

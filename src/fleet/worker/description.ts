@@ -25,7 +25,7 @@ export interface DescriptionInput {
   readonly contextId: string | null;
 }
 
-/** The announce, without number and envelope. */
+/** Returns the announce, without number and envelope. */
 export function descriptionOf(input: DescriptionInput): SessionAnnounce {
   const { options, facts, overheadTokens, pools, contextId } = input;
   const { agentId, model, modelTier, contextWindow, executor, worktree } = options;

@@ -114,7 +114,7 @@ export class Facts {
     ]);
   }
 
-  /** The same for the periodic check, ahead of time. */
+  /** Renews facts for the periodic check, ahead of time. */
   async refreshAhead(): Promise<void> {
     await Promise.all([
       ...this.#servers.map(({ probed }) => renewed(probed, MCP_RENEW_MS)),
@@ -172,7 +172,7 @@ export class Facts {
     };
   }
 
-  /** The tree as it is, by a check that starts after this call; null: no repository. */
+  /** Returns the tree as it is, by a check that starts after this call; null: no repository. */
   tree(): Promise<TreeState | null> {
     return this.#tree.refresh();
   }
@@ -182,17 +182,19 @@ export class Facts {
     return this.#tree.value === null && this.#tree.ageMs < NO_TREE_AGE_MS;
   }
 
-  /** The content of the folder may have changed. */
+  /** Notes that the content of the folder may have changed. */
   treeChanged(): void {
     if (!this.noRepository) this.#tree.expire();
   }
 
-  /** The executor could not be run: probe it again before the next decision. */
+  /** Notes that the executor could not be run: it is probed again before the next decision. */
   executorFailed(): void {
     this.#executor.expire();
   }
 
-  /** An executor reports how it found its MCP servers. Its report counts against a probe, never for one; `whole`: it names all. */
+  /**
+   * Takes an executor's report about its MCP servers. The report counts against a probe, never for one; `whole`: it names all.
+   */
   executorReported(found: ReadonlyMap<string, string>, whole: boolean): void {
     const at = this.#options.clock.monotonic();
     for (const { canonical } of this.#servers) {
@@ -215,7 +217,7 @@ export class Facts {
     return health === 'ok' && probed.ageMs >= 2 * MCP_AGE_MS ? 'timeout' : health;
   }
 
-  /** Own tools, then those of servers: by their plain names, and as agents name them, `mcp__server__tool`. */
+  /** Returns own tools, then those of servers: by their plain names, and as agents name them, `mcp__server__tool`. */
   #allTools(): readonly string[] {
     const found = this.#servers.map(({ probed }) => probed.value);
     if (found.length === this.#toolsOf.length && found.every((one, index) => one === this.#toolsOf[index])) {
@@ -245,7 +247,7 @@ export class Facts {
     return this.#tree.value === null ? NO_TREE_AGE_MS : TREE_AGE_MS;
   }
 
-  /** A probe; logs why a server does not work, once, and when it does again. */
+  /** Probes a server; logs the reason why it does not work, once, and when it does again. */
   async #probeServer(server: McpServerOptions, options: ProbeOptions): Promise<ProbeFinding> {
     const finding = await this.#options.probeServer(server, options);
     const { health, detail } = finding;

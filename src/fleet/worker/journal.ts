@@ -83,29 +83,29 @@ export interface WorkerJournal {
   find(taskId: string): JournaledTask | undefined;
   /** Returns the result of one attempt; null: none is stored. */
   result(taskId: string, attempt: number): TaskResult | null;
-  /** Tasks that were accepted and have not ended, in the order they were accepted. */
+  /** Returns tasks that were accepted and have not ended, in the order they were accepted. */
   unfinished(): readonly JournaledTask[];
-  /** Results the other end does not have yet, oldest first. */
+  /** Returns results the other end does not have yet, oldest first. */
   undelivered(): readonly WaitingResult[];
   /** Stores an attempt as accepted. Replaces the stored entry of the same attempt. */
   accept(task: NewTask): Promise<void>;
-  /** Something is about to run. */
+  /** Notes that work is about to start. */
   start(taskId: string, attempt: number, about: TaskAbout): Promise<void>;
   /** Stores the programs that run for it. */
   processes(taskId: string, attempt: number, processes: readonly ProcessIdentity[]): void;
   /** Stores its end. The result waits for delivery from then on. */
   end(taskId: string, attempt: number, result: TaskResult, crashes?: number): Promise<void>;
-  /** As if it had never been accepted. */
+  /** Removes an attempt, as if it had never been accepted. */
   forget(taskId: string, attempt: number): Promise<void>;
-  /** The other end has the result of this attempt. */
+  /** Notes that the other end has the result of this attempt. */
   delivered(taskId: string, attempt: number): void;
-  /** An attempt that must never start here. */
+  /** Stores an attempt that must never start here. */
   decline(declined: StoredDeclinedAttempt): Promise<void>;
-  /** The latest attempt of each task that was declined, oldest first. */
+  /** Returns the latest attempt of each task that was declined, oldest first. */
   declined(): readonly StoredDeclinedAttempt[];
-  /** Folders in worktrees whose tasks run, or have results the other end does not have yet. */
+  /** Returns folders in worktrees whose tasks run, or have results the other end does not have yet. */
   worktrees(): readonly string[];
-  /** A value stored under a name, or undefined. */
+  /** Returns a value stored under a name, or undefined. */
   value(key: string): string | undefined;
   storeValue(key: string, value: string): void;
   /** Commits waiting changes and closes the file. Closing twice is fine. */

@@ -11,7 +11,7 @@ import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-servers
 /** Longest time that one server may take, milliseconds. */
 const PROBE_MS = 3000;
 
-/** One probe. Never rejects. */
+/** Makes one probe. Never rejects. */
 export async function probeMcpServer(server: McpServerOptions, options: ProbeOptions): Promise<ProbeFinding> {
   if (server.disabled === true) return { health: 'disabled', tools: [], detail: 'switched off in the configuration' };
   if (server.stdio === undefined && server.http === undefined) {

@@ -22,8 +22,8 @@ export interface Overhead {
 }
 
 /**
- * The cost as far as it is known. Where it is to be measured and was not for this agent, version and model, that starts now,
- * and `measured` is called when it is known.
+ * Returns the cost as far as it is known. Where it has to be measured and was not for this agent, version and model, that
+ * starts now, and `measured` is called when it is known.
  */
 export function overheadOf(
   { executor, model, overheadTokens, log }: WorkerOptions,

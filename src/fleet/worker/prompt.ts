@@ -3,8 +3,8 @@ import type { Dispatched } from '../messages/decoded.ts';
 import { replyInstruction } from '../phases/instruction.ts';
 
 /**
- * The whole prompt of a task. `cwd` is absolute: "the repository" alone has led agents to write elsewhere. `tokenBudget` is the
- * number of tokens it may really spend; `nowMs` is epoch milliseconds by the clock of the orchestrator.
+ * Returns the whole prompt of a task. `cwd` is absolute: "the repository" alone has led agents to write elsewhere.
+ * `tokenBudget` is the number of tokens it may really spend; `nowMs` is epoch milliseconds by the clock of the orchestrator.
  */
 export function promptOf(dispatch: Dispatched, cwd: string, tokenBudget: number | null, nowMs: number): string {
   const { brief, task_id, reply_schema, answer_schema, priority, deadline, access } = dispatch;

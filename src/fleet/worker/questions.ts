@@ -71,7 +71,7 @@ export class ExecutorQuestions {
     });
   }
 
-  /** An answer came; a second one, and one to a question that has expired, does nothing. */
+  /** Takes an answer; a second one, and one to a question that has expired, does nothing. */
   answer({ question_id, allowed, content, reason }: TaskAnswer): void {
     this.#open.get(question_id)?.settle({
       allowed,
@@ -80,12 +80,12 @@ export class ExecutorQuestions {
     });
   }
 
-  /** The orchestrator is connected again, and may have missed open questions. */
+  /** Sends open questions again: the orchestrator is connected again, and may have missed them. */
   resend(): void {
     for (const { message } of this.#open.values()) this.#options.send(message);
   }
 
-  /** The task has ended. */
+  /** Ends with the task. */
   end(): void {
     this.#ended = true;
     for (const { settle } of [...this.#open.values()]) settle(refused('the task has ended'));

@@ -38,7 +38,7 @@ export async function recover(options: RecoveryOptions): Promise<void> {
   );
 }
 
-/** It was accepted and not started: the orchestrator may send it anywhere. */
+/** Reports a task that was accepted and not started: the orchestrator may send it anywhere. */
 async function notStarted(task: JournaledTask, options: RecoveryOptions): Promise<void> {
   const { journal, log } = options;
   log.warn('accepted task was not started before the worker ended', { task_id: task.taskId });
@@ -80,7 +80,7 @@ async function interrupted(task: JournaledTask, options: RecoveryOptions): Promi
   await journal.end(taskId, task.attempt, resultMessage(body, envelopeOf(task, options)), crashes);
 }
 
-/** The tree as the task left it. */
+/** Returns the tree as the task left it. */
 async function leftBehind(
   { about, taskId }: JournaledTask,
   { repository, log }: RecoveryOptions,

@@ -26,18 +26,21 @@ export interface OpenEnvironment {
 
 /** Opens environments for tasks. */
 export interface TaskEnvironments {
-  /** Undefined: the task may use nothing of it. Rejects where the environment cannot be opened. */
+  /**
+   * Opens the environment for a task. Undefined: the task may use nothing of it. Rejects where the environment cannot be
+   * opened.
+   */
   open(task: EnvironmentTask): Promise<OpenEnvironment | undefined>;
 }
 
 /** Stands for a token in data that leaves the worker. */
 const REDACTED = '[token of the environment]';
 
-/** The text without the token of the environment: a program may print its variables. */
+/** Returns the text without the token of the environment: a program may print its variables. */
 export const withoutToken = (text: string, environment: ExecutorEnvironment | undefined): string =>
   environment === undefined ? text : text.replaceAll(environment.token, REDACTED);
 
-/** The value, however deep, without the token of the environment. */
+/** Returns the value, however deep, without the token of the environment. */
 export function withoutTokens<Value>(value: Value, environment: ExecutorEnvironment | undefined): Value {
   if (environment === undefined || value === undefined) return value;
   // A token has no character that JSON escapes.
@@ -45,7 +48,7 @@ export function withoutTokens<Value>(value: Value, environment: ExecutorEnvironm
   return text.includes(environment.token) ? (JSON.parse(withoutToken(text, environment)) as Value) : value;
 }
 
-/** The outcome of a turn without the token of the environment. */
+/** Returns the outcome of a turn without the token of the environment. */
 export const outcomeWithoutToken = (
   outcome: ExecutorOutcome,
   environment: ExecutorEnvironment | undefined,

@@ -47,7 +47,7 @@ export interface ReportInput {
 /** Share, in percent, by which a claim may differ from the measured value before it is shown. */
 const CLAIM_PERCENT = 20;
 
-/** The result, without envelope. */
+/** Returns the result, without envelope. */
 export function reportOf(input: ReportInput): Body<TaskResult> {
   const { dispatch, extracted, answer } = input;
   const claimed = extracted.result;
@@ -134,7 +134,7 @@ function blocked(code: string, detail: string, retryable: boolean, missing?: rea
   return { status: 'blocked', next_steps: [], blocked_reason: `${code}: ${detail}`, blocked: more };
 }
 
-/** Tokens: measured, else as the provider reports, else as the model claims, else unknown. */
+/** Returns the tokens: measured, else as the provider reports, else as the model claims, else unknown. */
 function accountOf({ usage, extracted, countCacheReads }: ReportInput): Pick<TaskResult, 'tokens_spent' | 'usage'> {
   const claimed = extracted.result?.tokens_spent ?? null;
   const tokens_spent = tokensSpent(usage, countCacheReads);
@@ -190,7 +190,7 @@ function artifactsOf(input: ReportInput): Record<string, unknown> {
   return artifacts;
 }
 
-/** Paths that a model names, from the folder it works in: it also writes absolute ones, and `./a` for `a`. */
+/** Returns the paths that a model names, from the folder it works in: it also writes absolute ones, and `./a` for `a`. */
 const fromFolder = (files: readonly string[], cwd: string): string[] => [
   ...new Set(
     files.map((file) => {
@@ -200,7 +200,7 @@ const fromFolder = (files: readonly string[], cwd: string): string[] => [
   ),
 ];
 
-/** The sum of several turns. Unknown as soon as one of them is: a part would look like the whole. */
+/** Returns the sum of several turns. Unknown as soon as one of them is: a part would look like the whole. */
 export function sumUsage(turns: readonly Usage[]): Usage {
   const [first, ...rest] = turns;
   if (first === undefined) return { source: 'unknown' };

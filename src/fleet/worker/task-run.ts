@@ -186,7 +186,7 @@ export class TaskRun {
     this.#abort.abort(fail(ERROR_OF[stop.kind], stop.why, { task_id: this.taskId }));
   }
 
-  /** More input for the executor. The same id again does nothing. */
+  /** Takes more input for the executor. The same id again does nothing. */
   async steer({ steer_id, text }: TaskSteer): Promise<void> {
     if (this.#steers.has(steer_id) || this.#steers.size >= MAX_STEERS) return;
     this.#steers.add(steer_id);
@@ -234,7 +234,7 @@ export class TaskRun {
     return { result: resultMessage(body, this.envelope()), changes };
   }
 
-  /** It was not started; the result has the reason. */
+  /** Returns the result of a task that was not started, with the reason. */
   notStarted({ kind, why }: Pick<Stop, 'kind' | 'why'>): TaskResult {
     this.budget.end();
     this.#progress.end();
@@ -287,7 +287,7 @@ export class TaskRun {
     return timers;
   }
 
-  /** On disk before anything runs. */
+  /** Stores the start, on disk before anything runs. */
   async #started({ cwd, mark, worktree }: Workdir): Promise<void> {
     const { envelope, access } = this.dispatch;
     await this.#host.journal.start(this.taskId, this.attempt, {
@@ -316,7 +316,7 @@ export class TaskRun {
     }
   }
 
-  /** The turn, and the one that asks for the result alone where the first left it out. */
+  /** Runs the turn, and the one that asks for the result alone where the first left it out. */
   async #work(workdir: Workdir): Promise<readonly Turn[]> {
     this.#abort.signal.throwIfAborted();
     this.#progress.reportNow({ phase: 'running' });
@@ -448,7 +448,7 @@ export class TaskRun {
     });
   }
 
-  /** It ended before the executor was started. */
+  /** Returns the report of a task that ended before the executor was started. */
   #failed(thrown: unknown): Body<TaskResult> {
     const { message } = asError(thrown);
     const spent = this.#usages.length === 0 ? 0 : this.#tokensSoFar();

@@ -19,7 +19,7 @@ export interface Turn {
   readonly answer: AnswerCheck | undefined;
 }
 
-/** The outcome; `undefined` when the executor does not end soon after it was stopped. */
+/** Returns the outcome; `undefined` when the executor does not end soon after it was stopped. */
 export function endOf(
   outcome: Promise<ExecutorOutcome>,
   signal: AbortSignal,

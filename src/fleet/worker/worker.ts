@@ -390,7 +390,7 @@ class FleetWorker implements Worker {
     return refusal.accept ? undefined : refusalResult(taskId, refusal);
   }
 
-  /** A task exists for the other end that dispatched it, and for no other. */
+  /** Handles a message. A task exists for the other end that dispatched it, and for no other. */
   async handle(message: Incoming, channel: ReplyChannel): Promise<TaskAck | TaskResult | undefined> {
     const { name } = channel;
     switch (message.type) {
@@ -436,7 +436,9 @@ class FleetWorker implements Worker {
     return { digest: dispatch.digest, attempt, state, lease };
   }
 
-  /** The latest attempt that ended, and whether its result was confirmed: the outbox knows that before the disk does. */
+  /**
+   * Returns the latest attempt that ended, and whether its result was confirmed: the outbox knows that before the disk does.
+   */
   #earlier(taskId: string): JournaledTask | undefined {
     if (this.#running.get(taskId) !== undefined) return undefined;
     const task = this.#journal.find(taskId);
@@ -523,7 +525,7 @@ class FleetWorker implements Worker {
   }
 }
 
-/** The reply about a task that is not known. */
+/** Returns the reply about a task that is not known. */
 const unknown = (task_id: string, attempt: number | undefined): TaskAck =>
   fleetMessage(
     'TASK_ACK',
@@ -539,7 +541,7 @@ function sendIfSupported(channel: ReplyChannel, message: FleetMessage): boolean 
   return true;
 }
 
-/** The same probe, which starts nothing that is not confirmed. */
+/** Returns the same probe, which starts nothing that is not confirmed. */
 function confirmedProbe(
   probe: NonNullable<WorkerDeps['probeServer']>,
   confirm: WorkerOptions['confirm'],

@@ -13,7 +13,7 @@ const MAX_THOUGHT = 2048;
 export interface OpenText {
   /** Adds text; gives the lines it finishes. */
   push(text: string, columns: number): string[];
-  /** The lines that may still change. */
+  /** Returns the lines that may still change. */
   tail(columns: number): string[];
   /** Ends it; gives the lines that were open. */
   end(columns: number): string[];

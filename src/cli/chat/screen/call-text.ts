@@ -21,7 +21,7 @@ export interface CallChange {
   readonly others: Members;
 }
 
-/** The output of a call; undefined where its summary says all. */
+/** Returns the output of a call; undefined where its summary says all. */
 export function outputOf(result: unknown): string | undefined {
   if (typeof result === 'string') return result;
   if (!isObject(result)) return undefined;
@@ -39,7 +39,8 @@ function textOf(value: unknown): string[] {
 }
 
 /**
- * The change that a call would make, if it is one of a file; undefined otherwise, and where it cannot be shown in whole.
+ * Returns the change that a call would make, if it is one of a file; undefined otherwise, and where it cannot be shown in
+ * whole.
  * @param folder the folder of the session, where this machine has it: files that would be replaced are read there
  */
 export async function changeOf(input: Members, folder: string | undefined): Promise<CallChange | undefined> {

@@ -49,13 +49,13 @@ const MARGIN = '  │ ';
 
 /** Actions of the user. */
 export interface ChatHandlers {
-  /** A line, or several, were entered. */
+  /** Called when a line, or several, were entered. */
   submit(text: string): void;
-  /** Esc: the running turn, nothing else. */
+  /** Called for Esc: stops the running turn, nothing else. */
   stopTurn(): void;
-  /** Ctrl-C, with nothing typed that it could clear. */
+  /** Called for Ctrl-C, with nothing typed that it could clear. */
   interrupt(): void;
-  /** Ctrl-D on an empty input, or the terminal was closed. */
+  /** Called for Ctrl-D on an empty input, or when the terminal was closed. */
   leave(): void;
 }
 
@@ -152,12 +152,12 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     this.#area.request();
   }
 
-  /** The commands that can be completed. */
+  /** Sets the commands that can be completed. */
   offer(commands: readonly CommandRow[]): void {
     this.#completions.commands = commands;
   }
 
-  /** An event, before its text is shown. */
+  /** Receives an event, before its text is shown. */
   receive(event: ControlEvent | EventGap): void {
     this.facts.receive(event);
     if (event.type === 'session.message.appended' && event.payload.message.kind === 'user') {
@@ -167,13 +167,13 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     this.#area.request();
   }
 
-  /** The same event, when its text has been shown. */
+  /** Receives the same event, when its text has been shown. */
   shown(event: ControlEvent | EventGap): void {
     if (event.type === 'session.tool.call.completed') this.#output(event.payload.data.executed);
     if (event.type !== 'gap' && isTerminal(event)) this.#turnEnded();
   }
 
-  /** The connection to the server is there, or is lost and dialled again. */
+  /** Notes that the connection to the server is open, or is lost and dialled again. */
   connection(isOpen: boolean): void {
     this.#isConnected = isOpen;
     this.#area.request();
@@ -196,7 +196,7 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     return [...[...this.#sending].map(({ text }) => text), ...(typed.trim() === '' ? [] : [typed])];
   }
 
-  /** A message was accepted for the running turn. */
+  /** Notes that a message was accepted for the running turn. */
   steered({ id, text }: { readonly id: string; readonly text: string }): void {
     this.facts.steered(id, text);
     this.#area.request();
@@ -325,7 +325,7 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     });
   }
 
-  /** Ctrl-O: the newest text that was shown in part. */
+  /** Handles Ctrl-O: shows the newest text that was shown in part. */
   #unfold(): void {
     const text = this.#folded.unfold();
     if (text === undefined) return this.note('· nothing more to show');
@@ -387,7 +387,7 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     this.#area.request();
   }
 
-  /** Ctrl-C clears the typed text, unless a turn runs, which it stops. */
+  /** Handles Ctrl-C: clears the typed text, unless a turn runs, which it stops. */
   #interrupted(): void {
     const typed = this.#editor.getText() !== '';
     if (typed && this.facts.runningS === undefined) this.#editor.setText('');

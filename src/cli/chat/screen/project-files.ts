@@ -57,7 +57,7 @@ export class ProjectFiles {
     return found;
   }
 
-  /** The paths in one folder; its folders are added to those that are still to be read. */
+  /** Returns the paths in one folder; its folders are added to those that are still to be read. */
   async #read({ path, rules: above }: Folder, folders: Folder[]): Promise<string[]> {
     try {
       const entries = await readdir(join(this.#top, path), { withFileTypes: true });

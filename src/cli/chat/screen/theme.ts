@@ -8,7 +8,7 @@ type Style = (text: string) => string;
 /** The tones of all commands, and further styles for Markdown. Cyan: choices, headings, marks. */
 export type Theme = Readonly<Record<Tone | 'plain' | 'italic' | 'underline' | 'strikethrough', Style>>;
 
-/** A style of SGR codes. Text with other styles inside keeps this one behind them. */
+/** Makes a style of SGR codes. Text with other styles inside keeps this one behind them. */
 const sgr = (on: number, off: number): Style => {
   const start = `\u001b[${on}m`;
   const end = `\u001b[${off}m`;

@@ -31,7 +31,7 @@ export interface CardFacts {
 export const featuresOf = (worker: Pick<WorkerPort, 'features'>): readonly Feature[] =>
   CARRIED.filter((feature) => !OF_THE_WORKER.has(feature) || worker.features.includes(feature));
 
-/** The card that needs no token. */
+/** Returns the card that needs no token. */
 export function publicCard(facts: CardFacts): AgentCard {
   const { worker, name = worker.agentId, url, version = '0.0.0', token } = facts;
   const { description = 'A coding agent that works on one repository and reports what it did.' } = facts;
@@ -67,7 +67,7 @@ export function publicCard(facts: CardFacts): AgentCard {
   };
 }
 
-/** The same card with the worker's announce. */
+/** Returns the same card with the worker's announce. */
 export function extendedCard(card: AgentCard, { envelope: _, ...announce }: SessionAnnounce): AgentCard {
   const [skill, ...skills] = card.skills;
   const { tools } = announce.capabilities;

@@ -96,12 +96,12 @@ export class A2aConnection {
     }
   }
 
-  /** Options of a call. `fleet`: it names our extension. */
+  /** Returns the options of a call. `fleet`: it names the fleet extension. */
   call(fleet: boolean, signal?: AbortSignal): RequestOptions {
     return { ...this.stream(fleet, this.#bounded(signal)) };
   }
 
-  /** Options of a call that only its signal bounds. */
+  /** Returns options of a call that only its signal bounds. */
   stream(fleet: boolean, signal: AbortSignal): RequestOptions {
     return { signal, serviceParameters: fleet ? { 'A2A-Extensions': FLEET_EXTENSION } : {} };
   }

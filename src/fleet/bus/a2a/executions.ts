@@ -126,7 +126,7 @@ export class A2aExecutions implements AgentExecutor {
     context.state.set(EXECUTION, execution);
   }
 
-  /** The fleet task that an A2A task runs. */
+  /** Returns the fleet task that an A2A task runs. */
   runningTask(scope: Scope, id: string): TaskLink | undefined {
     return this.#find(scope, id)?.link;
   }
@@ -136,7 +136,7 @@ export class A2aExecutions implements AgentExecutor {
     return this.#find(scope, id)?.bus !== undefined;
   }
 
-  /** The question that a task puts to its client, once it is stored; undefined: none. */
+  /** Returns the question that a task puts to its client, once it is stored; undefined: none. */
   async openQuestion(scope: Scope, id: string): Promise<OpenQuestion | undefined> {
     const running = this.#find(scope, id);
     if (running === undefined) return undefined;
@@ -188,7 +188,7 @@ export class A2aExecutions implements AgentExecutor {
     });
   };
 
-  /** The task continues with the answer of its client. */
+  /** Continues the task with the answer of its client. */
   async #answer(
     request: RequestContext,
     bus: ExecutionEventBus,
@@ -238,7 +238,7 @@ export class A2aExecutions implements AgentExecutor {
 
   // From the worker.
 
-  /** A client cancels a task by a message of the fleet protocol instead of the SDK's call. */
+  /** Notes that a client cancels a task by a message of the fleet protocol instead of the SDK's call. */
   canceling(channel: string, taskId: string): void {
     const running = this.#running.get(keyOf(channel, taskId));
     if (running !== undefined) running.canceled = true;
@@ -256,7 +256,7 @@ export class A2aExecutions implements AgentExecutor {
     if (running !== undefined) this.#status(running, STATE.working, message);
   }
 
-  /** A question to a client of plain A2A. The worker repeats those that are open when its channel is attached again. */
+  /** Puts a question to a client of plain A2A. The worker repeats open questions when its channel is attached again. */
   ask(channel: string, message: TaskQuestion): void {
     const running = this.#running.get(keyOf(channel, message.task_id)) ?? this.#recovered(channel, message);
     if (running?.questions.some((known) => known.message.question_id === message.question_id) !== false) return;
@@ -269,7 +269,7 @@ export class A2aExecutions implements AgentExecutor {
     if (running.questions.length === 1) this.#ask(running);
   }
 
-  /** A task of an earlier agent of this worker, which asks. */
+  /** Returns the task of an earlier agent of this worker, which asks. */
   #recovered(channel: string, { task_id, envelope }: TaskQuestion): Running | undefined {
     const { store } = this.#options;
     const link = store.linkOf(channel, task_id, envelope?.attempt);
@@ -302,7 +302,7 @@ export class A2aExecutions implements AgentExecutor {
     running.published.resolve();
   }
 
-  /** The worker continues without an answer. */
+  /** Ends a question without an answer: the worker continues. */
   async #expire(running: Running, message: TaskQuestion): Promise<void> {
     const { link, questions } = running;
     await running.settled;
@@ -382,7 +382,7 @@ export class A2aExecutions implements AgentExecutor {
     this.#options.store.put(scope, { ...task, history, status: this.#statusOf(state, message) });
   }
 
-  /** A stored task with its end; one that has ended keeps its status, and gets artifact and metadata. */
+  /** Returns a stored task with its end; one that has ended keeps its status, and gets artifact and metadata. */
   #applied(task: Task, { state, artifact, text, metadata }: Settled): Task {
     const others = task.artifacts.filter(({ artifactId }) => artifactId !== artifact.artifactId);
     const more = { artifacts: [...others, artifact], metadata: { ...task.metadata, ...metadata } };

@@ -98,7 +98,7 @@ export class A2aInbound extends PlainInbound {
     await withTimeout(promise, SUBSCRIBE_TIMEOUT_MS, late).catch(() => {});
   }
 
-  /** The agent does not know the task of a message any more. */
+  /** Handles an agent that does not know the task of a message any more. */
   lost(message: FleetMessage): void {
     const { task_id: taskId } = message as { readonly task_id?: string };
     if (taskId === undefined) return;
@@ -182,7 +182,7 @@ export class A2aInbound extends PlainInbound {
     }
   }
 
-  /** The user's answer to a question: one that waits, or one of an earlier process whose task is still being found. */
+  /** Takes the user's answer to a question: one that waits, or one of an earlier process whose task is still being found. */
   answer({ question_id, allowed, content }: TaskAnswer): void {
     const answer = textAnswer(allowed, content);
     const question = this.#questions.get(question_id);
@@ -219,7 +219,7 @@ export class A2aInbound extends PlainInbound {
     this.#readStatus(open, status);
   }
 
-  /** An agent may start to work without a word. */
+  /** Reads a status: an agent may start to work without a message. */
   #readStatus(open: OpenTask, status: Task['status']): void {
     this.#readMessage(open, status?.message);
     if (status?.state !== STATE.working || open.working || open.structured) return;
@@ -228,7 +228,7 @@ export class A2aInbound extends PlainInbound {
     this.forwardInBackground(ack(taskId, { accepted: true, state: 'running' }, { attempt }));
   }
 
-  /** Each message once, in the order they arrive. */
+  /** Reads each message once, in the order they arrive. */
   #readMessage(open: OpenTask, message: Message | undefined): void {
     if (message === undefined || message.role === ROLE.user || !open.isNew(message.messageId)) return;
     const progress = open.structured ? fleetMetadata(message.metadata) : {};

@@ -132,7 +132,9 @@ export class A2aPeer implements HealthCheckedPeer {
     return { ...request, message: { ...message, parts: [textPart(DATA_SAYS_ALL), ...data] } };
   }
 
-  /** The failure of a dispatch for the orchestrator. An agent that runs the task already names it, and it is followed. */
+  /**
+   * Returns the failure of a dispatch for the orchestrator. An agent that runs the task already names it, and it is followed.
+   */
   #failed(error: HandfastError, given: GivenTask): HandfastError {
     if (error.code === 'over_capacity') {
       const { a2a_task: id, ...detail } = error.detail;
@@ -201,7 +203,7 @@ export class A2aPeer implements HealthCheckedPeer {
     else this.#owner.probeNow(this);
   }
 
-  /** The attempt that an earlier process dispatched: among the latest tasks of the agent, by the id of its message. */
+  /** Finds the attempt that an earlier process dispatched: among the latest tasks of the agent, by the id of its message. */
   async #search(taskId: string, attempt = 1): Promise<OpenTask | undefined> {
     const messageId = `${taskId}#${attempt}`;
     let pageToken = '';

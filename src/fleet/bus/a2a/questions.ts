@@ -27,7 +27,7 @@ const VERDICT_SCHEMA = {
 };
 const VERDICTS: Readonly<Record<string, boolean>> = { yes: true, allow: true, no: false, deny: false };
 
-/** The question as text, and as data with its choices and its schema. */
+/** Returns the question as text, and as data with its choices and its schema. */
 export function questionMessage(question: TaskQuestion): Pick<MessageContent, 'text' | 'plainData'> {
   const { question_id, kind, title, tool, risks = [] } = question;
   const schema = contentSchema(question);
@@ -56,7 +56,7 @@ function howToAnswer(question: TaskQuestion): readonly string[] {
   return expected === undefined ? [] : [`Answer with ${expected}.`];
 }
 
-/** The id of the question whose answer a task waits for; undefined: it waits for none. */
+/** Returns the id of the question whose answer a task waits for; undefined: it waits for none. */
 export function questionAskedIn({ status }: Task): unknown {
   if (status?.state !== STATE.inputRequired) return undefined;
   const [asked] = dataOf(status.message?.parts) as { readonly question_id?: unknown }[];

@@ -21,7 +21,7 @@ export interface A2aReplyChannelDeps {
   readonly executions: A2aExecutions;
   readonly log: Log;
   onAnnounce(): void;
-  /** The worker shut down in order. */
+  /** Called when the worker shut down in order. */
   onBye(reason: string): void;
 }
 

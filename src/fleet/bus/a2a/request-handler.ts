@@ -61,8 +61,8 @@ export class FleetRequestHandler implements A2ARequestHandler {
   sendMessageStream: A2ARequestHandler['sendMessageStream'] = (params, context) => this.#stream(params, context);
 
   /**
-   * The SDK stores what it streams only while its client listens. The task is therefore started as one without a waiting
-   * request, and the stream is a subscription to it. The worker starts when the subscription stands.
+   * Streams a task. The SDK stores what it streams only while its client listens. The task is therefore started as one without
+   * a waiting request, and the stream is a subscription to it. The worker starts when the subscription stands.
    */
   async *#stream(
     params: SendMessageRequest,
@@ -124,7 +124,7 @@ export class FleetRequestHandler implements A2ARequestHandler {
   }
 }
 
-/** No more history than was asked for. */
+/** Returns a task with no more history than was asked for. */
 function trimmed(task: Task, { configuration }: SendMessageRequest): Task {
   const most = configuration?.historyLength;
   return most === undefined ? task : { ...task, history: most <= 0 ? [] : task.history.slice(-most) };

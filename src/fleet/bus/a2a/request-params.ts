@@ -113,5 +113,5 @@ function wrongIn(value: unknown, shape: Shape, at: string): string | undefined {
   return undefined;
 }
 
-/** The other spelling of a member that readers of this JSON form accept. */
+/** Returns the other spelling of a member that readers of this JSON form accept. */
 const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

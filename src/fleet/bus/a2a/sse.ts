@@ -13,7 +13,7 @@ const DRAIN_MS = 30_000;
 
 export interface SseOptions {
   readonly headers: Readonly<Record<string, string>>;
-  /** An event as it is written. */
+  /** Returns an event as it is written. */
   format(event: unknown): string;
   /** Returns the text that is written when the events end with a failure. */
   failed(error: unknown): string;

@@ -209,7 +209,7 @@ export class A2aTaskStore implements TaskStore {
     return row === undefined ? undefined : this.#taskOf(row.task);
   }
 
-  /** Tasks that have not ended, those that wait for their client among them, with the fleet tasks they stand for. */
+  /** Returns the tasks that have not ended, also those that wait for their client, with the fleet tasks they stand for. */
   open(): { readonly task: Task; readonly link: TaskLink | undefined; readonly scope: Scope }[] {
     const rows = this.#read('SELECT tenant, owner, task FROM tasks WHERE state IN (0, 1, 2, 6)', []);
     return rows.map(({ tenant, owner, task: text }) => {
@@ -219,7 +219,7 @@ export class A2aTaskStore implements TaskStore {
     });
   }
 
-  /** The fleet task an A2A task stands for: the latest one, where it had several. */
+  /** Returns the fleet task an A2A task stands for: the latest one, where it had several. */
   linkOfTask({ tenant, owner }: Scope, id: string): TaskLink | undefined {
     const sql = 'SELECT * FROM links WHERE tenant = ? AND owner = ? AND id = ? ORDER BY rowid DESC LIMIT 1';
     return linkIn(this.#read(sql, [tenant, owner, id])[0]);
@@ -233,19 +233,19 @@ export class A2aTaskStore implements TaskStore {
     );
   }
 
-  /** The A2A task of an attempt; of the latest attempt where that one is unknown, or none is named. */
+  /** Returns the A2A task of an attempt; of the latest attempt where that one is unknown, or none is named. */
   linkOf(channel: string, taskId: string, attempt = -1): TaskLink | undefined {
     const sql = `SELECT * FROM links WHERE outlet = ? AND task_id = ? ORDER BY attempt = ? DESC, attempt DESC LIMIT 1`;
     return linkIn(this.#read(sql, [channel, taskId, attempt])[0]);
   }
 
-  /** The task that was made for a message of these parts. */
+  /** Returns the task that was made for a message of these parts. */
   linkOfMessage(channel: string, messageId: string, digest: string): TaskLink | undefined {
     const sql = 'SELECT * FROM links WHERE outlet = ? AND message_id = ? AND digest = ? ORDER BY attempt DESC LIMIT 1';
     return linkIn(this.#read(sql, [channel, messageId, digest])[0]);
   }
 
-  /** Names of the reply channels that have tasks here. */
+  /** Returns names of the reply channels that have tasks here. */
   channels(): string[] {
     return this.#read('SELECT DISTINCT outlet FROM links', []).map(({ outlet }) => String(outlet));
   }

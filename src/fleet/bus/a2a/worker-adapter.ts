@@ -19,7 +19,7 @@ export interface WorkerAdapterOptions {
   readonly worker: WorkerPort;
   readonly executions: A2aExecutions;
   readonly log: Log;
-  /** The worker shut down in order, or has announced itself since. */
+  /** Called when the worker shut down in order, or has announced itself since. */
   onBye(reason: string): void;
   onAnnounce(): void;
 }

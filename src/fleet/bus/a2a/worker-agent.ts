@@ -211,7 +211,7 @@ export class WorkerAgent implements A2aAgent {
     }
   }
 
-  /** The request as the SDK reads it correctly. Fails with its error for invalid parameters. */
+  /** Returns the request as the SDK reads it correctly. Fails with its error for invalid parameters. */
   #checked(request: Members): Record<string, unknown> {
     const { method, params } = request;
     // The SDK looks at the parameters first, and calls an unknown method with odd ones invalid parameters.
@@ -229,7 +229,7 @@ export class WorkerAgent implements A2aAgent {
 
 const LOST = 'The agent was restarted, and its worker does not know this task.';
 
-/** The header that names the extensions this call used. */
+/** Returns the header that names the extensions this call used. */
 function active({ activatedExtensions = [] }: ServerCallContext): Record<string, string> {
   return activatedExtensions.length === 0 ? {} : { 'A2A-Extensions': activatedExtensions.join(', ') };
 }

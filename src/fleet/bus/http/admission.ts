@@ -108,7 +108,7 @@ export class HttpAdmission {
     this.#reply(request, contextId ?? taskId, `Not started: ${found}`, answers);
   }
 
-  /** Poll, cancel, steer and the like: the response is the worker's reply. */
+  /** Handles poll, cancel, steer and the like: the response is the worker's reply. */
   async #other(request: TaskRequest, message: Incoming): Promise<void> {
     const answers: WorkerReply[] = [];
     if (!(await this.#handler.receive(message, request.channel, (one) => answers.push(one)))) {
@@ -206,7 +206,7 @@ export class HttpAdmission {
     return flushed;
   }
 
-  /** The worker's announce, where the client has not received it in this context. */
+  /** Returns the worker's announce, where the client has not received it in this context. */
   async #announce({ principal, message }: TaskRequest, contextId: string): Promise<readonly SessionAnnounce[]> {
     // A client that names no context gets a new one with each request, and the announce once.
     const key = `${principal.name} ${message.contextId ?? ''}`;

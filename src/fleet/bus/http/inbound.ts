@@ -117,7 +117,7 @@ export class HttpInbound extends PlainInbound {
     return settled;
   }
 
-  /** The request that waited for a task's end failed. */
+  /** Handles a failed request that waited for a task's end. */
   lost(open: OpenTask, error: HandfastError): void {
     const { log, stopping } = this.#owner;
     if (stopping.aborted) return;

@@ -89,12 +89,12 @@ function message(role: 'user' | 'agent', { text, data = [], contextId, messageId
   return { role, parts, contextId, messageId };
 }
 
-/** A request, as text. */
+/** Returns a request as text. */
 export function sendMessage(id: string, outgoing: Outgoing): string {
   return JSON.stringify({ jsonrpc: '2.0', id, method: 'SendMessage', params: { message: message('user', outgoing) } });
 }
 
-/** A response that holds a message. */
+/** Returns a response that holds a message. */
 export function messageResponse(id: RpcId, outgoing: Outgoing): object {
   return { jsonrpc: '2.0', id, result: { kind: 'message', message: message('agent', outgoing) } };
 }

@@ -91,7 +91,7 @@ export class ReplyReceiver {
     });
   }
 
-  /** Never rejects. */
+  /** Handles a call. Never rejects. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     await this.#tokens.refresh();
     return this.#server.handle(request, response);
@@ -141,7 +141,7 @@ export class ReplyReceiver {
     }
   }
 
-  /** The peer its principal may be; of several, the one whose task it replies to. */
+  /** Returns the peer its principal may be; of several, the one whose task it replies to. */
   #peerOf(principal: Principal, { contextId, data }: HttpMessage): HttpPeer | undefined {
     const peers = this.#options.peers.filter(({ peerId }) => mayWork(principal, peerId));
     if (peers.length === 1) return peers[0];

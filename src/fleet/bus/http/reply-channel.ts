@@ -40,7 +40,7 @@ export class HttpReplyChannel implements ReplyChannel {
     return this.#callback !== undefined;
   }
 
-  /** Messages before the result are dropped: the announce rides on replies. */
+  /** Drops messages before the result: the announce rides on replies. */
   send(_message: FleetMessage): void {}
 
   /** Remembers the form of a task's reply, where it is sent later. */

@@ -24,7 +24,7 @@ export interface WorkerAccount {
 
 type Settings = Omit<NatsBusOptions, 'leadership' | 'believes' | 'withoutPools'> & { readonly leadership: Leadership };
 
-/** The bus over the account of `leadership` and `accounts`. Pools have their queue in the account of `leadership`. */
+/** Makes the bus over the account of `leadership` and `accounts`. Pools have their queue in the account of `leadership`. */
 export function accountBuses(options: Settings, accounts: readonly WorkerAccount[]): NatsBus {
   const elsewhere = new Set(accounts.flatMap(({ workers }) => workers.map(tokenOf)));
   const main = natsBus({ ...options, believes: (agent) => !elsewhere.has(agent) });

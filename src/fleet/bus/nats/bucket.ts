@@ -115,7 +115,7 @@ export class Bucket {
     await this.#link.until(() => manager.streams.purge(`KV_${this.name}`, { filter: this.subject(key) }));
   }
 
-  /** The value of a key could not be read. */
+  /** Handles a value of a key that could not be read. */
   setAside(key: string, reason: string): void {
     this.#link.aside.note({ bucket: this.name, key, reasons: [reason] });
   }
@@ -213,7 +213,7 @@ export class Bucket {
     return this.#link.store(this.subject(key), value, { [EXPECTED]: `${revision}` });
   }
 
-  /** The revision a write made; undefined when another writer was first. Reads, when an earlier try had no reply. */
+  /** Returns the revision a write made; undefined when another writer was first. Reads, when an earlier try had no reply. */
   #decided(
     key: string,
     value: Uint8Array,

@@ -213,7 +213,7 @@ export class NatsLink {
     return this.#closing.signal;
   }
 
-  /** A new subject only this connection listens to. */
+  /** Returns a new subject only this connection listens to. */
   inbox(): string {
     return this.packages.transport.createInbox(this.#inboxPrefix);
   }
@@ -258,7 +258,7 @@ export class NatsLink {
     };
   }
 
-  /** One operation, once. Fails with {@link NoReplyError} when it had no reply; with the server's error, otherwise. */
+  /** Tries one operation once. Fails with {@link NoReplyError} when it had no reply; with the server's error, otherwise. */
   async attempt<T>(operation: () => Promise<T>): Promise<T> {
     if (!this.up || this.connection.isClosed()) throw new NoReplyError('the connection is down', false);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -343,7 +343,7 @@ export class NatsLink {
     return readPublishAck(await this.#asking.ask(subject, data, this.headers(named)));
   }
 
-  /** One request. Fails with {@link NoReplyError}, or the server's error. */
+  /** Makes one request. Fails with {@link NoReplyError}, or the server's error. */
   ask(subject: string, data: string): Promise<Msg> {
     return this.#asking.ask(subject, data);
   }
@@ -373,7 +373,7 @@ export class NatsLink {
     await withTimeout(this.connection.close(), CLOSE_MS, late).catch(() => {});
   }
 
-  /** Until then, or the connection is back, or closed. */
+  /** Waits for a time, or until the connection is back, or closed. */
   async #pause(ms: number, signal?: AbortSignal): Promise<void> {
     const back = new AbortController();
     const stopListening = this.onChange((up) => up && back.abort());

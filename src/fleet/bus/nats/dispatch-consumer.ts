@@ -95,7 +95,7 @@ export class DispatchConsumer {
     } else void this.#decide(delivery);
   }
 
-  /** Capacity has appeared: decides on waiting dispatches first. */
+  /** Uses new capacity: decides on waiting dispatches first. */
   next(): void {
     const { worker } = this.#options;
     while (this.#waiting.length > 0 && worker.activeTasks + this.#undecided < worker.maxConcurrent) {
@@ -171,7 +171,7 @@ export class DispatchConsumer {
     }
   }
 
-  /** The dispatch in a delivery. One that cannot be read is answered and ended here. */
+  /** Reads the dispatch in a delivery. One that cannot be read is answered and ended here. */
   async #read(delivery: Delivery): Promise<Dispatched | undefined> {
     const { worker, channel, link } = this.#options;
     let codes: readonly string[];
@@ -349,7 +349,7 @@ const nameOf = ({ subject, seq }: Delivery): string => `${subject} ${seq}`;
 /** Dispatches without an envelope are the first. */
 const attemptOf = ({ envelope }: Dispatched): number => envelope.attempt ?? 1;
 
-/** The result, as the answer to this dispatch. */
+/** Returns the result, as the answer to this dispatch. */
 function caused(result: TaskResult, { envelope: { message_id } }: Dispatched): TaskResult {
   return message_id === undefined ? result : { ...result, envelope: { ...result.envelope, causation_id: message_id } };
 }

@@ -64,7 +64,7 @@ export class EventConsumer {
     });
   }
 
-  /** A message that was not stored is redelivered. */
+  /** Stops. A message that was not stored is redelivered. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#timer);
@@ -141,8 +141,8 @@ export class EventConsumer {
   }
 
   /**
-   * A dispatch reached its delivery limit, and no worker acknowledged it: it crashes each worker, or never ends
-   * being decided on. The orchestrator gets a refusal in its name, which its policy parks for an operator; then it is
+   * Parks a dispatch that reached its delivery limit without an acknowledgement of a worker: it crashes each worker, or never
+   * ends being decided on. The orchestrator gets a refusal in its name, which its policy parks for an operator; then it is
    * removed from the queue.
    */
   async #park(consumer: string, data: Uint8Array): Promise<void> {
@@ -183,7 +183,7 @@ export class EventConsumer {
     await link.until(() => manager.streams.deleteMessage(STREAMS.dispatch, seq, false));
   }
 
-  /** The sender of a stored event may have left since, and must not count as connected. */
+  /** Forwards a stored event. Its sender may have left since, and must not count as connected. */
   #forward(peer: NatsPeer, message: Incoming): Promise<void> | void {
     const { events } = this.#options;
     const kept = events.received(peer, message);

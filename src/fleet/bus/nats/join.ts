@@ -209,7 +209,10 @@ class Membership implements Joined {
     return { link, presence, reception, control, pullers };
   }
 
-  /** Results wait in the worker's outbox while the server is unreachable, and are sent at once when it is back. */
+  /**
+   * Attaches the channel to a link: results wait in the worker's outbox while the server is unreachable, and are sent at once
+   * when it is back.
+   */
   #attach(link: NatsLink, channel: NatsReplyChannel): void {
     this.#detach = this.#worker.attach(channel);
     link.onChange((up) => {

@@ -113,8 +113,8 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
 }
 
 /**
- * The leadership of `main` over another account: the leader lease stays in the first one, where no worker of this account can
- * reach it. Fails as {@link acquireLeadership}, except with `superseded`.
+ * Returns the leadership of `main` over another account: the leader lease stays in the first one, where no worker of this
+ * account can reach it. Fails as {@link acquireLeadership}, except with `superseded`.
  */
 export async function accountLeadership(
   main: Leadership,

@@ -57,7 +57,7 @@ export class Presence {
     await discovery.put(cardKey(this.#key), pack(cardOf(worker)));
   }
 
-  /** The worker describes itself again. */
+  /** Publishes a new description of the worker. */
   announce(announce: SessionAnnounce): void {
     if (this.#ended) return;
     this.#announce = announce;
@@ -65,7 +65,7 @@ export class Presence {
     void this.#write();
   }
 
-  /** The worker leaves; its profile shows that until it expires. Never rejects. */
+  /** Shows that the worker has left, in its profile, until that expires. Never rejects. */
   async bye(bye: SessionBye): Promise<void> {
     if (this.#ended) return;
     this.end();
@@ -160,7 +160,7 @@ export class Presence {
   }
 }
 
-/** The announce of a worker, which others may read without a request. Stays when the worker has left. */
+/** Returns the announce of a worker, which others may read without a request. Stays when the worker has left. */
 function cardOf({ agentId, features, pools }: WorkerPort): object {
   const token = tokenOf(agentId);
   return {

@@ -14,7 +14,7 @@ import { unpack } from './payload.ts';
 const MAX_REMOVED = 10_000;
 
 export interface ProfileEvents {
-  /** A worker wrote its profile. The argument is the token of its key. */
+  /** Called when a worker wrote its profile. The argument is the token of its key. */
   present(agent: string, announce: Announced): void;
   /** `asleep`: it sent SESSION_BYE. */
   absent(agent: string, reason: string, asleep: boolean): void;

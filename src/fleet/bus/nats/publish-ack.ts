@@ -4,7 +4,7 @@
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import type { Msg } from './client.ts';
 
-/** The position at which a stream stored a message; throws its error otherwise. */
+/** Returns the position at which a stream stored a message; throws its error otherwise. */
 export function readPublishAck({ data }: Pick<Msg, 'data'>): number {
   const reply = JSON.parse(Buffer.from(data).toString()) as {
     readonly type?: unknown;

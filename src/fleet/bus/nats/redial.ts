@@ -42,7 +42,7 @@ export class Redial {
     this.#dialledAt = now();
   }
 
-  /** The client asks how long it has to wait since it dialled last. */
+  /** Returns the time that the client has to wait since it dialled last. */
   delayMs(): number {
     if (this.#delayMs === undefined) {
       this.#delayMs = this.#backoff.next();
@@ -60,13 +60,13 @@ export class Redial {
     return Math.max(0, (this.#delayMs ?? 0) - (this.#now() - this.#dialledAt));
   }
 
-  /** The client dials. */
+  /** Notes that the client dials. */
   dialled(): void {
     this.#dialledAt = this.#now();
     this.#delayMs = undefined;
   }
 
-  /** The connection stands. */
+  /** Notes that the connection stands. */
   ended(): void {
     this.#delayMs = undefined;
     this.#attempt = 0;

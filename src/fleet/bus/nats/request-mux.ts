@@ -44,7 +44,7 @@ export class RequestMux {
     });
   }
 
-  /** One request. Fails with {@link NoReplyError}, or with the error of {@link refuse}. */
+  /** Makes one request. Fails with {@link NoReplyError}, or with the error of {@link refuse}. */
   ask(subject: string, data: Uint8Array | string, headers?: MsgHdrs): Promise<Msg> {
     return new Promise((resolve, reject) => {
       const token = (++this.#last).toString(36);
@@ -55,12 +55,12 @@ export class RequestMux {
     });
   }
 
-  /** The connection was lost: no reply will come. */
+  /** Fails all requests when the connection was lost: no reply will come. */
   broken(): void {
     this.#end(() => true, new NoReplyError('the connection broke', true));
   }
 
-  /** The server does not permit requests on this subject. */
+  /** Fails the requests on a subject for which the server permits none. */
   refuse(subject: string, error: Error): void {
     this.#end((asked) => asked.subject === subject, error);
   }

@@ -38,7 +38,7 @@ interface Secret {
   authenticator(secret: string): Authenticator;
 }
 
-/** The secret of a configuration; undefined where none is configured. */
+/** Returns the secret of a configuration; undefined where none is configured. */
 function secretOf({ transport }: Pick<NatsPackages, 'transport'>, auth: NatsAuth, env: Variables): Secret | undefined {
   const { credentialsFile, nkeyFile, user, passwordFile, passwordEnv, tokenFile, tokenEnv } = auth;
   const from = (path: string | undefined, variable: string | undefined) =>
@@ -115,7 +115,7 @@ export function identityOf(
   };
 }
 
-/** Problems with a secret are reported once, before the first connection. */
+/** Reports problems with a secret once, before the first connection. */
 function prove({ what, place, read, authenticator, isOneLine = true }: Secret): void {
   let secret: string;
   try {
@@ -135,5 +135,5 @@ function prove({ what, place, read, authenticator, isOneLine = true }: Secret): 
   }
 }
 
-/** The system's error code, or the kind of error: messages of parsers repeat the parsed text. */
+/** Returns the system's error code, or the kind of error: messages of parsers repeat the parsed text. */
 const codeOf = (error: unknown): string => (error as { code?: string }).code ?? (error as Error).name;

@@ -103,7 +103,7 @@ export async function ensureFleet(link: NatsLink, options: StorageOptions & Tigh
   return { leaseTtlS, profileTtlS };
 }
 
-/** A bucket whose keys must expire: without a ttl, the leases of dead workers would never end. */
+/** Makes a bucket whose keys must expire: without a ttl, the leases of dead workers would never end. */
 async function ensureExpiring(
   link: NatsLink,
   bucket: string,

@@ -12,7 +12,7 @@ const MAX_TOKEN_CHARS = 120;
 const PLAIN = /^[A-Za-z0-9_-]{1,120}$/;
 const HASHED = /^h=[0-9a-f]{64}$/;
 
-/** A byte of an id that may stand for itself: letters, digits, `_` and `-`. */
+/** True for a byte of an id that may stand for itself: letters, digits, `_` and `-`. */
 function isPlain(byte: number): boolean {
   return (
     (byte >= 0x61 && byte <= 0x7a) ||
@@ -42,7 +42,7 @@ export function tokenOf(id: string): string {
   return `h=${createHash('sha256').update(id).digest('hex')}`;
 }
 
-/** The id a token stands for; undefined when it is a hash, or no token this module makes. */
+/** Returns the id a token stands for; undefined when it is a hash, or no token this module makes. */
 export function idOf(token: string): string | undefined {
   if (PLAIN.test(token)) return token;
   if (token === '' || HASHED.test(token)) return undefined;
@@ -141,7 +141,7 @@ export function inboxOf(agentId: string): string {
   return `_INBOX_${tokenOf(agentId)}`;
 }
 
-/** Key of a worker's card. */
+/** Returns key of a worker's card. */
 export function cardKey(agent: string): string {
   return `${agent}.card`;
 }

@@ -194,7 +194,7 @@ class BucketTaskStore implements TaskStore {
     this.#unwatch?.();
   }
 
-  /** Two writers of equal records must not both believe that they wrote it. */
+  /** Packs a record with a unique mark: two writers of equal records must not both believe that they wrote it. */
   #written(record: TaskRecord): Uint8Array {
     return pack({ write: `${this.#writer}#${++this.#writes}`, record } satisfies Written);
   }

@@ -19,7 +19,7 @@ export interface NatsTls {
 }
 
 /**
- * The options of the client; undefined: it uses TLS where a server requires it. Files are read for every connection.
+ * Returns the options of the client; undefined: it uses TLS where a server requires it. Files are read for every connection.
  * Fails with `not_configured` when one cannot be read or used now.
  */
 export function tlsOf(wanted: NatsTls | undefined, servers: readonly string[]): ConnectionOptions['tls'] {
@@ -35,8 +35,8 @@ export function tlsOf(wanted: NatsTls | undefined, servers: readonly string[]): 
 }
 
 /**
- * For a numeric address the client gives Node no name, and Node uses `localhost` then, which is in no
- * certificate. Such a certificate must be for one of the numbers that are configured.
+ * Checks the name of a certificate. For a numeric address the client gives Node no name, and Node uses `localhost` then, which
+ * is in no certificate. Such a certificate must be for one of the numbers that are configured.
  */
 function identityProblem(hosts: readonly string[], host: string, certificate: PeerCertificate): Error | undefined {
   const unnamed = host.replace(/\.$/, '') === 'localhost';

@@ -37,12 +37,12 @@ export class AnnounceTracker {
     this.#sent.delete(key);
   }
 
-  /** The announce has changed: every client receives it again. */
+  /** Forgets the clients when the announce has changed: every client receives it again. */
   clear(): void {
     this.#sent.clear();
   }
 
-  /** The worker's announce; undefined when it fails or takes longer than `timeoutMs`. Never rejects. */
+  /** Returns the worker's announce; undefined when it fails or takes longer than `timeoutMs`. Never rejects. */
   async describe(contextId: string, timeoutMs: number): Promise<SessionAnnounce | undefined> {
     try {
       const announce = this.#worker.announce(contextId);

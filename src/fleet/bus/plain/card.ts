@@ -13,7 +13,7 @@ export const MODES = ['text/plain', 'application/json'];
 /** The one skill every worker has. */
 export const TASK_SKILL = { id: 'task', name: 'Task', description: 'Does a task in its repository.', tags: ['task'] };
 
-/** Our extension as a card declares it. */
+/** Returns the fleet extension as a card declares it. */
 export function fleetExtension(description: string, features: readonly Feature[]) {
   return {
     uri: FLEET_EXTENSION,

@@ -142,13 +142,13 @@ export function peerUrl(address: string): URL {
   return url;
 }
 
-/** The endpoint of a path below an address. */
+/** Returns the endpoint of a path below an address. */
 export function endpointBelow(base: URL, path: string): Endpoint {
   const url = below(base, path);
   return { ...httpAddress(url), path: url.pathname, headers: ['Host', url.host, 'Accept', 'application/json'] };
 }
 
-/** A path below an address. */
+/** Returns a path below an address. */
 export function below(base: URL, path: string): URL {
   const url = new URL(base);
   url.pathname = `${trimmedEnd(base.pathname, '/')}${path}`;

@@ -65,7 +65,7 @@ export async function listenHttp(options: HttpListenerOptions): Promise<HttpList
   throw fail('runtime_error', `no port of ${range} is free on ${host}`, { reason: 'EADDRINUSE' });
 }
 
-/** The handler of requests; behind trusted proxies it gets them with the address of the client they name. */
+/** Returns the handler of requests; behind trusted proxies it gets them with the address of the client they name. */
 function handlerOf({ handle, trustedProxies = [] }: HttpListenerOptions): HttpListenerOptions['handle'] {
   if (trustedProxies.length === 0) return handle;
   const trust = trustProxies(trustedProxies);

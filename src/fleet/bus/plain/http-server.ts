@@ -98,7 +98,7 @@ export class HttpServer {
     }
   }
 
-  /** The principal of a request, or why it is refused. A wrong token delays the refusal. */
+  /** Returns the principal of a request, or the reason of its refusal. A wrong token delays the refusal. */
   principalOf(request: IncomingMessage): Promise<Principal | 401 | 429 | HandfastError> {
     return principalOfRequest(request, this.auth, this.#throttle, this.#options.traffic);
   }
@@ -132,7 +132,9 @@ export class HttpServer {
     if (body !== undefined) await route.post(call, body);
   }
 
-  /** Undefined: the request was refused (401, 403, 503). Each wrong token of an address delays its next refusal. */
+  /**
+   * Authenticates a request. Undefined: it was refused (401, 403, 503). Each wrong token of an address delays its next refusal.
+   */
   async #authenticate(request: IncomingMessage, response: ServerResponse): Promise<Principal | undefined> {
     const { hasTokens } = this.auth;
     if (this.#requireToken && !hasTokens) {
@@ -177,19 +179,22 @@ export function respond(
   response.end(body);
 }
 
-/** The path of a request, without its query. */
+/** Returns the path of a request, without its query. */
 function pathOf({ url = '/' }: IncomingMessage): string {
   const end = url.indexOf('?');
   return end === -1 ? url : url.slice(0, end);
 }
 
-/** Without tokens, a page of another site could get here by a name that resolves to this machine. */
+/**
+ * True when the request names this address: without tokens, a page of another site could get here by a name that resolves to
+ * this machine.
+ */
 function namesAddress({ headers }: IncomingMessage): boolean {
   const host = (headers.host ?? '').replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
   return isLoopback(host) || /^[\d.]+$|:/.test(host);
 }
 
-/** Undefined: the request was refused (413, 415), or the client has closed the connection. */
+/** Reads a body. Undefined: the request was refused (413, 415), or the client has closed the connection. */
 function readBody(request: IncomingMessage, response: ServerResponse): Promise<Buffer | undefined> {
   if (!/^application\/(?:[\w.-]+\+)?json\b/i.test(request.headers['content-type'] ?? '')) {
     // This also keeps forms of foreign pages out.
@@ -220,5 +225,5 @@ function readBody(request: IncomingMessage, response: ServerResponse): Promise<B
   });
 }
 
-/** Most bodies come in one chunk, which needs no copy. */
+/** Joins the chunks of a body. Most bodies come in one chunk, which needs no copy. */
 const joined = (chunks: readonly Buffer[]): Buffer => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));

@@ -79,7 +79,7 @@ export class OpenTasks {
     return open;
   }
 
-  /** The attempt; the latest one where none is named. */
+  /** Returns the attempt; the latest one where none is named. */
   get(taskId: string, attempt?: number): OpenTask | undefined {
     return attempt === undefined ? this.#latest.get(taskId) : this.#byAttempt.get(keyOf(taskId, attempt));
   }

@@ -54,8 +54,8 @@ export interface Busy {
 }
 
 /**
- * The error of a busy worker. Without `own` (a peer that does not speak our extension) it has upstream's number, which means
- * "no such task" for a message that names one. `taskId` is the peer's own id of the task that runs already.
+ * Returns the error of a busy worker. Without `own` (a peer that does not speak the fleet extension) it has upstream's number,
+ * which means "no such task" for a message that names one. `taskId` is the peer's own id of the task that runs already.
  */
 export function busyError(own: boolean, { retryAfterS, reason }: Busy, taskId?: string): object {
   const message = `busy: ${reason === 'in_flight' ? 'this task is running' : 'a turn of this context is running'}; retry after ${retryAfterS} s`;

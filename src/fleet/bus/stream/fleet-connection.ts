@@ -34,13 +34,13 @@ const limits: ConnectionLimits = {
 
 /** The behaviour in which the two ends differ. */
 export interface FleetConnectionOwner {
-  /** A message that was read. A promise delays further reading while many are pending. */
+  /** Receives a message that was read. A promise delays further reading while many are pending. */
   receive(message: Incoming): Promise<unknown> | undefined;
-  /** Input that is not a message of this protocol. */
+  /** Receives input that is not a message of this protocol. */
   malformed(problem: FleetMalformed): void;
-  /** The peer has ended its side and still reads. */
+  /** Called when the peer has ended its side and still reads. */
   ended(): void;
-  /** The link is lost. */
+  /** Called when the link is lost. */
   linkLost(cause: CloseInfo): void;
 }
 
@@ -75,7 +75,7 @@ export class FleetConnection {
     );
   }
 
-  /** Its messages and its link count against these shares. Called before a link is attached. */
+  /** Counts its messages and its link against these shares. Called before a link is attached. */
   share(traffic: Traffic | undefined): void {
     this.#connection.traffic = traffic;
   }

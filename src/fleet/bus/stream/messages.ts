@@ -27,7 +27,7 @@ export function written(link: Link, message: FleetMessage): string | Message {
   return link.text ? JSON.stringify(message) : (message as unknown as Message);
 }
 
-/** SESSION_BYE. */
+/** Makes a SESSION_BYE. */
 export function bye(agent_id: string, reason: string, incarnation?: string): SessionBye {
   return fleetMessage('SESSION_BYE', { agent_id, reason, ...(incarnation !== undefined && { incarnation }) });
 }

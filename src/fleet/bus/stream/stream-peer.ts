@@ -34,9 +34,9 @@ export interface PeerOwner {
   /** Longest time that a worker may take to acknowledge a dispatch, milliseconds. */
   readonly ackTimeoutMs: number;
   readonly newId: () => string;
-  /** Its principal may not be this worker. */
+  /** Called when its principal may not be this worker. */
   unauthorized(principal: Principal, worker: string, link: Link): void;
-  /** The peer is lost; called once. */
+  /** Called once, when the peer is lost. */
   gone(peer: StreamPeer, reason: string, asleep: boolean): void;
 }
 
@@ -85,14 +85,17 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
     return this.#principal;
   }
 
-  /** Its principal has these rights now; undefined: it is no longer configured. */
+  /** Notes the present rights of its principal; undefined: it is no longer configured. */
   rightsChanged(principal: Principal | undefined): void {
     if (principal === undefined) return this.#unauthorized();
     this.#principal = principal;
     if (!this.#permitted(this.#pools)) this.#unauthorized();
   }
 
-  /** Checked for every message: a right may have been withdrawn, and a new announce may name other pools. */
+  /**
+   * Returns whether the principal may work for these pools. Checked for every message: a right may have been withdrawn, and a
+   * new announce may name other pools.
+   */
   #permitted(pools: readonly string[]): boolean {
     return this.#principal === undefined || mayWork(this.#principal, this.peerId, pools);
   }
@@ -261,7 +264,7 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
     }
   }
 
-  /** The connection continues after malformed input. */
+  /** Reports malformed input; the connection continues. */
   #reportMalformed(codes: readonly string[], type: string | null): void {
     const count = this.connection.countMalformed();
     if (count !== undefined) {
@@ -277,7 +280,7 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
   }
 }
 
-/** An announce without the secret it may have brought. */
+/** Returns an announce without the secret it may have brought. */
 export function withoutToken(announced: Announced): Announced {
   if (announced.envelope.token === undefined) return announced;
   const { token: _secret, ...envelope } = announced.envelope;

@@ -6,7 +6,7 @@
 import { isLogged, type Log } from '../../../base/log.ts';
 import type { ReconnectOptions, ReconnectSettings, StateChange } from '../../../connection/reconnect.ts';
 
-/** The settings of a link that is dialled for as long as it takes. */
+/** Returns the settings of a link that is dialled for as long as it takes. */
 export function supervision({ maxMs, backoff, ...settings }: ReconnectSettings = {}): ReconnectOptions {
   return {
     ...settings,

@@ -202,7 +202,10 @@ export class WorkerConnection implements FleetConnectionOwner, ReplyChannel {
 
   readonly #reply = (reply: FleetMessage): void => this.#put(reply);
 
-  /** The orchestrator has stored a result, or could not. False: the worker itself may know the acknowledged message. */
+  /**
+   * Handles an acknowledgement: the orchestrator has stored a result, or could not. False: the worker itself may know the
+   * acknowledged message.
+   */
   #acknowledged({ task_id: taskId, accepted, envelope }: TaskAck): boolean {
     const error = accepted ? undefined : fail('over_capacity', 'the result could not be stored', { task_id: taskId });
     // Nothing waits any more for a result that was not stored: it is in the outbox already.
@@ -232,7 +235,7 @@ export class WorkerConnection implements FleetConnectionOwner, ReplyChannel {
     }
   }
 
-  /** Nothing is sent or read any more; results that wait for an acknowledgement wait in the outbox again. */
+  /** Ends sending and reading; results that wait for an acknowledgement wait in the outbox again. */
   #end(): void {
     if (this.#connection.ended) return;
     clearInterval(this.#timer);

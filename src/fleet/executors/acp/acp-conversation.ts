@@ -172,7 +172,7 @@ export class AcpConversation {
     }
   }
 
-  /** The running turn, if the agent's session is the open one. */
+  /** Returns the running turn, if the agent's session is the open one. */
   #turnOf(session: string): AcpTurn | undefined {
     return this.#agent.isOpen(session) ? this.#turn : undefined;
   }

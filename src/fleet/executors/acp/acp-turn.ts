@@ -98,14 +98,14 @@ export class AcpTurn {
     return 'queued';
   }
 
-  /** The next input; undefined: none, and no more is accepted. */
+  /** Returns the next input; undefined: none, and no more is accepted. */
   next(): string | undefined {
     const text = this.#pending.length === 0 ? undefined : this.#pending.splice(0).join('\n\n');
     if (text === undefined) this.#ended = true;
     return text;
   }
 
-  /** The turn accepts no more input. */
+  /** Ends the input: the turn accepts no more. */
   end(): void {
     this.#ended = true;
   }

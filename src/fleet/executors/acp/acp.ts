@@ -119,7 +119,7 @@ class AcpExecutor implements Executor {
     }
   }
 
-  /** The conversation of a context; stops its idle timer. */
+  /** Returns the conversation of a context; stops its idle timer. */
   #acquire(contextId: string): OpenConversation {
     const known = this.#open.get(contextId);
     clearTimeout(known?.idle);

@@ -71,13 +71,13 @@ export interface Cli {
   argv(turn: CliTurn): readonly string[];
   /** @param own the environment it gets anyway */
   env?(turn: CliTurn, own: Readonly<Record<string, string>>): Readonly<Record<string, string>>;
-  /** Made before the program starts. */
+  /** Makes the reader of a turn, before the program starts. */
   read(turn: CliTurn, events: ExecutorEvents): CliReader | Promise<CliReader>;
 }
 
 /** Reads the output of one run. */
 export interface CliReader {
-  /** A line of stdout. Never throws. */
+  /** Takes a line of stdout. Never throws. */
   line(line: string): void;
   /** The program's id of the conversation, once it has reported it. */
   readonly session: string | undefined;
@@ -86,7 +86,7 @@ export interface CliReader {
    * no retry.
    */
   retry?(end: ProgramEnd): 'start' | 'resume' | undefined;
-  /** The reply of an ended run; `stopped`: we ended it. */
+  /** Returns the reply of an ended run; `stopped`: the executor ended it. */
   finish(end: ProgramEnd, stopped: boolean): CliReply | Promise<CliReply>;
 }
 
@@ -105,7 +105,7 @@ export interface CliReply {
 /** The variable in which a program finds the token of its environment: every user of the machine can read arguments. */
 export const ENVIRONMENT_TOKEN = 'HANDFAST_MCP_TOKEN';
 
-/** The address of the environment and its token as variables of a program. */
+/** Returns the address of the environment and its token as variables of a program. */
 export const environmentValues = ({ url, token }: ExecutorEnvironment): Readonly<Record<string, string>> => ({
   HANDFAST_MCP_URL: url,
   [ENVIRONMENT_TOKEN]: token,
@@ -128,7 +128,7 @@ export function readConversation(value: Readonly<Record<string, unknown>>): Stor
 
 const NOTE_CHARACTERS = 200;
 
-/** A text as one line for people; undefined when it is blank. */
+/** Returns a text as one line for people; undefined when it is blank. */
 export function noteOf(text: unknown): string | undefined {
   if (typeof text !== 'string') return undefined;
   const line = text
@@ -141,7 +141,7 @@ export function noteOf(text: unknown): string | undefined {
 
 const STDERR_CHARACTERS = 600;
 
-/** The end of stderr in a line, without colours and without stack frames that have no symbols. */
+/** Returns the end of stderr in a line, without colours and without stack frames that have no symbols. */
 export function summaryOfStderr(stderr: string): string {
   const lines = stripVTControlCharacters(stderr)
     .split('\n')

@@ -70,7 +70,7 @@ export function codexCli({ model, sandbox = 'workspace-write', args = [], timeou
   };
 }
 
-/** The environment as one of its MCP servers. The token is in a variable that the argument names. */
+/** Returns arguments with the environment as one of its MCP servers. The token is in a variable that the argument names. */
 function environmentArgs(environment: ExecutorEnvironment | undefined): string[] {
   if (environment === undefined) return [];
   const { name, url } = environment;
@@ -180,7 +180,7 @@ class CodexReader extends FrameReader {
   }
 }
 
-/** An item in a line. */
+/** Returns an item in a line. */
 function itemNote(item: Frame): string | undefined {
   switch (item.type) {
     case 'command_execution':

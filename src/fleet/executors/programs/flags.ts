@@ -40,7 +40,7 @@ export function filterFlags(given: readonly string[], owned: OwnedFlags): Filter
   return { kept, dropped };
 }
 
-/** The owned flag that a word is or starts with. */
+/** Returns the owned flag that a word is or starts with. */
 function ownedFlag(word: string, owned: OwnedFlags): string | undefined {
   if (!word.startsWith('-')) return undefined;
   const name = word.startsWith('--') ? (word.split('=', 1)[0] as string) : word.slice(0, 2);

@@ -16,7 +16,9 @@ const IGNORED_EVENTS: ExecutorEvents = {
   ask: async () => ({ allowed: false, reason: 'no user can be asked' }),
 };
 
-/** Tokens; null where the turn failed or its usage is unknown. `forget` removes the conversation of the measurement. */
+/**
+ * Returns the tokens; null where the turn failed or its usage is unknown. `forget` removes the conversation of the measurement.
+ */
 export async function overheadOf(
   executor: Executor,
   { cwd, signal }: Pick<ExecutorContext, 'cwd' | 'signal'>,

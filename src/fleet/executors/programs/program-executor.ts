@@ -232,7 +232,7 @@ class ProgramExecutor implements Executor {
     };
   }
 
-  /** The failure of a turn without output; undefined when there was some. */
+  /** Returns the failure of a turn without output; undefined when it had some. */
   #emptyOutput({ code, stderr, killedBy }: ProgramEnd, { text }: CliReply): string | undefined {
     if (text.trim() !== '') return undefined;
     const summary = summaryOfStderr(stderr);

@@ -2,7 +2,7 @@
  * Derives both timers of a program from one figure, so that the executor's timer never fires before the program's.
  */
 
-/** A time as whole seconds: rounded up, at least one. */
+/** Returns a time as whole seconds: rounded up, at least one. */
 export const wholeSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / 1000));
 
 /** When we stop a turn, milliseconds: `graceMs` after the program's own timer. Undefined without a timeout. */

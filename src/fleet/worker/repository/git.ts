@@ -172,7 +172,7 @@ export async function treeState(cwd: string): Promise<TreeState | null> {
   throw gitFailure('status', end, GIT_MS);
 }
 
-/** A bare repository; null for the inside of another one. */
+/** Returns the state of a bare repository; null for the inside of another one. */
 async function bareState(cwd: string): Promise<TreeState | null> {
   if ((await git(cwd, ['rev-parse', '--is-bare-repository'])).trim() !== 'true') return null;
   const [head, branch] = await Promise.all([
@@ -191,13 +191,16 @@ export async function markTree(cwd: string, known?: TreeState): Promise<TreeMark
   return { ...state, top, prefix, stamps: await stampsOf(top, state.dirty) };
 }
 
-/** {@link placeIn}, or null in a bare repository. */
+/** Returns {@link placeIn}, or null in a bare repository. */
 export async function placeUnlessBare(cwd: string): Promise<Awaited<ReturnType<typeof placeIn>> | null> {
   const inside = await git(cwd, ['rev-parse', '--is-inside-work-tree']);
   return inside.trim() === 'true' ? placeIn(cwd) : null;
 }
 
-/** The top of the working tree that `cwd` is in, its real path, and the way from there: empty, or a path that ends with `/`. */
+/**
+ * Returns the top of the working tree that `cwd` is in, its real path, and the way from there: empty, or a path that ends with
+ * `/`.
+ */
 export async function placeIn(cwd: string): Promise<Pick<TreeMark, 'top' | 'prefix'>> {
   const lines = (await git(cwd, ['rev-parse', '--show-toplevel', '--show-prefix'])).split('\n');
   // The last is empty; a folder of the way up may have a line break in its name.
@@ -235,12 +238,12 @@ export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   };
 }
 
-/** The tree without a file, in the object format of the repository: the first commit is compared with it. */
+/** Returns the tree without a file, in the object format of the repository: the first commit is compared with it. */
 async function emptyTree(cwd: string): Promise<string> {
   return (await git(cwd, ['hash-object', '-t', 'tree', '--stdin'])).trim();
 }
 
-/** Path → text that differs when the file was written since. */
+/** Returns, for each path, a text that differs when the file was written since. */
 export async function stampsOf(top: string, paths: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const stamps = new Map<string, string>();
   for (let from = 0; from < Math.min(paths.length, MAX_PATHS); from += 64) {

@@ -27,14 +27,14 @@ export class TreeOwner {
     return this.#owner;
   }
 
-  /** A task starts to write. `clean`: the tree was. `context` null: it belongs to no context. */
+  /** Notes that a task starts to write. `clean`: the tree was. `context` null: it belongs to no context. */
   begin(context: string | null, clean: boolean): void {
     const alone = this.#writing.size === 0 || (this.#writing.size === 1 && this.#writing.has(context ?? ''));
     this.#writing.set(context ?? '', (this.#writing.get(context ?? '') ?? 0) + 1);
     this.#set(alone && (clean || this.#owner === context) ? context : null);
   }
 
-  /** It has ended. */
+  /** Notes that it has ended. */
   end(context: string | null, clean: boolean): void {
     const left = (this.#writing.get(context ?? '') ?? 1) - 1;
     if (left > 0) this.#writing.set(context ?? '', left);

@@ -202,7 +202,7 @@ export async function noteFresh({ top, stamps }: TreeMark): Promise<void> {
   await writeFile(await freshFile(top), JSON.stringify([...stamps]));
 }
 
-/** The noted files that are still as the checkout left them. */
+/** Returns the noted files that are still as the checkout left them. */
 async function freshFiles(path: string): Promise<ReadonlySet<string>> {
   const noted = await notedFresh(path);
   const stamps = await stampsOf(path, [...noted.keys()]);

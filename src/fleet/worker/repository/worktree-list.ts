@@ -18,17 +18,17 @@ export async function worktreesOf(repository: string): Promise<readonly Worktree
   return readWorktrees(await git(repository, LIST_WORKTREES.slice(0, -1)));
 }
 
-/** Git was stopped while it made this one. */
+/** True when git was stopped while it made this one. */
 export const isHalfMade = ({ locked }: WorktreeEntry): boolean => locked === 'initializing';
 
-/** A person locked it, to protect it from removal. */
+/** True when a person locked it, to protect it from removal. */
 export const isProtected = (entry: WorktreeEntry): boolean =>
   entry.locked !== undefined && !isHalfMade(entry) && !WORKING.test(entry.locked);
 
 /** A task works in it, or did so when its process ended. */
 export const isMarked = ({ locked = '' }: WorktreeEntry): boolean => WORKING.test(locked);
 
-/** A task works in it, of this process or of another. */
+/** Returns whether a task works in it, of this process or of another. */
 export async function isInUse({ path, locked = '' }: WorktreeEntry): Promise<boolean> {
   if (inUse.has(path)) return true;
   const [, pid, started] = WORKING.exec(locked) ?? [];

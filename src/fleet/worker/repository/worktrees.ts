@@ -95,10 +95,10 @@ export class Worktrees {
   }
 
   /**
-   * The worktree of a context: the one it has, here or at another worker of the repository that does not work in it now; else one
-   * that is made from its branch, with a copy of the uncommitted files at that worker, or from the repository's present commit. A
-   * context that is no conversation (`continues` false) has none at other workers. Fails with `runtime_error` where git will not
-   * make one.
+   * Opens the worktree of a context: the one it has, here or at another worker of the repository that does not work in it now;
+   * else one that is made from its branch, with a copy of the uncommitted files at that worker, or from the repository's
+   * present commit. A context that is no conversation (`continues` false) has none at other workers. Fails with `runtime_error`
+   * where git will not make one.
    */
   open(contextId: string, continues = true): Promise<Worktree> {
     const name = nameOf(contextId);
@@ -130,13 +130,13 @@ export class Worktrees {
     }
   }
 
-  /** From the top of the repository to the worker's folder; nothing where the repository is bare. */
+  /** Returns the path from the top of the repository to the worker's folder; nothing where the repository is bare. */
   async #prefix(): Promise<string> {
     this.#way ??= (await placeUnlessBare(this.#repository))?.prefix ?? '';
     return this.#way;
   }
 
-  /** The folders of a conversation below this worker's home. Takes half-made and missing ones off git's list. */
+  /** Returns the folders of a conversation below this worker's home. Takes half-made and missing ones off git's list. */
   async #ownFolders(folder: string, name: string, list: readonly WorktreeEntry[]): Promise<Found> {
     const usable: string[] = [];
     let vacant: string | undefined;
@@ -261,7 +261,10 @@ export class Worktrees {
     if (mark !== null) await noteFresh(mark);
   }
 
-  /** The worktree in which the conversation was so far is worked in, or was when its worker was lost: its content is continued. */
+  /**
+   * Copies the content of the worktree in which the conversation was so far: a task works in it, or did when its worker was
+   * lost.
+   */
   async #copy(from: string, to: string): Promise<void> {
     try {
       if (await copyUncommitted(from, to)) return;
@@ -276,8 +279,8 @@ export class Worktrees {
   }
 
   /**
-   * No task works in it any more. Removes it when nothing is in it: no commit the repository does not have elsewhere, no file that
-   * was not checked out, none that git ignores. True: it was removed. `changes` absent: unknown.
+   * Ends the work in a worktree. Removes it when nothing is in it: no commit the repository does not have elsewhere, no file
+   * that was not checked out, none that git ignores. True: it was removed. `changes` absent: unknown.
    */
   leave(worktree: Worktree, changes: TreeChanges | undefined): Promise<boolean> {
     const { path, branch, mark } = worktree;
@@ -461,7 +464,7 @@ const isFolderOf = (name: string, path: string): boolean =>
 
 const someOf = (names: readonly string[]): readonly string[] => names.slice(0, MAX_NAMED).map(readableName);
 
-/** The folder that was worked in last. */
+/** Returns the folder that was worked in last. */
 async function newest(paths: readonly string[]): Promise<string | undefined> {
   const dated = await Promise.all(paths.map(async (path) => ({ path, at: (await stat(path)).mtimeMs })));
   return dated.sort((one, other) => other.at - one.at)[0]?.path;
@@ -495,7 +498,7 @@ async function isWritable(path: string): Promise<boolean> {
   }
 }
 
-/** A name that is safe as a folder and as a branch, readable, and different for different contexts. */
+/** Returns a name that is safe as a folder and as a branch, readable, and different for different contexts. */
 function nameOf(contextId: string): string {
   const readable = contextId
     .toLowerCase()
