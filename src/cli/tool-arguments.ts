@@ -19,7 +19,7 @@ export function needsSchema(words: readonly string[]): boolean {
 const isWhole = (word: string): boolean => word.startsWith('{') || word.startsWith('@') || word === '-';
 
 /**
- * The arguments that the words express.
+ * Returns the arguments that the words express.
  *
  * @param schema of the tool's input; without one, values that parse as JSON are JSON
  * @throws usage
@@ -36,7 +36,7 @@ export async function toolArguments(
   return jsonObject(first, read);
 }
 
-/** The object in a word: JSON, `@file` or `-`. Throws `usage`. */
+/** Reads the object in a word: JSON, `@file` or `-`. Throws `usage`. */
 export async function jsonObject(word: string, read: ReadText): Promise<Record<string, unknown>> {
   const source = word === '-' ? '-' : word.startsWith('@') ? word.slice(1) : undefined;
   const text = source === undefined ? word : await read(source);

@@ -35,7 +35,7 @@ export function reloadOnHangup({ reload }: Pick<RunningServer, 'reload'>, log: L
   });
 }
 
-/** The configuration, overridden by the command line. */
+/** Returns the configuration, overridden by the command line. */
 export function withListeners(
   config: HostConfig,
   { port, listen }: { readonly port?: number; readonly listen?: readonly string[] },

@@ -1,5 +1,5 @@
 /**
- * Events of plain 1.0.0, told apart by turn: most carry no turn id, and the end of a turn carries no stop reason. Follows which
+ * Events of plain 1.0.0, assigned to turns: most carry no turn id, and the end of a turn carries no stop reason. Follows which
  * turn runs in each session and fills in the members that a turn's sender waits for.
  *
  * A turn that overflows its context ends without a terminal event and continues under an id that was never issued: its

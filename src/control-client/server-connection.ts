@@ -24,7 +24,7 @@ export interface CallOptions {
 
 /** Receives messages that belong to no call. */
 export interface ServerListener {
-  /** `chars`: the length of the line it came in; 0 where there are no lines. */
+  /** `chars`: the length of the line it came in; 0 on links without lines. */
   notification(method: string, params: unknown, chars: number): void;
   /** The link is lost, and every call settled. Called once. */
   closed(error: HandfastError): void;

@@ -7,7 +7,7 @@ import { fail, HandfastError } from '../wire/errors.ts';
 import type { ControlEvent, EventGap } from './control-event.ts';
 import type { EventReader } from './event-reader.ts';
 
-/** A replay that brings nothing for so long has ended. */
+/** A replay that brings nothing for this time has ended, in milliseconds. */
 const QUIET_MS = 2000;
 
 /** Asks the server about a turn. */

@@ -16,7 +16,7 @@ export interface StateFileOptions {
   readonly home: string;
   readonly hostId: string;
   readonly log: Log;
-  /** Epoch milliseconds; names a file that is set aside. */
+  /** Epoch milliseconds; part of the name of a quarantined file. */
   readonly now?: () => number;
 }
 

@@ -280,7 +280,7 @@ function childrenCheck(): Check {
   return { name, status: 'ok', message: `end with a killed host, but for one that ${escapes}` };
 }
 
-/** Checks that every registered host responds and accepts our token. */
+/** Checks that every registered host responds and accepts the token of this user. */
 async function* runningChecks(running: readonly RunningHost[], home: string): AsyncGenerator<Check> {
   if (running.length === 0) {
     yield { name: 'host', status: 'ok', message: 'none is running; start one with: handfast up' };

@@ -16,7 +16,7 @@ const GAP = 2;
 const LEAST_LAST = 20;
 const LEAST_COLUMN = 4;
 
-/** Columns and rows where the terminal does not tell its own. */
+/** Columns and rows where the terminal does not report its own. */
 const COLUMNS = 80;
 const ROWS = 24;
 

@@ -89,7 +89,7 @@ async function fileFinding(
   };
 }
 
-/** The skills between the top of the repository and the folder. */
+/** Finds the skills between the top of the repository and the folder. */
 async function skillsFinding(place: Place, store: TrustStore): Promise<Finding | undefined> {
   const files: Record<string, string> = {};
   const lines: string[] = [];
@@ -108,7 +108,7 @@ async function skillsFinding(place: Place, store: TrustStore): Promise<Finding |
   return { subject: 'skills', entry: entryOf(place, 'skills', files), trusted, about: { 'gives to models': lines } };
 }
 
-/** Files that the programs of workers read in the folder. */
+/** Finds files that the programs of workers read in the folder. */
 async function agentFinding(place: Place, store: TrustStore): Promise<Finding | undefined> {
   const { digests, read } = agentFilesOf(place);
   const there = Object.keys(digests).filter((name) => digests[name] !== ABSENT);
@@ -128,7 +128,7 @@ async function agentFinding(place: Place, store: TrustStore): Promise<Finding | 
   };
 }
 
-/** The repository itself: git runs programs that its settings name. */
+/** Finds the repository itself: git runs programs that its settings name. */
 async function repositoryFinding(place: Place, store: TrustStore): Promise<Finding | undefined> {
   if (!place.isRepository) return undefined;
   return {

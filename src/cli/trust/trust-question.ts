@@ -44,7 +44,7 @@ export async function trust(
   return entries;
 }
 
-/** The lines that a user decides about: whole command lines, with nothing in them that a terminal would obey. */
+/** Returns the lines that a user decides about: whole command lines, with nothing in them that a terminal would obey. */
 export function shown(findings: readonly Finding[]): readonly string[] {
   const lines: string[] = [];
   for (const { subject, entry, about } of findings) {

@@ -1,7 +1,7 @@
 /**
  * Remembered answers for a working directory, in one JSON file of the data directory: owner → directory → rules.
  *
- * The file is 0600 and replaced as a whole; one that cannot be read is set aside and nothing is remembered, which means
+ * The file is 0600 and replaced as a whole; one that cannot be read is quarantined and nothing is remembered, which means
  * asking again.
  */
 import { readFile, rename } from 'node:fs/promises';
@@ -15,7 +15,7 @@ export interface DirectoryRulesOptions {
   /** The file; made with its folder when the first rule is added. */
   readonly file: string;
   readonly log: Log;
-  /** Epoch milliseconds; names a file that is set aside. */
+  /** Epoch milliseconds; part of the name of a quarantined file. */
   readonly now?: () => number;
 }
 

@@ -156,7 +156,7 @@ export interface SessionRecord {
   /** Requests that wait, and requests of the running turn that were answered. */
   readonly approvals: readonly Approval[];
   readonly turns: readonly TurnRow[];
-  /** The task list; `elsewhere`: it was changed by others than its model. Null: there was none yet. */
+  /** The task list; `elsewhere`: it was changed by others than its model. Null: it was never set. */
   readonly plan: { readonly entries: readonly PlanEntry[]; readonly elsewhere: boolean } | null;
   /** Work that its model began and that runs, or has ended and was not delivered to it yet. */
   readonly work: readonly SessionWork[];

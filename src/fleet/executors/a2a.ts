@@ -37,7 +37,7 @@ import { UNKNOWN_USAGE } from './usage.ts';
 
 export interface A2aExecutorDeps {
   readonly config: A2aConfig;
-  /** File that stores the agent's ids of our contexts; undefined: in memory. */
+  /** File that stores the agent's ids of the contexts; undefined: in memory. */
   readonly contextFile: string | undefined;
   readonly log: Log;
   readonly newId?: () => string;

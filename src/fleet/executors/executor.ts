@@ -78,7 +78,10 @@ export interface ExecutorContext {
 export interface ExecutorOutcome {
   /** The text of the reply; may contain a TASK_RESULT. A stopped turn has its partial reply. */
   readonly text: string;
-  /** `completed`: it ended by itself. `limit`: it reached its own turn or token limit. `refused`: by the model. `stopped`: by us. */
+  /**
+   * `completed`: it ended by itself. `limit`: it reached its own turn or token limit. `refused`: by the model. `stopped`: by
+   * the executor.
+   */
   readonly ending: 'completed' | 'limit' | 'refused' | 'stopped';
   /** Exit code of a program; null otherwise. */
   readonly exitCode: number | null;

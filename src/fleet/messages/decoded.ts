@@ -35,7 +35,7 @@ export type Decoded =
 interface Root<Type extends string> {
   readonly type: Type;
   readonly protocol_version: string;
-  /** Empty where there was none. */
+  /** Empty where the message had none. */
   readonly envelope: Envelope;
 }
 

@@ -207,7 +207,7 @@ export class TaskRows {
 
   #forgetAll(numbers: ReadonlySet<number>): void {
     if (numbers.size === 0) return;
-    // A number is not given twice, not even when the highest one is forgotten.
+    // A number is not given twice, not even when the highest one is removed.
     this.#keepLast.run(this.lastNumber());
     for (const number of numbers) {
       this.#forget.run(number);

@@ -20,7 +20,7 @@ const APPLICATION_ID = 0x4846544b;
 const WHAT = 'the task store';
 /** Bytes that the removal of a task adds to the log: a page at most. */
 const FORGET_BYTES = 4096;
-/** Ended tasks forgotten in one transaction. */
+/** Ended tasks removed in one transaction. */
 const PRUNE_STEP = 500;
 /** Open tasks read at a time. */
 const PAGE = 256;
@@ -37,7 +37,7 @@ const MIGRATIONS: readonly string[] = [
    CREATE INDEX batches ON tasks (batch, number) WHERE batch IS NOT NULL;
    CREATE TABLE reasons (number INTEGER PRIMARY KEY, spec TEXT NOT NULL, explanation TEXT NOT NULL) STRICT;
    CREATE TABLE counters (name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;`,
-  // Tasks of before have no submitter: only operators see them.
+  // Tasks of earlier versions have no submitter: only operators see them.
   `ALTER TABLE tasks ADD COLUMN submitter TEXT;
    CREATE INDEX submitters ON tasks (submitter, number) WHERE submitter IS NOT NULL;`,
   // Storage of the tasks of each submitter, summed by the database itself, so that it is known without reading them.

@@ -37,7 +37,7 @@ export interface TaskQuery {
   readonly parked?: boolean;
   readonly batch?: string;
   readonly worker?: string;
-  /** Handed in by this principal. */
+  /** Submitted by this principal. */
   readonly submitter?: string;
   /** Numbers below this one: the next page. */
   readonly before?: number;

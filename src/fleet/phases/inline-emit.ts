@@ -6,7 +6,7 @@
 import { HINT_KEYS, type HintKey, type Hints } from './inline-values.ts';
 
 const PLAIN = /^[A-Za-z0-9][\w./@+-]*$/;
-/** Words that YAML reads as something other than a string. */
+/** Words that YAML reads as a value that is no string. */
 const RESERVED = /^(?:null|true|false|yes|no|on|off)$/i;
 const NUMBER_LIKE = /^(?:[0-9][0-9_]*(?:\.[0-9_]*)?(?:e[+-]?[0-9]+)?|0x[0-9a-f_]+|0o[0-7_]+|0b[01_]+)$/i;
 const TIMESTAMP = /^[0-9TtZz:.+-]+$/;

@@ -11,7 +11,7 @@ import { parseVersion, type Version } from '../messages/version.ts';
 export interface VersionEvidence {
   /** Versions its announce lists: `protocol_versions`, else `protocol_version`. null: no announce yet. */
   readonly announced: readonly string[] | null;
-  /** Its agent card declares our extension. */
+  /** Its agent card declares the fleet extension. */
   readonly cardExtension?: boolean;
   /** Write hints into the text for peers without the protocol. Default true. */
   readonly inlineHints?: boolean;

@@ -115,7 +115,7 @@ function isUnroutable(route: Route): boolean {
 
 function headOf(taskId: string, route: Route): string {
   if (route.chosen === null) return `${taskId} not routed: ${route.reason.replaceAll('_', ' ')}`;
-  // Learning may have chosen another than the first one.
+  // Learning may have chosen another worker than the first one.
   const { score } = route.ranking.find(({ agent_id }) => agent_id === route.chosen) ?? route.ranking[0]!;
   const unchecked = route.verified ? '' : ', which never announced itself: no requirement was checked';
   return `${taskId} → ${route.chosen} (${score} of 1000)${unchecked}`;

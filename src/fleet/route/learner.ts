@@ -21,7 +21,7 @@ const BAND = 50;
 const MOST = 8;
 /** With it, decisions stay uniform now and then, so that a worker that was bad once is tried again. */
 const POLICY = { name: 'thompson_beta', explore: 0.02 } as const;
-/** Workers of which outcomes are stored; for one more, the one with the fewest is forgotten. */
+/** Maximum number of workers whose outcomes are stored; for one more, the one with the fewest is removed. */
 const MAX_WORKERS = 10_000;
 /** The name of its bandit in the store. */
 const WORKERS = 'workers';
@@ -122,7 +122,7 @@ export class RouteLearner {
     return stored;
   }
 
-  /** Forgets the attempts of tasks that ended, which an earlier process left. */
+  /** Removes the attempts of tasks that ended, which an earlier process left. */
   retain(isOpen: (taskId: string) => boolean): void {
     for (const taskId of this.#notes.keys()) if (!isOpen(taskId)) this.#removeNote(taskId);
   }

@@ -49,7 +49,7 @@ export class DeclinedAttempts {
     const before = this.#known.get(taskId);
     if (before !== undefined && before.denial.attempt >= denial.attempt) return before.written ?? Promise.resolve();
     const known: Known = { denial: shortened(denial), written: undefined };
-    // The newest is the last to be forgotten.
+    // The newest is the last to be evicted.
     setNewest(this.#known, taskId, known, MAX_STORED);
     const written = this.#write(taskId, known);
     known.written = written;

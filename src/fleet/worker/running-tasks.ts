@@ -18,7 +18,7 @@ import type { TreeOwner } from './repository/tree-owner.ts';
 import type { Stop } from './task-report.ts';
 import type { TaskRun } from './task-run.ts';
 
-/** A task that was accepted and not started for so long is dropped: the bus that accepted it has failed. */
+/** A task that was accepted and not started for this time, in milliseconds, is dropped: the bus that accepted it has failed. */
 const BEGIN_MS = 60_000;
 /** A result that cannot be written is tried again after this. */
 const REWRITE_MS = 5000;

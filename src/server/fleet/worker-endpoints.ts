@@ -159,7 +159,7 @@ async function sendersOf(
   return { auth: grants.length === 0 ? undefined : createAuthenticator(grants), callbacks };
 }
 
-/** Returns a client that the file of the worker names: it hands in tasks, and may do nothing else. */
+/** Returns a client that the file of the worker names: it submits tasks, and may do nothing else. */
 const senderOf = (name: string): Principal => ({ name, fleet: { submit: true } });
 
 /** Makes an authenticator of one token and one principal; undefined where none is configured. */

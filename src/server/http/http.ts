@@ -114,7 +114,7 @@ export async function httpServer(options: HttpServerOptions): Promise<HttpListen
     insecureHTTPParser: false,
     // The guard refuses a missing Host itself, with the same 403 as a wrong one.
     requireHostHeader: false,
-    // Other protocols that a client merely offers to switch to are none of our business.
+    // Other protocols that a client merely offers to switch to do not matter here.
     shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === 'websocket',
   });
   // The size of the head bounds their number. A count would drop the rest silently, and the guard must see all of them.
@@ -156,7 +156,7 @@ async function listenOnPath(server: Server, path: string): Promise<number> {
 
 /** Notes of the port about a connection. */
 interface PortConnection {
-  /** The newest answer, to know whether bytes of our own may still be written. */
+  /** The newest answer, to know whether bytes of this port may still be written. */
   answer: ServerResponse | undefined;
   readonly share: TurnShare;
 }

@@ -124,7 +124,7 @@ export class McpEventStream {
     if (stream === undefined || stream.ended) return;
     stream.ended = true;
     stream.response?.end();
-    // None of its events is the last, by which it would be forgotten.
+    // None of its events is the last, by which it would be evicted.
     this.#streams.delete(number);
   }
 

@@ -366,7 +366,7 @@ class McpHttp {
   #hostSession(principal: Principal): HostSession {
     const { host, permits } = this.#options;
     const dial = async (): Promise<Link> => {
-      // With the rights of now, also where the session before was lost.
+      // With the present rights, also where the session before was lost.
       const current = this.#currentOf(principal);
       if (current === undefined) throw fail('unauthorized', `${principal.name} is no longer configured`);
       const [ours, theirs] = memoryPair();

@@ -28,7 +28,7 @@ export class MarkdownStream {
   /** The fence of the code block that is open. */
   #fence: string | undefined;
 
-  /** The text that may change; '' inside a code block, but for the line that has not ended. */
+  /** The text that may change; inside a code block, '' or the line that has not ended. */
   get tail(): Block | undefined {
     if (this.#fence !== undefined) return this.#partial === '' ? undefined : { kind: 'code', text: this.#partial };
     const text = [...this.#lines, this.#partial].join('\n');

@@ -50,7 +50,7 @@ export function promptBlocks(
   return blocks;
 }
 
-/** Returns the conversation as text, the newest part of it; `''` when there was none. */
+/** Returns the conversation as text, the newest part of it; `''` without one. */
 export function transcript(history: readonly HistoryItem[]): string {
   const lines: string[] = [];
   let left = MAX_TRANSCRIPT_CHARS;

@@ -34,7 +34,7 @@ export class Answer {
   readonly #names: ToolNames;
   readonly #blocks: (Block | CallBlock)[] = [];
   readonly #raw: RawArguments | undefined;
-  /** Characters handed on so far, of each kind. */
+  /** Characters passed on so far, of each kind. */
   #text = 0;
   #reasoning = 0;
   /** False when texts of several blocks came mixed: then their order is not known. */

@@ -1,8 +1,8 @@
 /**
  * Watches one attempt: ends it when the turn is aborted, or when the provider sends nothing for too long.
  *
- * The timer is not set again for each part, because there are hundreds in a second: it checks, when it fires, how long ago
- * the last one was.
+ * The timer is not set again for each part, because hundreds come in a second: it checks, when it fires, how long ago the last
+ * one was.
  */
 
 export interface WatchOptions {

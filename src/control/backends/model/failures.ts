@@ -38,7 +38,7 @@ export interface ProviderFailure {
   readonly unreached?: string;
 }
 
-/** Longest message handed on. */
+/** Longest message that is passed on, in characters. */
 const MAX_MESSAGE = 600;
 const CAPACITY: ReadonlySet<FailureReason> = new Set(['rate_limited', 'unavailable', 'unreachable']);
 const BROKEN: ReadonlySet<FailureReason> = new Set(['timeout', 'stream_ended', 'unreadable']);

@@ -164,7 +164,7 @@ class ModelBackend implements Backend {
           ...this.#round(choice, log.record.id, request.signal),
           input: async () => {
             sent = await this.#input(turn, choice, request, room);
-            // The list grows in place; the count covers the items of now.
+            // The list grows in place; the count covers the present items.
             history = [...log.record.history];
             return sent;
           },

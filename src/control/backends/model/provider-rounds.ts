@@ -1,7 +1,7 @@
 /**
  * One round asked of a provider: the request, its attempts, and its answer as the parts of a round while it streams.
  *
- * It makes each round of a turn, and summaries. An attempt is only repeated while nothing of its answer was handed on, so no
+ * It makes each round of a turn, and summaries. An attempt is only repeated while nothing of its answer was passed on, so no
  * delta is ever sent twice; every wait has a bound and ends with the turn.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -48,7 +48,7 @@ export interface ProviderRoundOptions {
   /** Makes the request; called once, when the round starts. */
   readonly input: () => RoundInput | Promise<RoundInput>;
   readonly limits: RequestLimits;
-  /** Called when an answer breaks off of which a part was handed on. */
+  /** Called when an answer breaks off after a part of it was passed on. */
   readonly begun?: () => void;
   /** Called with the usage that the provider reports. */
   readonly counted?: (used: Usage) => void;

@@ -10,7 +10,7 @@ import { asError, fail, HandfastError } from '../../../wire/errors.ts';
 import { isLoopback } from '../http/endpoints.ts';
 import { type Fetch, readBody } from '../http/http-json.ts';
 
-/** A sign-in service and our client there. */
+/** A sign-in service and the client registered there. */
 export interface OAuthService {
   readonly issuer: string;
   readonly clientId: string;

@@ -29,7 +29,7 @@ export interface JsonAnswer {
 }
 
 /**
- * Sends a request and reads the response, of any status. Rejects with `provider_error` when there was none (unreachable, too
+ * Sends a request and reads the response, of any status. Rejects with `provider_error` when no response came (unreachable, too
  * slow, too long, a redirect: following one could hand the key to another host), or with the reason of `signal`.
  */
 export async function requestJson(fetch: Fetch, request: JsonRequest): Promise<JsonAnswer> {

@@ -42,8 +42,8 @@ export function credentialHeaders(provider: Provider, access: Omit<ProviderAcces
 }
 
 /**
- * Fetches the models a provider offers, in its order. Fails with `provider_error`; `detail.status` is the HTTP status where
- * there was an answer.
+ * Fetches the models a provider offers, in its order. Fails with `provider_error`; `detail.status` is the HTTP status where it
+ * answered.
  */
 export async function fetchModels(
   provider: Provider,

@@ -61,7 +61,7 @@ export class LoginFlows {
     return this.#run('antigravity', call, (login) => antigravityLogin(this.#options, login, service), done);
   }
 
-  /** Ends the sign-ins that `principal` started; of all providers, or of one. False = there was none. */
+  /** Ends the sign-ins that `principal` started; of all providers, or of one. False = none ran. */
   cancel(provider: LoginProvider | undefined, principal: Principal): boolean {
     const own = [...this.#running].filter(
       (flow) =>

@@ -73,7 +73,7 @@ function chosen(
 ): ChatRow {
   if (last) return findChat(chats, owner, undefined);
   if (path !== undefined) {
-    // Only our own references name a chat. No file is read, so the reply does not show which files exist.
+    // Only references made by this server name a chat. No file is read, so the reply does not show which files exist.
     const named = chatOfPath(path);
     const chat = named === undefined ? undefined : chats.get(named);
     if (chat !== undefined && (owner === null || chat.owner === owner)) return chat;

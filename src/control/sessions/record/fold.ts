@@ -385,7 +385,7 @@ function promptOf(text: string): Pick<StoredTurn, 'prompt' | 'digest'> {
   return { prompt: text.slice(0, ROW_PROMPT_CHARACTERS).toWellFormed(), digest: digestOf(text) };
 }
 
-/** Drops approvals of other turns, but for remembered answers. */
+/** Drops approvals of other turns, except remembered answers. */
 function dropAnswers(record: FoldedSession['record'], turn: string | undefined): void {
   const isHere = ({ state, turn_id }: Approval) => state === 'pending' || turn_id === turn;
   const lasting = record.approvals.filter(

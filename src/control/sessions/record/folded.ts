@@ -41,7 +41,7 @@ export type WritableRecord = {
 export interface StoredTurn extends TurnRow {
   /** Digest of a prompt that is longer than its part in the row; see {@link digestOf}. */
   readonly digest?: string;
-  /** Newest message of the session when the turn ended; absent until then, 0 = there was none. */
+  /** Newest message of the session when the turn ended; absent until then, 0 = the session had none. */
   readonly lastMessageId?: number;
   /** The idempotency key of its prompt, and whether the reply said queued. */
   readonly sent?: { readonly key: string; readonly queued: boolean };

@@ -41,7 +41,7 @@ export interface LiveTurnFacts {
 export class LiveTurn implements Turn {
   readonly id: string;
   readonly log: SessionLog;
-  /** The owner of the session, with the rights of now. */
+  /** The owner of the session, with its present rights. */
   principal: Principal;
   readonly settings: SessionSettings;
   readonly cwd: string;

@@ -1,6 +1,6 @@
 /**
- * The turns of one session: gives inputs to `turn-machine.ts` and carries its effects out. It holds only what cannot outlive
- * the process (the running backend, timers, waiting callers); all else is in the session's record.
+ * The turns of one session: gives inputs to `turn-machine.ts` and carries its effects out. It holds only the state that cannot
+ * outlive the process (the running backend, timers, waiting callers); all else is in the session's record.
  *
  * One per loaded session.
  */

@@ -45,7 +45,7 @@ interface Call {
   readonly message: Message;
   readonly context: ServerCallContext;
   readonly scope: Scope;
-  /** The client names our extension. */
+  /** The client names the fleet extension. */
   readonly fleet: boolean;
   readonly channel: A2aReplyChannel;
 }
@@ -160,7 +160,7 @@ export class A2aAdmission {
       if (outcome.kind === 'busy' || outcome.kind === 'taken') {
         const reason = outcome.kind === 'taken' ? 'in_flight' : outcome.reason;
         const { retryAfterS } = outcome;
-        // With our extension the error names the A2A task that runs already.
+        // With the fleet extension the error names the A2A task that runs already.
         const running = store.linkOf(channel.name, taskId)?.id;
         // -32001 for a message in a task would mean that the task does not exist.
         const own = fleet || message.taskId !== '';

@@ -12,7 +12,7 @@ import type { StreamResponse, Task } from './sdk.ts';
 
 export interface FollowOptions {
   readonly connection: A2aConnection;
-  /** Requests name our extension. */
+  /** Requests name the fleet extension. */
   readonly fleet: boolean;
   readonly id: string;
   /** Ends it; it fails with the signal's reason then. */

@@ -102,7 +102,7 @@ export interface MessageContent {
   readonly data?: readonly FleetMessage[];
   /** Data for clients without the fleet protocol. */
   readonly plainData?: object;
-  /** Under the address of our extension. */
+  /** Under the address of the fleet extension. */
   readonly fleet?: object;
   readonly contextId?: string;
   readonly taskId?: string;
@@ -129,7 +129,7 @@ export function messageOf(role: (typeof ROLE)[keyof typeof ROLE], content: Messa
   };
 }
 
-/** Returns the metadata of a message, task or update under the address of our extension. */
+/** Returns the metadata of a message, task or update under the address of the fleet extension. */
 export function fleetMetadata(
   metadata: Readonly<Record<string, unknown>> | undefined,
 ): Readonly<Record<string, unknown>> {

@@ -34,7 +34,7 @@ const PARTIAL: Readonly<Record<PartialState, TaskState>> = {
 
 /** Options of a written result. */
 export interface SettleOptions {
-  /** The client has named our extension. */
+  /** The client has named the fleet extension. */
   readonly fleet: boolean;
   /** The form of text for a client that has not. */
   readonly form: ReplyForm;

@@ -29,7 +29,7 @@ export interface TaskRequest {
   readonly message: HttpMessage;
   readonly principal: Principal;
   readonly response: ServerResponse;
-  /** The client speaks our extension. */
+  /** The client speaks the fleet extension. */
   readonly fleet: boolean;
   readonly channel: HttpReplyChannel;
 }

@@ -24,7 +24,7 @@ export interface HttpConnectionOptions {
 }
 
 export interface PostOptions {
-  /** The request names our extension. */
+  /** The request names the fleet extension. */
   readonly fleet: boolean;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;

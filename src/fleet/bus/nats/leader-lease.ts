@@ -61,7 +61,7 @@ export class LeaderLease {
   async acquire(standby = false): Promise<void> {
     const { signal, name, log } = this.#options;
     let first: Entry | undefined;
-    // Its last renewal may be as young as our first read.
+    // Its last renewal may be as young as the first read here.
     const end = this.#monotonic() + (this.#options.ttlS + 5) * 1000;
     for (;;) {
       signal.throwIfAborted();

@@ -29,7 +29,7 @@ export function tlsOf(wanted: NatsTls | undefined, servers: readonly string[]): 
   const named = servers.map((server) => new URL(server.replace(/^(?!\w+:\/\/)/, 'nats://')).hostname);
   const hosts = named.map((host) => host.replace(/^\[|\]$/g, ''));
   const check = (host: string, certificate: PeerCertificate) => identityProblem(hosts, host, certificate);
-  // Not in the client's type, and handed on to Node with the rest.
+  // Not in the client's type, and passed on to Node with the rest.
   const verified = { checkServerIdentity: check } as ConnectionOptions['tls'];
   return { ...wanted, ...verified };
 }

@@ -119,7 +119,7 @@ export class PeerHealthChecker<P extends HealthCheckedPeer> {
         const { code, message, detail } = asError(thrown);
         failures += 1;
         const asleep = typeof detail.asleep === 'string' ? detail.asleep : undefined;
-        // A peer that reports it itself, or refuses our calls, is not probed twice.
+        // A peer that reports it itself, or refuses calls, is not probed twice.
         const certain = asleep !== undefined || code === 'unauthorized' || failures >= FAILED_PROBES;
         if (failures === 1) log.info('peer is down', { peer: peer.peerId, code, reason: message });
         if (connected && certain) {

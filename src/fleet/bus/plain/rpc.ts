@@ -17,7 +17,7 @@ export const RPC = {
   failed: -32000,
   /** Busy in the dialect of upstream's receivers; "no such task" in A2A 1.0. */
   busy: -32001,
-  /** Busy, for a peer that speaks our extension: outside the reserved range. */
+  /** Busy, for a peer that speaks the fleet extension: outside the reserved range. */
   fleetBusy: -31001,
 } as const;
 

@@ -98,7 +98,7 @@ export class FleetHandshake implements Dialect {
   }
 }
 
-/** Waits for the announce on a link of our own. */
+/** Waits for the announce on a link that was opened from here. */
 export class OutboundHandshake implements LinkReceiver {
   /** Resolves with the peer once it announced itself, or with undefined when the link ended before. */
   readonly settled: Promise<StreamPeer | undefined>;

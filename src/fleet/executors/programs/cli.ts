@@ -62,7 +62,7 @@ export interface Cli {
     run: (...args: string[]) => Promise<ProgramEnd | undefined>,
     env: Readonly<Record<string, string>>,
   ): Promise<boolean | undefined>;
-  /** Milliseconds after which we stop a turn; undefined: never. Always later than the program's own timer. */
+  /** Milliseconds after which the executor stops a turn; undefined: never. Always later than the program's own timer. */
   readonly killMs?: number;
   /** Its reply is all that it prints, and of a very long one the end is read: it has the result. */
   readonly keepsEnd?: boolean;

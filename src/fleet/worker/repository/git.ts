@@ -68,7 +68,7 @@ export interface TreeChanges {
   readonly files_changed: readonly string[];
   /** Changed elsewhere in the repository, from its top. */
   readonly files_outside?: readonly string[];
-  /** True when there were more. */
+  /** True when more exist. */
   readonly truncated: boolean;
 }
 
