@@ -13,7 +13,7 @@ export interface Candidate {
   readonly about: string;
 }
 
-/** Gives the things an argument may name; rejects where they cannot be read. */
+/** Returns the things that an argument may name; rejects where they cannot be read. */
 export type Known = (command: string, argument: string) => Promise<readonly Candidate[]>;
 
 /** Returns the words that may stand in place of the last word. Empty where a file may, or nothing is known. */

@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs';
 import { type ConfigDeps, type ConfigTrust, type HostConfig, loadConfig } from '../config/config.ts';
 import type { FleetConfig } from '../config/fleet-config.ts';
 
-/** Read when no file is named. */
+/** The file that is read when none is named. */
 export const CONFIG_FILE = 'handfast.yaml';
 
 /** The file that the commands of a fleet read when none is named. */

@@ -6,7 +6,7 @@
 /** A table header, or a pair of a key and a value. */
 export interface TomlStatement {
   readonly kind: 'table' | 'pair';
-  /** From the root of the document; for a pair with the path of its table. */
+  /** Path from the root of the document; for a pair with the path of its table. */
   readonly path: readonly string[];
   /** The table that a pair is written in; of a header its own path. */
   readonly table: readonly string[];

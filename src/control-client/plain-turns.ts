@@ -18,7 +18,7 @@ interface Running {
   /** The id that the server uses for it since its context overflowed. */
   readonly alias?: string;
   readonly label: string;
-  /** It has ended without a terminal event to make room; its continuation follows. */
+  /** True when it has ended without a terminal event to make room; its continuation follows. */
   readonly overflowed: boolean;
 }
 

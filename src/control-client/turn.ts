@@ -97,8 +97,8 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
   }
 
   /**
-   * The link was replaced, or events are missing: a server that does not know the turn, or lost its end, would never send
-   * it. Fails the reading when the replay has brought no end. Never rejects.
+   * Checks a turn whose link was replaced, or whose events are missing: a server that does not know the turn, or lost its end,
+   * would never send it. Fails the reading when the replay has brought no end. Never rejects.
    */
   async #doubt(): Promise<void> {
     if (this.#doubting) return;

@@ -21,7 +21,7 @@ export const HEAD_START_S: Readonly<Record<Priority, number>> = { low: 0, normal
 export interface QueuedTask {
   readonly task_id: string;
   readonly priority: Priority;
-  /** When it was first queued, epoch milliseconds; unchanged when it is queued again, so that its age counts. */
+  /** Time when it was first queued, epoch milliseconds; unchanged when it is queued again, so that its age counts. */
   readonly enqueuedAtMs: number;
   readonly pool: string | null;
 }

@@ -23,7 +23,7 @@ type Problem = Pick<ConfigProblem, 'path' | 'message'>;
  */
 type Schemas = (capability: string) => readonly JsonSchema[] | 'absent' | 'later';
 
-/** Most problems that are reported of one grant. */
+/** Maximum number of problems that are reported of one grant. */
 const MAX_PROBLEMS = 8;
 
 /**

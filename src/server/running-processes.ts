@@ -15,7 +15,7 @@ import { isObject } from '../wire/json.ts';
 /** A file larger than this was not written by Handfast. */
 const MAX_RECORD_BYTES = 64 * 1024;
 
-/** By which a record is of one process and no other. */
+/** Facts by which a record is of one process and no other. */
 interface ProcessIdentity {
   /** As `process-table.ts` reads it. */
   readonly process_start: number;

@@ -11,10 +11,10 @@ import { list, note } from './chat-lists.ts';
 import type { ChatPlace } from './chat-place.ts';
 import type { Choice } from './screen/prompts.ts';
 
-/** Most sessions of a list. */
+/** Maximum number of sessions of a list. */
 const LISTED = 20;
 
-/** Gives the value that is chosen; undefined: none, or they were listed because no user can choose. */
+/** Returns the chosen value; undefined: none, or they were listed because no user can choose. */
 async function chosen(place: ChatPlace, title: string, choices: readonly Choice[]): Promise<string | undefined> {
   if (place.asker !== undefined) return place.asker.choose(title, choices);
   list(

@@ -56,7 +56,7 @@ export class Conversation implements ChatPlace {
   readonly #turns = new Map<string, PromiseWithResolvers<void>>();
   /** Prompts that are being sent: the end of a turn may arrive before its id. */
   #sending = 0;
-  /** Asked right now; the next line is its answer. */
+  /** The question that is asked right now; the next line is its answer. */
   #asked: Approval | undefined;
   #waiting: Approval[] = [];
   #interrupted = false;

@@ -328,7 +328,7 @@ export interface AnswerFlags extends ControlFlags {
   readonly reason?: string;
 }
 
-/** Answers a question: of several that wait, the one whose id the first word is or starts. */
+/** Answers a question: of several that wait, the one whose id is or starts with the first word. */
 export const taskAnswer = (
   id: string,
   words: readonly string[],

@@ -65,7 +65,10 @@ export async function findHost(
     readonly connectOption?: string;
     /** Its server of sessions is wanted. */
     readonly sessions?: boolean;
-    /** One that was found before: the same is looked for, also as another process. While it is down, no other stands in for it. */
+    /**
+     * A host that was found before: the same is looked for, also as another process. While it is down, no other stands in for
+     * it.
+     */
     readonly like?: RunningHost | undefined;
   },
   { env, cwd, listenersAt: listeners = listenersAt }: ProcessContext = { env: process.env, cwd: process.cwd() },

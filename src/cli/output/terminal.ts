@@ -11,7 +11,10 @@ import { leadOf, type Tone, toneOf } from './tones.ts';
 
 /** Narrowest width text is fitted into. */
 const NARROWEST = 20;
-/** Between columns, and the least the last column and any other is given while others can be left out or cut. */
+/**
+ * Columns between two columns of a table, and the least width of the last column and of any other while others can be left out
+ * or cut.
+ */
 const GAP = 2;
 const LEAST_LAST = 20;
 const LEAST_COLUMN = 4;

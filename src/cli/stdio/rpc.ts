@@ -6,7 +6,7 @@
  */
 import type { RpcFlags } from './serve-rpc.ts';
 
-/** Read when no file is named. */
+/** The file that is read when none is named. */
 const DEFAULT_FILE = 'handfast.yaml';
 
 /** The options that have a value, and their member of the flags. */

@@ -5,7 +5,7 @@
  * `program.ts` has the help text. Nothing but the protocol goes to stdout.
  */
 
-/** Read when no file is named. */
+/** The file that is read when none is named. */
 const DEFAULT_FILE = 'handfast.yaml';
 
 interface StdioOptions {

@@ -21,7 +21,7 @@ import { quoted } from '../../trust/quoted.ts';
 import { nameIn, type Place, placeOf } from '../../trust/repository.ts';
 import { subjects, type TrustEntry, type TrustStore, type TrustSubject } from '../../trust/store.ts';
 
-/** One thing that a folder brings. */
+/** One finding about a folder. */
 export interface Finding {
   readonly subject: TrustSubject;
   /** The entry that is stored when the user trusts it. */

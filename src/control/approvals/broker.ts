@@ -33,7 +33,7 @@ export interface ApprovalBrokerOptions {
   readonly attended?: boolean;
   /** Time for an answer where the request names none, in milliseconds. Default one hour. */
   readonly timeoutMs?: number;
-  /** Most requests of one session that wait at once; past it they are denied. Default 64. */
+  /** Maximum number of requests of one session that wait at once; past it they are denied. Default 64. */
   readonly maxPending?: number;
   /** Epoch milliseconds. */
   readonly now?: () => number;

@@ -27,7 +27,7 @@ export interface DirectoryRuleFile extends DirectoryRules {
   flushed(): Promise<void>;
 }
 
-/** Most rules of one directory; past it the oldest is removed. */
+/** Maximum number of rules of one directory; past it the oldest is removed. */
 const MAX_RULES = 512;
 
 type Stored = Record<string, Record<string, DirectoryRule[]>>;

@@ -29,7 +29,7 @@ export interface PolicyOptions {
   readonly maxSteps?: number;
 }
 
-/** Most rules of a policy. */
+/** Maximum number of rules of a policy. */
 const MAX_RULES = 256;
 
 /**

@@ -15,7 +15,7 @@ export interface PolicyRule {
   /** Options that a command allowed by `command` may have. */
   readonly options?: readonly string[];
   readonly then: Decision;
-  /** Shown to the user, and to the model when the call is denied. */
+  /** Text for the user, and for the model when the call is denied. */
   readonly reason?: string;
   /** Calls that this rule alone must be about, and that it must not; checked when the rules are compiled. */
   readonly matches?: readonly RuleExample[];

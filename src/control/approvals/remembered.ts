@@ -35,14 +35,14 @@ export interface RememberedAnswer {
   readonly reason: string;
 }
 
-/** Most answers one session remembers; the oldest goes first. */
+/** Maximum number of answers one session remembers; the oldest goes first. */
 const MAX_SESSION_ANSWERS = 1024;
 
 /** The remembered answers of every loaded session. */
 export class RememberedAnswers {
   readonly #directories: DirectoryRules;
   readonly #reader: CommandReader;
-  /** By session, then by key; removed with the session object. */
+  /** Answers by session, then by key; removed with the session object. */
   readonly #sessions = new WeakMap<SessionLog, Map<string, 'allow' | 'deny'>>();
 
   constructor(directories: DirectoryRules, reader: CommandReader) {

@@ -26,7 +26,7 @@ export function waitingLabel({ id, kind, title }: Pick<Approval, 'id' | 'kind' |
 
 /** Shows and withdraws the status. One for each broker. */
 export class WaitingStatus {
-  /** By session: the label that the first pending request replaced. */
+  /** Labels that the first pending request replaced, by session. */
   readonly #before = new Map<string, string>();
 
   /** Notes that a request was sent: the session waits for it now. */

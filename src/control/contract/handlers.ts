@@ -24,7 +24,7 @@ export interface RpcCall {
   readonly needs?: Right | undefined;
   /** Aborts on `$/cancel_request`, on the end of the connection, and on shutdown; its reason is a `HandfastError`. */
   readonly signal: AbortSignal;
-  /** Gives up the place of this call in the limit of its connection while it only waits. The returned function ends the wait. */
+  /** Yields the slot of this call in the limit of its connection while it only waits. The returned function ends the wait. */
   yieldSlot(): () => void;
   /** Runs `work` once the answer of this call has been handed to the link. */
   afterAnswer(work: () => void): void;

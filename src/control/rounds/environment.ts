@@ -51,7 +51,7 @@ export interface CapabilityCall {
 /** A tool by which a model uses a capability of the host. */
 export interface CapabilityTool {
   readonly offer: ToolOffer;
-  /** Gives the result. Rejects with `schema_violation`, and as the capability does. */
+  /** Returns the result. Rejects with `schema_violation`, and as the capability does. */
   run(input: Readonly<Record<string, unknown>>, call: CapabilityCall): Promise<unknown>;
   /** See `Toolbox.foresee`. */
   foresee?(

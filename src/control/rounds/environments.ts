@@ -57,7 +57,7 @@ export interface EnvironmentsOptions extends EnvironmentOptions {
   readonly openMcpServer?: OpenMcpServer | undefined;
   /** The log of a session, also between its turns; undefined where it is not known yet. Default: never. */
   readonly logOf?: (session: string) => SessionLog | undefined;
-  /** Most hosts at once. Default 64. */
+  /** Maximum number of hosts at once. Default 64. */
   readonly maxEnvironments?: number;
   /** The A2E session of a control session is closed once it was not used for this long, in milliseconds. Default 45,000. */
   readonly idleMs?: number;
@@ -91,7 +91,7 @@ interface LeasedEnvironment {
   released: boolean;
   /** Running uses. */
   busy: number;
-  /** When it was last used, in milliseconds of a monotonic clock. */
+  /** Time of its last use, in milliseconds of a monotonic clock. */
   usedAt: number;
   /** Aborted when the turn that uses the lease has ended. */
   turn?: AbortSignal;
@@ -102,9 +102,9 @@ interface LeasedEnvironment {
 export class Environments {
   readonly #options: EnvironmentsOptions;
   readonly #maxEnvironments: number;
-  /** By place, the longest unused first. */
+  /** Hosts by place, the longest unused first. */
   readonly #opened = new Map<string, Opened>();
-  /** By control session. */
+  /** A2E sessions by control session. */
   readonly #leased = new Map<string, LeasedEnvironment>();
   readonly #mcp: McpTools;
   readonly #stopping = new Set<Promise<void>>();

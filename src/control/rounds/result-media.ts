@@ -11,10 +11,10 @@ import type { Image } from '../../protocol/session-types.ts';
 import { AUDIO_TYPES, isAudio, markOf } from '../../protocol/session-words.ts';
 import { isObject } from '../../wire/json.ts';
 
-/** Most attachments of one result, and bytes of each: the limits of a prompt. */
+/** Maximum number of attachments of one result, and bytes of each: the limits of a prompt. */
 const MAX_ATTACHMENTS = 16;
 const MAX_BYTES = 8 * 1024 * 1024;
-/** Most unfinished artifacts of a call whose names are remembered. */
+/** Maximum number of unfinished artifacts of a call whose names are remembered. */
 const MAX_PIECES = 64;
 
 /** A result without its attachments, and these. */

@@ -41,7 +41,7 @@ export type ModelPart =
       /** The name the provider was given for it. Default: `name`. */
       readonly providerToolName?: string;
       readonly input: Readonly<Record<string, unknown>>;
-      /** Set when the arguments could not be read: why. The call is then answered with it and not made. */
+      /** Reason why the arguments could not be read. The call is then answered with it and not made. */
       readonly invalid?: string;
     }
   /** The request is tried again after `delayMs`. Nothing of the failed attempt may have been streamed. */

@@ -19,7 +19,7 @@ import type { FinishReason, ModelPart, RoundModel } from './round-model.ts';
 import type { Toolbox, ToolOffer, ToolOutcome } from './toolbox.ts';
 import { type RoundCall, turnProgress } from './turn-progress.ts';
 
-/** Most model rounds of a turn without a setting. */
+/** Maximum number of model rounds of a turn without a setting. */
 export const DEFAULT_MAX_ROUNDS = 50;
 /** Longest result, or arguments in an event, in bytes of JSON. */
 const DEFAULT_MAX_RESULT_BYTES = 64 * 1024;

@@ -50,7 +50,7 @@ export interface ClientFacts {
 export interface Introduction {
   readonly clientName: string | null;
   readonly clientVersion: string | null;
-  /** It answers a ping of the server. */
+  /** True when it answers a ping of the server. */
   readonly answersPings: boolean;
 }
 

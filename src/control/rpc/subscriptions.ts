@@ -58,7 +58,7 @@ class EventSubscription {
   cursor: number;
   /** True while it reads the journal, which also has the events emitted meanwhile. */
   lagging = true;
-  /** It was replaced or ended. */
+  /** True when it was replaced or ended. */
   ended = false;
   /** A page that was read before the subscription started. */
   first: EventPage | undefined;

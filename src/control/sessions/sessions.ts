@@ -69,7 +69,7 @@ export interface SessionLimits {
   readonly interruptGraceMs: number;
   /** An idle session is unloaded after this many milliseconds. Default 10 minutes. */
   readonly idleMs: number;
-  /** Most idle sessions in memory. Default 256. */
+  /** Maximum number of idle sessions in memory. Default 256. */
   readonly loaded: number;
   /** Bytes of events that the journal stores for one principal. Default 8 GiB. */
   readonly storedBytes: number;

@@ -84,7 +84,7 @@ class LocalPeer implements FleetPeer {
   readonly #channel: ReplyChannel;
   #detach: (() => void) | undefined;
   #beats = 0;
-  /** Between `joined` and `left`. */
+  /** True between `joined` and `left`. */
   #connected = false;
   #closed = false;
 

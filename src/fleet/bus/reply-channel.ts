@@ -57,7 +57,7 @@ export interface AlreadyTaken {
 export type DispatchOutcome =
   /** It is refused (phase 4), or its text is not a dispatch. */
   | { readonly kind: 'refused'; readonly result: TaskResult }
-  /** It ended before; this is how. */
+  /** It ended before, with this result. */
   | { readonly kind: 'replay'; readonly result: TaskResult }
   /** Another attempt at the same task, or another turn of its context, runs. */
   | { readonly kind: 'busy'; readonly retryAfterS: number; readonly reason: 'in_flight' | 'context' }

@@ -107,7 +107,7 @@ export interface Execution {
 export interface Readiness {
   /** The program is installed. */
   readonly present: boolean;
-  /** It is signed in; undefined when that is unknown. */
+  /** True when it is signed in; undefined when that is unknown. */
   readonly authenticated?: boolean;
   /** One line for people. */
   readonly detail: string;

@@ -62,7 +62,7 @@ const claudeSum = (usage: Frame): Sum => ({
 /** The last `result` frame has the usage of the turn with its sub-agents; assistant frames only show progress. */
 export class ClaudeMeter {
   #result: Usage | undefined;
-  /** By message id: a message spans several frames, and each has its total usage. */
+  /** Sums by message id: a message spans several frames, and each has its total usage. */
   readonly #messages = new Map<string, Sum>();
 
   add(frame: Frame): void {

@@ -52,7 +52,7 @@ function readText({ as, words, other }: Member): Read {
   };
 }
 
-/** One of a closed list of words: an outcome must not be guessed. */
+/** Reads one of a closed list of words: an outcome must not be guessed. */
 const readWord =
   ({ oneOf = [] }: Member): Read =>
   (value, found, where, key) =>

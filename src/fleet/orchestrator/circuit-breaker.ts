@@ -22,7 +22,7 @@ export class CircuitBreaker {
     return this.#probing || now < this.#openUntil ? 'open' : 'closed';
   }
 
-  /** When it may be probed; undefined while it is closed or a probe is out. */
+  /** Time when it may be probed; undefined while it is closed or a probe is out. */
   get opensAt(): number | undefined {
     return this.#probing ? undefined : this.#openUntil;
   }

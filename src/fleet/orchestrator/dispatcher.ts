@@ -82,7 +82,7 @@ export class Dispatcher {
   readonly #aside = new Set<string>();
   /** Tasks the policy defers until a worker meets their requirements. */
   readonly #deferred = new Map<string, RouteTask>();
-  /** Until then workers may still be joining. Monotonic. */
+  /** End of the time in which workers may still be joining. Monotonic. */
   readonly #joinGraceEndsAt: number;
   readonly #joinGrace: TimerQueue<'settled'>;
   #scheduled = false;

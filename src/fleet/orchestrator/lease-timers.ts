@@ -26,7 +26,7 @@ export interface LeaseTimersOptions {
 export class LeaseTimers {
   readonly #options: LeaseTimersOptions;
   readonly #timers: TimerQueue<string>;
-  /** When each ends, on the monotonic clock. */
+  /** End of each lease, on the monotonic clock. */
   readonly #ends = new Map<string, number>();
 
   constructor(options: LeaseTimersOptions) {

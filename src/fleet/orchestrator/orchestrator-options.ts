@@ -57,7 +57,7 @@ export interface OrchestratorOptions {
    * milliseconds. Default 5,000.
    */
   readonly joinGraceMs?: number;
-  /** Most tasks that have not ended. Default 100,000; past it `over_capacity`. */
+  /** Maximum number of tasks that have not ended. Default 100,000; past it `over_capacity`. */
   readonly maxOpenTasks?: number;
   /**
    * Shares of submitters that do not operate the fleet. Default: they have none.
@@ -92,7 +92,7 @@ export interface WorkerView {
    * `unknown` (its bus carries nothing now), or the reason its executor cannot work: `executor_missing`, `auth_required`.
    */
   readonly status: string;
-  /** Since when its bus carries nothing, epoch milliseconds; null: it works. */
+  /** Time since when its bus carries nothing, epoch milliseconds; null: it works. */
   readonly unknown_since: number | null;
   readonly mode: DispatchMode;
   readonly version: string | null;

@@ -14,14 +14,14 @@ export interface PeerEntry {
   connected: boolean;
   /** Reason why it is not connected. */
   away: { readonly reason: string; readonly asleep: boolean } | null;
-  /** Since when it is not connected, or does not respond; null: it does. Monotonic. */
+  /** Time since when it is not connected, or does not respond; null: it does. Monotonic. */
   absentSince: number | null;
-  /** Until then it may be describing itself for the first time. Monotonic. */
+  /** End of the time in which it may be describing itself for the first time. Monotonic. */
   describeBy: number;
   announced: Announced | null;
   /** Announces received from it since this process started. */
   announces: number;
-  /** When its description was last known to hold; monotonic. */
+  /** Time when its description was last known to hold; monotonic. */
   describedAt: number;
   /** Epoch milliseconds. */
   lastSeenAt: number;

@@ -12,7 +12,7 @@ import type { TaskJournal, TaskName } from './task-journal.ts';
 
 /** Kind of their entries. */
 const KIND = 'stale_result';
-/** Most entries of one task. */
+/** Maximum number of entries of one task. */
 const MAX_STALE = 32;
 /** A longer result, in bytes of JSON, loses its prose, its answer and its artefacts; where that is not enough, all of it. */
 const MAX_BYTES = 64 * 1024;

@@ -13,7 +13,7 @@ import { isEnded } from './task-machine.ts';
 import { type FullSpec, fullSpec, newRecord, routeTaskOf } from './task-record.ts';
 import type { TrackedTask } from './task-registry.ts';
 
-/** Most tasks of one batch. */
+/** Maximum number of tasks of one batch. */
 const MAX_BATCH = 10_000;
 /** Maximum number of times that a task is given another number, because another orchestrator on the same store has used it. */
 const MAX_RENUMBERED = 8;

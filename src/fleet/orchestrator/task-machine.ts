@@ -13,7 +13,7 @@ import { endAttempt, spentBy, sumTokens, trimmed } from './task-attempts.ts';
 import type { Advanced, TaskEvent } from './task-events.ts';
 import { report, setAside } from './task-result.ts';
 
-/** Most questions of one task that wait at a time. */
+/** Maximum number of questions of one task that wait at a time. */
 const MAX_QUESTIONS = 32;
 
 const ACTIVE: ReadonlySet<TaskState> = new Set(['reserved', 'sent', 'accepted', 'running']);

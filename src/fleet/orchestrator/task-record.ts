@@ -14,7 +14,7 @@ import { dispatchId } from './task-result.ts';
 /** A request with its defaults filled in and its names in canonical form. */
 export type FullSpec = TaskRecord['spec'];
 
-/** Most tasks one task can wait for. */
+/** Maximum number of tasks one task can wait for. */
 const MAX_AFTER = 256;
 
 /**

@@ -13,7 +13,7 @@ import type { Attempt, LateResult, TaskRecord, TaskState } from './task.ts';
 import { endAttempt, spentBy, sumTokens } from './task-attempts.ts';
 import type { Advanced, ResultEvent, StaleReason } from './task-events.ts';
 
-/** Most late results of one task. The first ones are stored. */
+/** Maximum number of late results of one task. The first ones are stored. */
 const MAX_LATE = 32;
 
 /** Ends of attempts that never started: their worker declined them, or did not get them. */

@@ -5,7 +5,7 @@ import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 import { type Verification, verify, whyNotChecked } from './verify.ts';
 
 const AT_ONCE = 2;
-/** Most that wait; past it a result is not checked. */
+/** Maximum number of results that wait; past it a result is not checked. */
 const MAX_WAITING = 1000;
 
 type FindRepository = (worker: string) => Promise<string | undefined>;

@@ -31,7 +31,7 @@ type Claiming = Pick<TaskResult, 'artifacts'>;
 
 /** Claims of a result that can be checked. */
 interface Claims {
-  /** From the folder that the worker works in. */
+  /** Paths from the folder that the worker works in. */
   readonly files: readonly string[];
   /** Measured elsewhere in the repository, from its top. */
   readonly outside: readonly string[];
@@ -39,7 +39,7 @@ interface Claims {
   readonly base: string | null;
   readonly head: string | null;
   readonly worktree: string | null;
-  /** It had a worktree, which was removed because nothing was in it. */
+  /** True when it had a worktree, which was removed because nothing was in it. */
   readonly removed: boolean;
 }
 
@@ -116,7 +116,7 @@ interface Tree {
   readonly repository: string;
   /** Top of the working tree, its real path; null: a worktree that was removed because nothing was in it. */
   readonly top: string | null;
-  /** From the top to the folder that the worker works in: empty, or a path that ends with `/`. */
+  /** Path from the top to the folder that the worker works in: empty, or a path that ends with `/`. */
   readonly prefix: string;
 }
 

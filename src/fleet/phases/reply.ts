@@ -43,7 +43,7 @@ export interface Extracted {
   readonly prose: string;
 }
 
-/** Only the end of longer replies is read, because the result is at the end. */
+/** Characters at the end of a longer reply that are read, because the result is at the end. */
 const MAX_REPLY_CHARS = 1_048_576;
 
 /** Reads a reply. Never throws; linear in the text. */
@@ -156,7 +156,7 @@ const MAY_BE_OBJECT = /^[\u200b-\u200d\u2060\ufeff\s]*[{/]/;
 interface ReadJson {
   readonly json: StrictJson;
   readonly repaired: boolean;
-  /** It contains the word TASK_RESULT, so the writer meant one. */
+  /** True when it contains the word TASK_RESULT, so the writer meant one. */
   readonly mentions: boolean;
 }
 

@@ -14,7 +14,7 @@ export class Column {
   /** Slot → its value; NaN: none. */
   #bySlot = new Float64Array(64).fill(Number.NaN);
   #size = 0;
-  /** By stride: all workers except those before it, and all workers except those from it on. */
+  /** Masks by stride: all workers except those before it, and all workers except those from it on. */
   #notBefore: (Int32Array | undefined)[] = [];
   #notFrom: (Int32Array | undefined)[] = [];
 

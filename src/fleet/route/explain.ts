@@ -15,7 +15,7 @@ export interface ExplainedFleet {
 export interface AbsentWorker {
   readonly agent_id: string;
   readonly sinceMs: number;
-  /** Until when tasks wait for it; null: they do not, or no longer. */
+  /** Time until when tasks wait for it; null: they do not, or no longer. */
   readonly untilMs: number | null;
 }
 

@@ -54,7 +54,7 @@ const nothing = (): Changes => ({ head: false, workers: new Set(), notes: new Se
 export class RouteLearner {
   readonly #pairs: Pairs | undefined;
   readonly #bandit: Bandit;
-  /** By task. */
+  /** Notes by task. */
   readonly #notes = new Map<string, Note>();
   #changes = nothing();
   readonly #writing = new Set<Promise<void>>();

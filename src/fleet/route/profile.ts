@@ -36,7 +36,7 @@ export interface Profile {
   readonly circuit: 'open' | 'closed';
   readonly draining: boolean;
   readonly reachable: boolean;
-  /** It is connected and has not announced itself yet: until then it is not eligible. Absent: false. */
+  /** True when it is connected and has not announced itself yet: until then it is not eligible. Absent: false. */
   readonly joining?: boolean;
   /** Lifetime of the profile, seconds; null: the default of the policy. */
   readonly ttl_s: number | null;

@@ -72,7 +72,7 @@ export class Router {
   readonly #bySlot: (WorkerSlot | undefined)[] = [];
   readonly #free: number[] = [];
   readonly #eligibility: Eligibility;
-  /** By urgency. */
+  /** Cells by urgency. */
   readonly #cells = [new Cells(false), new Cells(true)] as const;
   readonly #scan = new Scan();
   readonly #ageing = new Heap<WorkerSlot>((left, right) => left.checkAtMs < right.checkAtMs);

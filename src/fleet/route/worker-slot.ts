@@ -17,12 +17,12 @@ export interface WorkerSlot extends Placed {
   readonly agent_id: string;
   profile: Profile;
   verified: boolean;
-  /** When it announced itself, on the clock of the router, whole milliseconds; negative infinity if unverified. */
+  /** Time when it announced itself, on the clock of the router, whole milliseconds; negative infinity if unverified. */
   bornMs: number;
   ttlMs: number;
-  /** When its profile expires; infinity: never. */
+  /** Time when its profile expires; infinity: never. */
   expiresAtMs: number;
-  /** When to check for expiry. Not moved with each renewal, so that a frequent announce does not reorder the heap. */
+  /** Time to check for expiry. Not moved with each renewal, so that a frequent announce does not reorder the heap. */
   checkAtMs: number;
   rank: number | undefined;
   /** `rank`, or `DEAREST` without one; the cheaper worker wins a tie. */

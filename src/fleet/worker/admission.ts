@@ -44,7 +44,7 @@ export interface AdmissionInput {
   readonly unreadable: Unreadable | undefined;
   /** Reason why nothing new can be accepted, though the worker has capacity. */
   readonly full: string | undefined;
-  /** When to ask again, seconds. */
+  /** Time after which to ask again, seconds. */
   readonly busyS: number;
 }
 
@@ -102,9 +102,9 @@ const passingReason = (code: string, detail: string): DeclineReason => ({ code, 
 /** Another attempt is, or was, the answer to this one. */
 const IN_FLIGHT = passingReason('in_flight', 'another attempt at this task is here');
 const CONTEXT_BUSY = passingReason('busy', 'a turn of this context is running');
-/** It was polled before it arrived. */
+/** Reason for an attempt that was polled before it arrived. */
 const UNKNOWN = passingReason('busy', 'this attempt was given back before it came');
-/** It was started, and nothing is known of its end. */
+/** Reason for an attempt that was started, whose end is unknown. */
 const STARTED = passingReason('busy', 'this attempt was accepted before');
 
 /** Returns a reply, stored as declined where the dispatch names its attempt. */

@@ -62,7 +62,7 @@ export class SqliteWorkerJournal implements WorkerJournal {
   #endedCount = 0;
   #declinedCount = 0;
   readonly #clock: SteadyClock;
-  /** When the newest task of earlier processes was accepted, epoch milliseconds. */
+  /** Time when the newest task of earlier processes was accepted, epoch milliseconds. */
   readonly #newestBefore: number;
   #agedAt = Number.NEGATIVE_INFINITY;
   #closed = false;

@@ -22,7 +22,7 @@ import type { TaskRun } from './task-run.ts';
 const BEGIN_MS = 60_000;
 /** A result that cannot be written is tried again after this. */
 const REWRITE_MS = 5000;
-/** When to ask again, where nothing is known of how long tasks take, and at most. */
+/** Time after which to ask again, where the usual length of tasks is unknown, and at most. */
 const BUSY_S = 30;
 
 export interface RunningTasksOptions {
@@ -83,7 +83,7 @@ export class RunningTasks {
     return this.#contexts.has(contextId);
   }
 
-  /** When something may have ended: the usual length of a task, seconds. */
+  /** Time after which a task may have ended: the usual length of a task, seconds. */
   get busyS(): number {
     return this.#taskMs === 0 ? BUSY_S : Math.min(BUSY_S, Math.max(1, Math.ceil(this.#taskMs / 1000)));
   }

@@ -38,7 +38,7 @@ export interface ReportInput {
   readonly cwd: string;
   /** The task's own worktree, when it stays. */
   readonly worktree?: string;
-  /** It had one, which was removed: nothing was in it that is not in the repository. */
+  /** True when it had a worktree, which was removed: nothing was in it that is not in the repository. */
   readonly worktreeRemoved?: boolean;
   /** undefined: no schema was given. */
   readonly answer: AnswerCheck | undefined;

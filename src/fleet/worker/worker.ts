@@ -65,7 +65,7 @@ const DECIDE_MS = 1500;
 /** Longest time that an announce may wait for facts, milliseconds. */
 const ANNOUNCE_MS = 9000;
 const CHECK_MS = 10_000;
-/** Between two sweeps of old worktrees. */
+/** Time between two sweeps of old worktrees, milliseconds. */
 const CLEAN_MS = 3_600_000;
 const TURN_TIMEOUT_MS = 3_600_000;
 /** Results that are not confirmed; past it nothing new is accepted. */

@@ -180,7 +180,7 @@ const lostProcess = (id: string): WorkEnd => ({
 export class SessionProcesses {
   readonly #client: ProcClient;
   readonly #keeper: WorkKeeper;
-  /** By id, oldest first. */
+  /** Processes by id, oldest first. */
   readonly #kept = new Map<string, KeptProcess>();
 
   constructor(agent: AgentSession, keeper: WorkKeeper) {
@@ -338,7 +338,7 @@ class KeptProcess {
     this.ended.catch(() => {});
   }
 
-  /** It runs, or the model has not read all of its output. */
+  /** True while it runs, or while the model has not read all of its output. */
   get isWanted(): boolean {
     return !this.#isOver || this.#seen < this.#start + this.#text.length;
   }

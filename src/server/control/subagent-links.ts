@@ -19,7 +19,7 @@ export interface SessionKindSettings {
 
 export class SubagentLinks {
   readonly #editors: Pick<Editors, 'sessionOf'>;
-  /** By subagent. */
+  /** Functions that accept a link, by subagent. */
   readonly #accepts = new Map<string, (link: Link) => void>();
   #control: ControlServer | undefined;
 

@@ -88,7 +88,7 @@ class Lent implements LentEnvironments {
   readonly #slots: ReturnType<typeof hostSlots>;
   readonly #storage: StorageShares;
   readonly #hosts = new Map<string, FolderHost>();
-  /** By the hex digest of its token. */
+  /** Lent environments by the hex digest of their token. */
   readonly #open = new Map<string, LentToTask>();
   #listener: HttpListener | undefined;
   #closing: Promise<void> | undefined;

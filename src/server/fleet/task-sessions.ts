@@ -53,7 +53,7 @@ const LAST_EVENTS_MS = 2_000;
 
 export class TaskSessions {
   readonly #options: TaskSessionsOptions;
-  /** By task, while it has not ended. */
+  /** Sessions by task, while it has not ended. */
   readonly #open = new Map<string, TaskSession>();
   /** Sessions whose first turn follows an existing task. */
   readonly #bound = new Map<string, string>();

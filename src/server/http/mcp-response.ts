@@ -33,7 +33,7 @@ interface StoredEvent {
   readonly stream: number;
   readonly seq: number;
   readonly text: string;
-  /** It was the last of its stream. */
+  /** True when it was the last of its stream. */
   readonly last: boolean;
 }
 
@@ -235,7 +235,7 @@ export class McpResponse implements Exchange, Linked<McpResponse> {
   readonly #headers: readonly string[];
   readonly #events: McpEventStream | undefined;
   readonly #waiting: WaitingResponses;
-  /** When it becomes a stream. */
+  /** Time when it becomes a stream. */
   readonly deadlineAt = performance.now() + STREAM_AFTER_MS;
   #stream: number | undefined;
   #started = false;

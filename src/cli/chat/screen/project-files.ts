@@ -8,7 +8,7 @@ import { escapeControls } from '../../../base/escape-controls.ts';
 import { type IgnoreRules, noRules } from '../../../capabilities/tools/builtin/ignore-rules.ts';
 
 export interface ProjectFilesOptions {
-  /** Most paths of a list. Default 20,000. */
+  /** Maximum number of paths of a list. Default 20,000. */
   readonly maxPaths?: number;
   /** Longest time for a list, milliseconds. Default 1000. */
   readonly maxMs?: number;

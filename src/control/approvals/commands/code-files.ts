@@ -56,7 +56,7 @@ export function readsWritten(files: readonly string[], programs: readonly string
   });
 }
 
-/** They make their last operand, or files in that folder. */
+/** Programs that make their last operand, or files in that folder. */
 const COPIES: ReadonlySet<string> = new Set(['cp', 'ln', 'mv', 'install', 'rsync', 'link', 'rename', 'gcp', 'gmv']);
 const FOLDER = /(?:^|\/)(?:\.{1,2}|hooks|s?bin)?\/?$|\/$/;
 /** Their option for a folder; this letter has no value as an option of `rsync`. */

@@ -41,9 +41,9 @@ interface Parts {
 }
 
 const MAX_WORDS = 32;
-/** Most places of one command that are looked at as the start of another. */
+/** Maximum number of places of one command that are looked at as the start of another. */
 const MAX_STARTS = 16;
-/** Most words that are looked at for that, and most steps of one comparison. */
+/** Maximum number of words that are looked at for that, and of steps of one comparison. */
 const MAX_LOOKED_AT = 1024;
 const MAX_STEPS = 4096;
 

@@ -31,9 +31,9 @@ import { assigned, programOf, startedBy } from './started-by.ts';
 /** One program with its arguments. */
 export interface Command {
   readonly words: readonly Word[];
-  /** It does nothing but start others, which are in the list too: no rule need allow it. */
+  /** True when it does nothing but start others, which are in the list too: no rule need allow it. */
   readonly transparent: boolean;
-  /** It is not known whether it is started at all: only rules that ask or deny are perhaps about it. */
+  /** True when it may not be started at all: only rules that ask or deny are perhaps about it. */
   readonly supposed: boolean;
   /** The program is in no list: unless a rule allows it, rules that ask or deny are perhaps about a program that it starts. */
   readonly unknown: boolean;
@@ -43,7 +43,7 @@ export interface Command {
 
 /** The commands that a call runs, and its other effects. */
 export interface CommandReading {
-  /** In the order they were found; a command that starts another one stands before it. */
+  /** The commands in the order they were found; a command that starts another one stands before it. */
   readonly commands: readonly Command[];
   /** Other effects of the call; a rule allows a call only where this set is empty. */
   readonly notes: ReadonlySet<Note>;
@@ -76,11 +76,11 @@ export const BESIDE_THE_POINT: ReadonlySet<string> = new Set([
 /** Maximum depth of programs that start each other in one line, and of scripts of all depths together. */
 const MAX_LEVELS = 8;
 const MAX_SCRIPTS = 64;
-/** Most texts that are read because they may be scripts. */
+/** Maximum number of texts that are read because they may be scripts. */
 const MAX_SUPPOSED = 32;
-/** Most files of one line that are looked at. */
+/** Maximum number of files of one line that are looked at. */
 const MAX_FILES = 4;
-/** Most variables of one script, or beside a command, that are looked at. */
+/** Maximum number of variables of one script, or beside a command, that are looked at. */
 const MAX_ASSIGNMENTS = 128;
 /**
  * The work of one call, over all commands and scripts that are found in each other: characters, and as many more for each word and each
@@ -89,7 +89,7 @@ const MAX_ASSIGNMENTS = 128;
 const MAX_WORK = 256 * 1024;
 const WORK_OF_WORD = 32;
 const WORK_OF_TEXT = 512;
-/** Most words of one command. */
+/** Maximum number of words of one command. */
 const MAX_WORDS = 4096;
 
 /** The path by which a program is known, of those that rules name; see `real-path.ts`. */
@@ -375,7 +375,7 @@ class Line {
   }
 }
 
-/** Most parts of one script that may name files. */
+/** Maximum number of parts of one script that may name files. */
 const MAX_PARTS = 256;
 
 const TOO_MANY_VARIABLES = 'it sets too many variables';

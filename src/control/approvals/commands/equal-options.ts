@@ -93,7 +93,7 @@ const SAME_PROGRAM: Readonly<Record<string, string>> = {
   nerdctl: 'docker',
   mamba: 'conda',
 };
-/** They accept the first letters of a subcommand. */
+/** Programs that accept the first letters of a subcommand. */
 const SHORTENS = /^(?:npm|hg|ip)$/;
 /** `docker container run` is `docker run`. */
 const KINDS = /^(?:container|image)$/;

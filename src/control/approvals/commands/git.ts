@@ -16,7 +16,7 @@ import type { SimpleCommand, Word } from './shell-syntax.ts';
 export interface GitStarted {
   readonly commands: readonly SimpleCommand[];
   readonly scripts: readonly string[];
-  /** It may start programs that are not in the line. */
+  /** True when it may start programs that are not in the line. */
   readonly hidden: boolean;
 }
 

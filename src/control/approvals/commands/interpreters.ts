@@ -12,11 +12,11 @@ import type { Word } from './shell-syntax.ts';
 export type Code =
   /** None: it prints its version, or does nothing else. */
   | { readonly kind: 'none' }
-  /** It is in a file. */
+  /** The code is in a file. */
   | { readonly kind: 'file'; readonly file: Word; readonly loaded?: readonly Word[] }
-  /** It is in a module that is a program too, which these words start: `python -m pytest`. */
+  /** The code is in a module that is a program too, which these words start: `python -m pytest`. */
   | { readonly kind: 'program'; readonly words: readonly Word[] }
-  /** It is in the line or in its input, in a language that is not read. */
+  /** The code is in the line or in its input, in a language that is not read. */
   | { readonly kind: 'hidden' };
 
 interface Interpreter {
@@ -328,7 +328,7 @@ export function awkRuns(program: string): boolean {
   return program.length > MAX_SCRIPT || awkFrom(program, { at: 0, before: '', ways: { left: MAX_WAYS } }, true);
 }
 
-/** Most ways in which a program of `awk` is read. */
+/** Maximum number of ways in which a program of `awk` is read. */
 const MAX_WAYS = 16;
 const AWK_PATTERN = /^\/(?:[^/\\\n[]|\\[^\n]|\[\^?\]?[^\]\n]*\])*\//;
 

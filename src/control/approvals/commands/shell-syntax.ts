@@ -24,7 +24,7 @@ export interface SimpleCommand {
   readonly words: readonly Word[];
   /** The here-document it reads, where nothing in it is expanded. */
   readonly input: string | undefined;
-  /** It is a command in one shell and arithmetic in another. */
+  /** True when it is a command in one shell and arithmetic in another. */
   readonly perhaps?: boolean;
 }
 
@@ -57,7 +57,7 @@ export interface ScriptReading {
   readonly written: readonly Word[];
   /** Texts in it that are no substitutions here, and would be where a shell evaluates them. */
   readonly literals: readonly string[];
-  /** It evaluates the text of variables: in arithmetic, by their names, in a subscript. */
+  /** True when it evaluates the text of variables: in arithmetic, by their names, in a subscript. */
   readonly evaluates: boolean;
 }
 

@@ -236,7 +236,7 @@ const makes = ({ value = '' }: Word, at: number, all: readonly Word[]): boolean 
     INPUT_FILE.test(value.replace(/^(?:-[a-zA-Z]*?f|--\w+=)/, '')));
 const INPUT_FILE = /^(?:-$|\/dev\/|\/proc\/)/;
 
-/** Most words of a program that may start others, and most shells among them: their work grows with both. */
+/** Maximum number of words of a program that may start others, and of shells among them: their work grows with both. */
 const MAX_WORDS = 1024;
 const MAX_AMONG = 4;
 
@@ -575,7 +575,7 @@ function aliases(words: readonly Word[]): Started {
   return { ...NOTHING, scripts, notes: ['defines'], ...(!isKnown && { unreadable: UNKNOWN }) };
 }
 
-/** Most programs of one `find`: their work grows with the square of them. */
+/** Maximum number of programs of one `find`: their work grows with the square of them. */
 const MAX_RUNS = 32;
 const FIND_RUNS = new Set(['-exec', '-execdir', '-ok', '-okdir']);
 

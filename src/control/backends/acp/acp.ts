@@ -29,9 +29,9 @@ export interface AcpAgent extends AgentCommand {
   readonly cancelTimeoutMs?: number;
   /** Idle time after which a process is closed, in milliseconds. Default 15 minutes. */
   readonly idleTimeoutMs?: number;
-  /** Most processes at once. Default 16; the longest idle one makes room, and if none is idle the turn fails. */
+  /** Maximum number of processes at once. Default 16; the longest idle one makes room, and if none is idle the turn fails. */
   readonly maxProcesses?: number;
-  /** Most bytes of one message of the agent's. Default 16 MiB: diffs carry whole files. */
+  /** Maximum number of bytes of one message of the agent's. Default 16 MiB: diffs carry whole files. */
   readonly maxMessageBytes?: number;
 }
 
@@ -79,7 +79,7 @@ class AcpBackend implements Backend {
   readonly continues = false;
   readonly #parts: AcpBackendDeps;
   readonly #agent: AcpAgent & typeof DEFAULTS;
-  /** By session; the one used longest ago first. */
+  /** Agents by session; the one used longest ago first. */
   readonly #agents = new Map<string, AgentEntry>();
   #stopped = false;
 

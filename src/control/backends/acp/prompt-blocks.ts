@@ -11,7 +11,7 @@ import type { HistoryItem } from '../../contract/session-log.ts';
 /** Longest transcript of an earlier conversation, in characters; its newest part is sent. */
 const MAX_TRANSCRIPT_CHARS = 64 * 1024;
 
-/** Most of one result of a tool in it. */
+/** Maximum number of characters of one result of a tool in it. */
 const MAX_RESULT_CHARS = 1000;
 
 export interface PromptBlockOptions {

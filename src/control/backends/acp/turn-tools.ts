@@ -16,14 +16,14 @@ import { withApprovals } from '../../rounds/with-approvals.ts';
 /** The tool behind each part of a loan. */
 const TOOLS = { reads: 'read_file', writes: 'write_file', terminals: 'shell' } as const;
 
-/** Most bytes of a file that is read whole: it is one message. */
+/** Maximum number of bytes of a file that is read whole: it is one message. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
-/** Most bytes and lines of one call of `read_file`. */
+/** Maximum number of bytes and lines of one call of `read_file`. */
 const PAGE_BYTES = 512 * 1024;
 const PAGE_LINES = 100_000;
-/** Most terminals of a turn that were not released. */
+/** Maximum number of terminals of a turn that were not released. */
 const MAX_TERMINALS = 32;
-/** Most characters of output a terminal holds; the oldest go first. */
+/** Maximum number of characters of output a terminal holds; the oldest go first. */
 const MAX_OUTPUT_CHARACTERS = 1024 * 1024;
 /** Longest time of a program in seconds: this file sets no limit beside that of every call. */
 const SHELL_SECONDS = 3600;

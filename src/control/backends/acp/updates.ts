@@ -22,7 +22,7 @@ import { NO_USAGE } from '../../../protocol/session-types.ts';
 import type { Turn } from '../../contract/backend.ts';
 import { type HistoryItem, toolItem } from '../../contract/session-log.ts';
 
-/** Most output of terminals that a result holds. */
+/** Maximum number of characters of terminals' output that a result holds. */
 const MAX_PRINTED_CHARACTERS = 32 * 1024;
 
 /** A call of the agent's. */
@@ -56,7 +56,7 @@ export class TurnUpdates {
   readonly #turn: Turn;
   readonly #session: SessionChanges;
   readonly #now: () => number;
-  /** By the agent's id: the newest call of that id. */
+  /** The newest call of each id of the agent. */
   readonly #byId = new Map<string, AgentCall>();
   /** Output of terminals that no call shows yet, by terminal. */
   readonly #unshown = new Map<string, string>();

@@ -16,7 +16,7 @@ interface MediaRules {
   /** Pixels of the longer side. */
   readonly maxSide: number;
   readonly maxImages: number;
-  /** In a request with more than `above` images. */
+  /** Limit of a request with more than `above` images. */
   readonly many?: { readonly above: number; readonly maxSide: number };
 }
 

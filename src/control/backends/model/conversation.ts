@@ -41,7 +41,7 @@ export interface ConversationOptions {
   readonly onLeftOut?: (image: Image, reason: string) => void;
 }
 
-/** Asked of the model behind an answer that was cut off: not every provider continues an answer that stands last. */
+/** Prompt behind an answer that was cut off: not every provider continues an answer that stands last. */
 const CONTINUE =
   'The connection was lost in the middle of your answer. Continue it exactly where it stops, and repeat nothing of it.';
 

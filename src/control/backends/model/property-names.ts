@@ -14,9 +14,9 @@ type Schema = Readonly<Record<string, unknown>>;
 
 /** Longest given name: room for a number behind it. */
 const MAX_GIVEN = 56;
-/** Most schemas that apply to one object of arguments. */
+/** Maximum number of schemas that apply to one object of arguments. */
 const MAX_SCHEMAS = 256;
-/** Most schemas and names that are read to translate the arguments of one call. */
+/** Maximum number of schemas and names that are read to translate the arguments of one call. */
 const MAX_READ = 100_000;
 const MAX_DEPTH = 64;
 /** Parts of a schema that are searched for names. */

@@ -218,7 +218,7 @@ function debugView(
   return { provider, model, thinking, ...call, prompt: shown };
 }
 
-/** Gives an answer up. */
+/** Abandons an answer. */
 async function drop(reader: ReadableStreamDefaultReader<StreamPart>): Promise<void> {
   await reader.cancel().catch(() => {});
 }

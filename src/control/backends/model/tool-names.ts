@@ -15,7 +15,7 @@ import { type AdaptedSchema, adaptedSchema } from './tool-schemas.ts';
 const MAX_LENGTH = 64;
 /** Tools of one request at most, as the providers' references say. */
 const MAX_TOOLS: Readonly<Record<string, number>> = { openai: 128, google: 512, antigravity: 512 };
-/** Most subschemas that are built for one request: strangers write them. */
+/** Maximum number of subschemas that are built for one request: strangers write them. */
 const MAX_WORK = 40_000;
 
 type Input = Readonly<Record<string, unknown>>;

@@ -96,7 +96,7 @@ const CHARS_PER_PART = 256;
 const NAMES_PER_PART = 8;
 /** Longest schema of one tool. */
 const MAX_LENGTH = 1_048_576;
-/** Least characters of a value: enumerations and examples of numbers are long, too. */
+/** Minimum number of characters of a value: enumerations and examples of numbers are long, too. */
 const CHARS_PER_VALUE = 16;
 const MAX_DEPTH = 64;
 /** Longest note about a root that was changed, and longest description of a target that is not written out. */

@@ -12,7 +12,7 @@ import {
 } from './directives.ts';
 import { type Token, tokensOf } from './tokens.ts';
 
-/** One thing after the other; the calls of a step are made in one round. */
+/** The steps, one after the other; the calls of a step are made in one round. */
 export type Step =
   | { readonly kind: 'talk'; readonly directive: TalkDirective }
   | { readonly kind: 'calls'; readonly directives: readonly ToolDirective[] };

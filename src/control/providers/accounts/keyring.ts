@@ -44,7 +44,7 @@ process.stdout.write(JSON.stringify({ value }));
 export interface KeyringOptions {
   /** Environment of the child: where the session bus is, among others. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Most time one access may take. Default 3 s. */
+  /** Longest time that one access may take. Default 3 s. */
   readonly timeoutMs?: number;
   /** Path of the keyring library; undefined = not installed. Default: as Node finds it from here. */
   readonly module?: string;

@@ -46,7 +46,7 @@ export type LimitsResult = {
   readonly antigravity: LimitReport<AntigravityLimits>;
 };
 
-/** Most models in a reply. */
+/** Maximum number of models in a reply. */
 const MAX_MODELS = 500;
 
 /** Reads the limits. Fails with `not_configured` without a sign-in, or with the reason of `signal`. */

@@ -16,7 +16,7 @@ import { LiveSessions } from './live-sessions.ts';
 import { type MemoryLimits, MemoryShare } from './memory-share.ts';
 
 export interface PoolLimits extends MemoryLimits {
-  /** Most sessions that are not closed. */
+  /** Maximum number of sessions that are not closed. */
   readonly sessions: number;
   /** Sessions of one owner that is no administrator. */
   readonly perPrincipal: number;
@@ -48,7 +48,7 @@ export class SessionPool {
   readonly #ownerOf: (name: string) => Principal;
   readonly #turnParts: TurnDeps;
   readonly #limits: PoolLimits;
-  /** In memory, the longest unused first. */
+  /** Sessions in memory, the longest unused first. */
   readonly #loaded = new Map<string, LoadedSession>();
   /** Unloaded, but perhaps still referenced: a session must not exist twice. */
   readonly #unloaded = new Map<string, WeakRef<OpenSession>>();

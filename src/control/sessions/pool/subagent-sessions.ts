@@ -85,7 +85,7 @@ export interface SubagentSessionsDeps {
 
 export class SubagentSessions {
   readonly #deps: SubagentSessionsDeps;
-  /** By session. */
+  /** Open subagents by session. */
   readonly #open = new Map<string, OpenSubagent>();
   #unlisten: (() => void) | undefined;
 

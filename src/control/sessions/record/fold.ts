@@ -69,14 +69,14 @@ export interface FoldEntry {
 
 type Step = (session: FoldedSession, payload: never, entry: FoldEntry) => void;
 
-/** Most remembered answers of earlier turns in a record. */
+/** Maximum number of remembered answers of earlier turns in a record. */
 const KEPT_ANSWERS = 256;
 
 /** Events that change the state of a session's work; others only report its progress. */
 const WORK_CHANGES: ReadonlySet<string> = new Set(['started', 'ended', 'delivered']);
 /** A turn that changes is one of the newest. */
 const NEWEST_TURNS = 4096;
-/** Most pieces of work in a record. */
+/** Maximum number of pieces of work in a record. */
 const KEPT_WORK = 64;
 
 /** Applies an entry to a session. */

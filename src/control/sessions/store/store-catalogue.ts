@@ -264,7 +264,7 @@ export class Catalogue {
     readonly deleted: boolean;
     /** Something ran or waited when it was stored. */
     readonly busy: boolean;
-    /** It is of a subagent, which ended with its process. */
+    /** True for the session of a subagent, which ended with its process. */
     readonly ofSubagent: boolean;
     readonly cursor: number;
   }[] {

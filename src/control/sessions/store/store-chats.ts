@@ -227,7 +227,7 @@ export class SavedChats {
     return { turn, messageCount, bytes: Buffer.byteLength(text) + omitted, columns: textColumns(text) };
   }
 
-  /** Gives the number of their messages. */
+  /** Stores rows, and returns the number of their messages. */
   #putRows(key: number, position: number, rows: readonly TurnRow[]): number {
     for (const [at, { turn, messageCount, bytes, columns }] of rows.entries())
       this.#statements.putTurn.run(key, position + at, turn, messageCount, bytes, ...columns);

@@ -42,9 +42,9 @@ const NAME = 'the folder of images';
 /** Longest beginning of a data URL, in characters. */
 const MAX_HEAD = 256;
 const DELETED = 'deleted-';
-/** In place of a long text that is not a data URL. */
+/** Stands for a long text that is not a data URL. */
 const NO_DATA_URL = 'data:image/png;base64,!';
-/** In place of an image that is lost. */
+/** Stands for an image that is lost. */
 const NO_IMAGE = 'data:image/png;base64,';
 
 export const sessionHolder = (id: string): string => `session-${id}`;

@@ -77,7 +77,7 @@ export interface TurnStep {
 }
 
 export interface TurnLimits {
-  /** Most prompts that wait in a session. */
+  /** Maximum number of prompts that wait in a session. */
   readonly queueLength: number;
 }
 

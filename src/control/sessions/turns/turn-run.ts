@@ -17,7 +17,7 @@ import type { OpenSession } from '../log/open-session.ts';
 import { mustRun } from '../record/session-rights.ts';
 import { DRAFTING, type LiveTurn } from './live-turn.ts';
 
-/** Most compressions of a turn whose context the provider refuses as too long. */
+/** Maximum number of compressions of a turn whose context the provider refuses as too long. */
 const MAX_OVERFLOWS = 2;
 
 export const COMPRESSING = 'compressing context...';

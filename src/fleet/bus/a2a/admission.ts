@@ -21,7 +21,7 @@ import type { A2aServerSdk, Message, SendMessageRequest, ServerCallContext, Task
 import { type A2aTaskStore, type Scope, scopeOf, type TaskLink } from './task-store.ts';
 import type { A2aWorkerAdapter } from './worker-adapter.ts';
 
-/** Under this name the SDK's context of a call holds the error of a busy worker. */
+/** Name under which the SDK's context of a call holds the error of a busy worker. */
 const BUSY = 'handfast.busy';
 /** Longest wait for the worker's announce before a reply goes without it, milliseconds. */
 const ANNOUNCE_TIMEOUT_MS = 1_500;

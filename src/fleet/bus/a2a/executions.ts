@@ -28,7 +28,7 @@ import type {
 import { type Settled, settled } from './states.ts';
 import type { A2aTaskStore, Scope, TaskLink } from './task-store.ts';
 
-/** Under this name the SDK's context of a call holds the execution to start. */
+/** Name under which the SDK's context of a call holds the execution to start. */
 const EXECUTION = 'handfast.run';
 /** Longest time the SDK may take to store a published event, milliseconds. */
 const STORE_TIMEOUT_MS = 5_000;

@@ -25,7 +25,7 @@ export interface FollowOptions {
   onListening?(): void;
   /** Fails when the agent has not responded for this time, milliseconds. Default: never. */
   readonly patienceMs?: number;
-  /** Between two polls. Default 250 ms, doubled up to 15 s while nothing happens. */
+  /** Time between two polls. Default 250 ms, doubled up to 15 s while nothing happens. */
   readonly delay?: BackoffOptions;
 }
 

@@ -37,7 +37,7 @@ import { type ReadReply, resultOfMessage, resultOfTask } from './states.ts';
 
 /** The members of the bus that its peers use. */
 export interface A2aPeerOwner extends PlainPeerOwner {
-  /** Between two polls of a task that is not streamed. */
+  /** Time between two polls of a task that is not streamed. */
   readonly pollDelay: BackoffOptions | undefined;
 }
 

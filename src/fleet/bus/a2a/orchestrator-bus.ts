@@ -12,7 +12,7 @@ import type { A2aPeerOwner } from './inbound.ts';
 import { A2aPeer } from './peer.ts';
 
 export interface A2aBusOptions extends PlainBusOptions {
-  /** Between two polls of a task that is not streamed. Default 250 ms, doubled up to 15 s while nothing happens. */
+  /** Time between two polls of a task that is not streamed. Default 250 ms, doubled up to 15 s while nothing happens. */
   readonly pollDelay?: BackoffOptions;
 }
 

@@ -113,7 +113,7 @@ export class A2aTaskStore implements TaskStore {
   /** Called when a task is stored as settled. */
   readonly #waiting = new Map<string, Set<() => void>>();
   readonly #clock: SteadyClock;
-  /** When the newest task of earlier processes was saved, epoch milliseconds. */
+  /** Time when the newest task of earlier processes was saved, epoch milliseconds. */
   readonly #newestBefore: number;
   #saves = 0;
   #closed = false;

@@ -203,7 +203,7 @@ export class NatsLink {
     return this.#downSince === undefined;
   }
 
-  /** Since when it does not stand, epoch milliseconds; undefined: it does. */
+  /** Time since when it does not stand, epoch milliseconds; undefined: it does. */
   get downSince(): number | undefined {
     return this.#downSince;
   }

@@ -28,9 +28,9 @@ export interface ReceptionOptions {
   readonly worker: WorkerPort;
   readonly channel: NatsReplyChannel;
   readonly leases: Leases;
-  /** There may be room for more. */
+  /** Called when the worker may have room for more. */
   readonly freed: () => void;
-  /** Between two notices to the server that a dispatch is in progress, milliseconds. */
+  /** Time between two notices to the server that a dispatch is in progress, milliseconds. */
   readonly workingMs: number;
 }
 

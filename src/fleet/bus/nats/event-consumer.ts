@@ -45,7 +45,7 @@ const FROM_WORKERS = new Set<Incoming['type']>(['TASK_RESULT', 'TASK_ACK', 'TASK
 export class EventConsumer {
   readonly #options: EventConsumerOptions;
   readonly #puller: PullConsumer;
-  /** By position in the stream; when they arrived, in monotonic milliseconds. */
+  /** Deliveries by position in the stream, with the time of their arrival, in monotonic milliseconds. */
   readonly #inFlight = new Map<number, { readonly delivery: Delivery; readonly since: number }>();
   readonly #stored = new Set<number>();
   readonly #timer: NodeJS.Timeout;

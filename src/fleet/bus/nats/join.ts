@@ -72,7 +72,7 @@ class Membership implements Joined {
   #detach: (() => void) | undefined;
   #reason = 'stopping';
   #ended = false;
-  /** It has sent SESSION_BYE and accepts no more tasks. */
+  /** True when it has sent SESSION_BYE and accepts no more tasks. */
   #parted = false;
 
   constructor(worker: WorkerPort, options: JoinNatsOptions) {

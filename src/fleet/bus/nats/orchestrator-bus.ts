@@ -67,7 +67,7 @@ class JetStreamBus implements NatsBus {
   readonly #options: NatsBusOptions;
   readonly #ended = Promise.withResolvers<HandfastError | undefined>();
   readonly #stopping = new AbortController();
-  /** By the token of their name. */
+  /** Peers by the token of their name. */
   readonly #peers = new Map<string, NatsPeer>();
   #parts: Partial<Parts> = {};
   #events: PeerEvents | undefined;

@@ -26,12 +26,12 @@ export class Redial {
   readonly #now: () => number;
   /** The delay of the next attempt; undefined until the client asks for it. */
   #delayMs: number | undefined;
-  /** When the client dialled last. */
+  /** Time when the client dialled last. */
   #dialledAt: number;
   /** Undefined: it did not stand yet. */
   #stoodFrom: number | undefined;
   #losses = 0;
-  /** In this outage. */
+  /** Number of attempts in this outage. */
   #attempt = 0;
   /** Called when a further attempt of one outage is decided; the first one follows the loss itself. */
   onRetry: ((retry: Omit<Retry, 'reason'>) => void) | undefined;

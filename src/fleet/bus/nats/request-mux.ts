@@ -28,7 +28,7 @@ export class RequestMux {
   readonly #connection: NatsConnection;
   readonly #prefix: string;
   readonly #timeoutMs: number;
-  /** In the order of the requests, which is the order of their ends. */
+  /** Requests in their order, which is the order of their ends. */
   readonly #asked = new Map<string, Asked>();
   #last = 0;
   #timer: NodeJS.Timeout | undefined;

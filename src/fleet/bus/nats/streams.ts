@@ -20,7 +20,7 @@ export interface StorageOptions {
   readonly profileTtlS?: number;
   /** Longest time that a worker may take between receiving a dispatch and acknowledging it, seconds. Default 30. */
   readonly ackWaitS?: number;
-  /** Most dispatches that wait; past it they are refused with `over_capacity`. Default 1,000,000. */
+  /** Maximum number of dispatches that wait; past it they are refused with `over_capacity`. Default 1,000,000. */
   readonly maxWaiting?: number;
 }
 

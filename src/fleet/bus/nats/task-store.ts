@@ -54,7 +54,7 @@ const REWRITES = 16;
 class BucketTaskStore implements TaskStore {
   readonly #link: NatsLink;
   readonly #bucket: Bucket;
-  /** By key. */
+  /** Known facts by key. */
   readonly #known = new Map<string, Known>();
   readonly #writer = crypto.randomUUID();
   #writes = 0;

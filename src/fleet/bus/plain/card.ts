@@ -25,7 +25,7 @@ export function fleetExtension(description: string, features: readonly Feature[]
 
 /** The part of a card about the fleet protocol. */
 export interface FleetReading {
-  /** It declares the fleet extension. */
+  /** True when it declares the fleet extension. */
   readonly fleet: boolean;
   readonly features: ReadonlySet<Feature>;
 }

@@ -16,7 +16,7 @@ export interface GivenTask {
   readonly replySchema: ReplySchema;
   /** Absent: the peer's replies name their task. */
   readonly contextId?: string;
-  /** It was sent as a message of the fleet protocol. */
+  /** True when it was sent as a message of the fleet protocol. */
   readonly structured?: boolean;
   /** The peer's own id of the task; absent or empty: it has none. */
   readonly id?: string;

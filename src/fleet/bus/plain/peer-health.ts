@@ -23,9 +23,9 @@ export interface HealthCheckedPeer extends FleetPeer {
 /** All optional but the log. */
 export interface PeerHealthOptions {
   readonly log: Log;
-  /** Between two probes of a peer, milliseconds. Default 30,000. */
+  /** Time between two probes of a peer, milliseconds. Default 30,000. */
   readonly healthIntervalMs?: number;
-  /** Between two announces of a peer that can be asked, milliseconds. Default 300,000. */
+  /** Time between two announces of a peer that can be asked, milliseconds. Default 300,000. */
   readonly announceIntervalMs?: number;
   /** 0…1. */
   readonly random?: () => number;

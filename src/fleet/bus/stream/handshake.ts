@@ -49,7 +49,7 @@ function announceIn(decoded: Decoded): Announced | string {
   return `invalid_announce: ${found.join(', ')}`;
 }
 
-/** When a worker that was refused for want of room may try again, seconds. */
+/** Time after which a worker that was refused for want of room may try again, seconds. */
 const RETRY_AFTER_S = 1;
 
 /** Sends SESSION_BYE on a link that has no peer. */

@@ -40,7 +40,7 @@ export interface WorkerSessionOptions {
 /** The end of a session. */
 export interface SessionEnd {
   readonly cause: CloseInfo;
-  /** It had been accepted. */
+  /** True when it had been accepted. */
   readonly accepted: boolean;
   /** The reason of the orchestrator's SESSION_BYE, where it sent one. */
   readonly farewell: string | undefined;

@@ -53,7 +53,7 @@ export interface TreeState {
 export interface TreeMark extends TreeState {
   /** Top of the working tree, absolute. */
   readonly top: string;
-  /** From the top to the folder that was marked: empty, or a path that ends with `/`. */
+  /** Path from the top to the folder that was marked: empty, or a path that ends with `/`. */
   readonly prefix: string;
   readonly stamps: ReadonlyMap<string, string>;
 }
@@ -64,7 +64,7 @@ export interface TreeChanges {
   readonly base_commit: string | null;
   readonly head_commit: string | null;
   readonly clean: boolean;
-  /** From the folder that was marked, in order. */
+  /** Paths from the folder that was marked, in order. */
   readonly files_changed: readonly string[];
   /** Changed elsewhere in the repository, from its top. */
   readonly files_outside?: readonly string[];

@@ -48,7 +48,7 @@ const MAX_DEPTH = 8;
 /** Changed files that are compared with the commit byte by byte. */
 const MAX_COMPARED = 5000;
 const SHA1_DIGITS = 40;
-/** In the folder of a worktree in the repository: the files that differed from the commit right after the checkout. */
+/** File in the folder of a worktree in the repository: the files that differed from the commit right after the checkout. */
 const FRESH_FILE = 'handfast-fresh.json';
 
 /** Paths from the top of the worktree, as `decodeNames` has them. */

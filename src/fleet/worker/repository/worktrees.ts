@@ -34,7 +34,7 @@ const MAX_KEPT = 64;
 const MAX_NAMED = 20;
 /** Folders of one conversation that are tried, where others are taken or belong to another repository. */
 const MAX_FOLDERS = 16;
-/** In the folder of a repository: held by the process that changes worktrees. */
+/** File in the folder of a repository: the process that changes worktrees holds its lock. */
 const LOCK_FILE = 'handfast-worktrees';
 /** Longest wait for this lock: some checkouts of other processes. */
 const LOCK_MS = 10 * 60_000;
