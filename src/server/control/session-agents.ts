@@ -30,7 +30,7 @@ const MAX_OPEN = 8;
 const DEFAULT_SECONDS = 1_800;
 const MAX_SECONDS = 6 * 3_600;
 const MAX_TOKENS = 1_000_000_000;
-/** Messages of one subagent that are kept until the model asks. */
+/** Messages of one subagent that are stored until the model asks. */
 const MAX_MESSAGES = 20;
 /** Messages of a channel in one reply. */
 const MAX_HISTORY = 200;

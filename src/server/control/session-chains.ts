@@ -269,7 +269,7 @@ export class SessionChains {
     }
   }
 
-  /** Puts the question of a run to the user, where a turn runs in which he can be asked. Never rejects. */
+  /** Puts the question of a run to the user, while a turn runs in which the user can be asked. Never rejects. */
   async #ask({ id, name }: WorkFacts, node: string, question: string): Promise<void> {
     const asked = this.#asked.get(id) ?? new Map<string, AbortController>();
     if (asked.has(node)) return;

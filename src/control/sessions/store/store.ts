@@ -126,7 +126,7 @@ export interface SessionStoreOptions {
   /** Path of the database, or `:memory:`. The file is made 0600, directories that do not exist yet 0700. */
   readonly file: string;
   /**
-   * With it, a damaged file is moved aside, this is called, and an empty one takes its place: sessions come back out of the
+   * With it, a damaged file is quarantined, this is called, and an empty one takes its place: sessions come back out of the
    * journal, saved chats do not. Without it, opening fails with `journal_corrupt` and the file stays where it is.
    */
   readonly onCorrupt?: (damage: Damage) => void;

@@ -16,7 +16,7 @@ import { FleetCodec, type FleetMalformed } from '../../../wire/fleet.ts';
 import type { Incoming } from '../../messages/decoded.ts';
 import { MAX_SEND_BUFFER_BYTES, readMessage } from './messages.ts';
 
-/** Messages being handled at once; past it the peer is not read from, and feels it. */
+/** Messages being handled at once; past it reading from the peer stops, which makes the peer wait. */
 const INBOX_LIMIT = 256;
 
 const limits: ConnectionLimits = {
