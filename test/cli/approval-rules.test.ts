@@ -38,7 +38,7 @@ test('a session runs what the rules cover, and neither what they forbid nor what
   await using control = await connectControl(ready.url, { token });
   const victim = join(user.cwd, 'victim');
   writeFileSync(victim, '');
-  /** The decisions about a command, without the user, and the text of the turn. */
+  /** Returns the decisions about a command, which are made without the user, with their reasons. */
   const run = async (command: string, approvals: 'allow' | 'deny') => {
     const session = await control.create({ cwd: user.cwd, approvals });
     const turn = await session.prompt(`run ${JSON.stringify(command)}`);

@@ -30,7 +30,7 @@ after(() => Promise.all(users.map((each) => each.leave())));
 
 const sockets = (): string[] => (existsSync(join(user.home, 'sockets')) ? readdirSync(join(user.home, 'sockets')) : []);
 
-/** The server that an editor starts, and its client; the client has a session. */
+/** Starts the server that an editor starts, and its client; the client has a session. */
 async function editor(): Promise<{ client: PlainClient; session_id: string }> {
   const client = new PlainClient(process.execPath, ['-C', 'handfast-source', main, 'rpc', '--backend', 'rehearsal'], {
     cwd: user.cwd,
@@ -50,7 +50,7 @@ async function waiting(command = 'echo yes > allowed') {
   return { client, session_id, turn_id, label: payload.status_label as string };
 }
 
-/** The command line finds the socket as soon as it is open. */
+/** Lists the approvals; the command line finds the socket as soon as it is open. */
 async function listed(): Promise<Json> {
   for (const until = Date.now() + 60_000; ; ) {
     const { code, stdout, stderr } = await user.run(['approve', 'ls', '--json']);

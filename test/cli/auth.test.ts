@@ -10,7 +10,7 @@ import { User } from './command.ts';
 
 const KEY = 'sk-ant-valid-0123';
 
-/** A provider that takes one key. */
+/** Starts a provider that takes one key. */
 async function provider(t: TestContext): Promise<ModelServer> {
   const server = await startModelServer({
     models: ['claude-opus-4-5', 'claude-sonnet-4-5'],

@@ -49,7 +49,7 @@ auth:
 
 const user = new User();
 let host: Awaited<ReturnType<User['up']>>;
-/** When it was known to be up. */
+/** Time at which it was known to be up. */
 let upSince = 0;
 
 before(async () => {

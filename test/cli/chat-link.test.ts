@@ -88,7 +88,7 @@ const countingPrompt = Array.from({ length: COUNTED / 20 }, (_, part) => {
   return `say "${words.join(' ')}"`;
 }).join(' then wait 700 ms then ');
 
-/** The numbered words of the answer, as they are on the screen. */
+/** Returns the numbered words of the answer, as they are on the screen. */
 function counted(screen: string): number[] {
   const answer = screen.slice(screen.indexOf('I follow simple directives. Token'));
   return [...answer.matchAll(/\bw(\d+)\b/g)].map(([, number]) => Number(number));

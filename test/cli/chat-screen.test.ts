@@ -23,7 +23,7 @@ interface Size {
   readonly rows?: number;
 }
 
-/** A chat with the rehearsal backend, ready for input. */
+/** Opens a chat with the rehearsal backend, ready for input. */
 async function chatAt(
   user: User,
   words: readonly string[] = [],

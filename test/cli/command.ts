@@ -147,12 +147,12 @@ export class User {
     return file;
   }
 
-  /** The program and arguments that run a command. */
+  /** Returns the program and arguments that run a command. */
   line(words: readonly string[], node: readonly string[] = []): string[] {
     return [process.execPath, ...node, '-C', 'handfast-source', main, ...words];
   }
 
-  /** The environment its commands have. */
+  /** Returns the environment of its commands. */
   environment(env: Readonly<Record<string, string>> = {}): Record<string, string> {
     return plainEnvironment({ HOME: this.folder, HANDFAST_HOME: this.home, NO_COLOR: '1', ...env });
   }

@@ -11,7 +11,7 @@ import { type Json, User } from './command.ts';
 const users: User[] = [];
 after(() => Promise.all(users.map((user) => user.leave())));
 
-/** The checks by name. */
+/** Returns the checks by name. */
 async function checksOf(user: User): Promise<Map<unknown, Json>> {
   const { stdout } = await user.run(['doctor', '--json']);
   const { checks } = JSON.parse(stdout) as { checks: Json[] };

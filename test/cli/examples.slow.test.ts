@@ -194,7 +194,7 @@ class Reader {
     if (printed !== undefined) assert.match(output, printed, line);
   }
 
-  /** A turn of the session "last" that waits for an approval; the examples name its id. */
+  /** Starts a turn of the session "last" that waits for an approval; the examples name its id. */
   async asks(prompt: string): Promise<void> {
     const words = ['session', 'send', 'new', '--backend', 'rehearsal', '--detach', prompt];
     await this.json(...words);
@@ -206,18 +206,18 @@ class Reader {
     assert.fail('no approval');
   }
 
-  /** A turn of the session "last" that runs until it is ended. */
+  /** Starts a turn of the session "last" that runs until it is ended. */
   async works(): Promise<void> {
     await this.json('session', 'send', 'new', '--backend', 'rehearsal', '--detach', 'wait 60000 ms');
   }
 
-  /** The task "last" asks this; the examples name its question. */
+  /** Submits the task "last", which asks this; the examples name its question. */
   async question(brief: string): Promise<void> {
     const { questions } = await this.task(brief, 'asks');
     this.places.set('7d1f02c4', questions[0].question_id.slice(0, 8));
   }
 
-  /** The task "last", once it is in this state or asks something. */
+  /** Submits the task "last"; returns it once it is in this state or asks something. */
   async task(brief: string, state: string, ...flags: string[]): Promise<Json> {
     await this.json('task', 'submit', brief, '--worker', 'trial-1', '--access', 'read', ...flags);
     for (let look = 0; look < 600; look++) {
@@ -297,7 +297,7 @@ const BEFORE: Readonly<Record<string, (reader: Reader) => Promise<unknown>>> = {
     reader.question('ask "Which one?" with choices "red", "blue"'),
 };
 
-/** Whether nothing listens at this port: the examples name the one that a host has by default. */
+/** Returns true when nothing listens at this port: the examples name the one that a host has by default. */
 async function isFree(port: number): Promise<boolean> {
   const server = createServer().listen(port, '127.0.0.1');
   const free = await Promise.race([
@@ -308,7 +308,7 @@ async function isFree(port: number): Promise<boolean> {
   return free;
 }
 
-/** The rows of these commands and of all below them, in the order of the table. */
+/** Returns the rows of these commands and of all below them, in the order of the table. */
 const below = (...words: readonly string[]): string[] =>
   Object.keys(examples).filter((each) => words.some((word) => each === word || each.startsWith(`${word} `)));
 

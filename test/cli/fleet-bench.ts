@@ -23,7 +23,7 @@ export interface Fleet {
   readonly repo: string;
   /** Starts it again. */
   again(): Promise<Command>;
-  /** The document of a command that must succeed. */
+  /** Returns the document of a command that must succeed. */
   json(...words: string[]): Promise<Json>;
 }
 

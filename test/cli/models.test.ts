@@ -25,7 +25,7 @@ async function provider(t: TestContext): Promise<ModelServer> {
   return server;
 }
 
-/** A user with the key of a provider, and the environment. */
+/** Makes a user with the key of a provider, and the environment. */
 function userOf(t: TestContext, server?: ModelServer, key = 'sk-ant-valid-0123') {
   const user = new User();
   t.after(() => user.leave());

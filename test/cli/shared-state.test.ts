@@ -23,7 +23,7 @@ function newUser(): User {
   return user;
 }
 
-/** An agent that has started a separate host, as editors do. */
+/** Connects an agent that has started a separate host, as editors do. */
 async function editor(user: User, { agentId = 'editor', config = '', token = '' } = {}) {
   const [program, ...words] = user.line(['stdio', ...(config === '' ? [] : ['--config', config])]);
   const agent = await connect(`stdio:${[program, ...words].join(' ')}`, {

@@ -36,13 +36,16 @@ export class TmuxTerminal {
     this.#tmux('respawn-window', '-k', '-c', cwd, `${line}; echo exit code $?; exec cat`);
   }
 
-  /** The rows of the screen; with `history` also those that scrolled away. `styled` keeps the colours, `joined` undoes the cuts of the terminal. */
+  /**
+   * Returns the rows of the screen; with `history` also those that scrolled away. `styled` keeps the colours, `joined` undoes
+   * the cuts of the terminal.
+   */
   screen({ history = false, styled = false, joined = false } = {}): string {
     const flags = [...(history ? ['-S', '-'] : []), ...(styled ? ['-e'] : []), ...(joined ? ['-J'] : [])];
     return this.#tmux('capture-pane', '-p', ...flags).stdout;
   }
 
-  /** Types text as it is. */
+  /** Types text exactly as given. */
   type(text: string): void {
     this.#tmux('send-keys', '-l', '--', text);
   }

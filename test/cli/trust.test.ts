@@ -17,7 +17,7 @@ const newUser = (): User => {
 };
 after(() => Promise.all(users.map((user) => user.leave())));
 
-/** A plugin that leaves a mark when it is loaded, by way of a module it imports. */
+/** Writes a plugin that leaves a mark when it is loaded, by way of a module it imports. */
 function writeHostile(user: User): { readonly mark: string } {
   const mark = join(user.folder, 'mark');
   user.write('handfast.yaml', 'listen: http://127.0.0.1:0\nplugins: [tools, ./evil.mjs]\n');

@@ -55,7 +55,7 @@ const WEAKNESSES: Readonly<Record<number, string>> = {
   31: 'events tell e-mail addresses and whole requests to everybody',
 };
 
-/** The tests that name a weakness, by its number: `file › name`. */
+/** Returns the tests that name a weakness, by its number: `file › name`. */
 function namedTests(): Map<number, string[]> {
   const found = new Map<number, string[]>();
   const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' });
@@ -81,7 +81,7 @@ test('every weakness has a test that names it, and no test names another', () =>
   );
 });
 
-/** A model for one test. */
+/** Starts a model for one test. */
 async function modelFor(t: TestContext, ...rounds: ScriptedRound[]): Promise<ModelServer> {
   const model = await startModelServer({
     models: [SCRIPTED_MODEL.model_id],
@@ -98,7 +98,10 @@ async function sessionOf(client: Client, params: object = {}): Promise<string> {
   return (await client.call('session.create', params)).session_id;
 }
 
-/** Numbers of the events of a session that a client was sent. Events of the server that are about it have separate numbers. */
+/**
+ * Returns numbers of the events of a session that a client was sent. Events of the server that are about it have separate
+ * numbers.
+ */
 const numbersOf = (client: Client, session: string): number[] =>
   client.events
     .filter(({ type, payload }) => payload.session_id === session && type !== 'state.changed')

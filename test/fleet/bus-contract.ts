@@ -16,7 +16,7 @@ import { type ScriptedOptions, ScriptedWorker } from './support/scripted-worker.
 export interface BusStand {
   readonly bus: OrchestratorBus;
   readonly events: PeerRecorder;
-  /** The worker ends its part in good order. Absent: it only sends its goodbye. */
+  /** Ends the worker's part in good order. Absent: the worker only sends its goodbye. */
   leave?(agentId: string): Promise<void>;
   /** Ends both sides and frees everything. */
   stop(): Promise<void>;
@@ -41,7 +41,7 @@ export interface Stage {
   readonly peer: FleetPeer;
 }
 
-/** A dispatch with the envelope an orchestrator gives it. */
+/** Makes a dispatch with the envelope an orchestrator gives it. */
 export function aDispatch(task_id: string, more: Partial<TaskDispatch> = {}, attempt = 1): TaskDispatch {
   return dispatchMessage(
     { task: { task_id }, brief: 'do it', ...more },

@@ -27,7 +27,7 @@ export const vectorNowMs = Date.parse(manifest.now);
 /** Returns the names of all vector files. */
 export const vectorFiles = (): readonly string[] => readdirSync(folder).filter((name) => name !== 'manifest.json');
 
-/** The text of a vector's file. */
+/** Returns the text of a vector's file. */
 export const vectorText = (file: string): string => readFileSync(join(folder, file), 'utf8');
 
 /** The cases of one kind; each file is parsed. */

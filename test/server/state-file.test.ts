@@ -11,7 +11,7 @@ import { replaceFile } from '../../src/base/replace-file.ts';
 import { stateFile, stateFileOf } from '../../src/server/state-file.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
-/** A log that keeps its errors. */
+/** Makes a log that keeps its errors. */
 function errorLog(): Log & { errors: string[] } {
   const errors: string[] = [];
   return { ...silentLog, errors, error: (message) => errors.push(message) };

@@ -8,7 +8,7 @@ import type { EnvironmentTask } from '../../fleet/worker/task-environment.ts';
 import { capabilityOf } from '../../protocol/a2e.ts';
 import { type Grants, GUARDED_RISKS, type Principal, type ToolRules } from '../../session/principal.ts';
 
-/** Without other words a worker lends its tools, less those that run programs, destroy or use the network. */
+/** Capabilities that a worker lends by default: its tools, less those that run programs, destroy or use the network. */
 export const LENT: readonly string[] = ['tools'];
 /** Risks of tools that a task that only reads does not get. */
 const CHANGING: readonly string[] = ['writes', 'destructive', 'exec'];

@@ -12,7 +12,7 @@ import { fitted, widthOf, wrapped } from '../../../src/cli/output/text-width.ts'
 import { leadOf, toneOf } from '../../../src/cli/output/tones.ts';
 import { User } from '../command.ts';
 
-/** A terminal of this width, and the text written to it. */
+/** Makes a terminal of this width; returns it and the text written to it. */
 function screen(columns: number, env: Record<string, string> = { PAGER: '' }) {
   const stdout = Object.assign(new PassThrough(), { isTTY: true, columns, rows: 24 }) as unknown as NodeJS.WriteStream;
   let text = '';

@@ -39,7 +39,7 @@ function decider(rules: readonly PolicyRule[], reader: CommandReader, cwd = '/pr
     });
 }
 
-/** Denied, also in a session that allows without asking. */
+/** Returns true for a denial that holds in a session that allows without asking as well. */
 const isKept = ({ decision, mayBeDenied }: ReturnType<ReturnType<typeof decider>>): boolean =>
   decision === 'deny' || (decision === 'ask' && mayBeDenied !== undefined);
 

@@ -4,7 +4,10 @@
  */
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the syntax of shells
 
-/** One a line; a line break within one is written as `⏎`. */
+/**
+ * Returns the lines of a text; a line break within one is written as `
+ * `.
+ */
 const lines = (text: string): readonly string[] =>
   text
     .split('\n')

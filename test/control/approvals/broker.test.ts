@@ -23,7 +23,7 @@ const never = new AbortController().signal;
 const allow = (remember: ApprovalAnswer['remember'] = 'once'): ApprovalAnswer => ({ decision: 'allow', remember });
 const deny = (remember: ApprovalAnswer['remember'] = 'once'): ApprovalAnswer => ({ decision: 'deny', remember });
 
-/** The newest request of a session that waits. */
+/** Returns the newest request of a session that waits. */
 const waiting = (log: FakeSessionLog): Approval => {
   const found = log.record.approvals.findLast(({ state }) => state === 'pending');
   assert.ok(found, 'something waits');

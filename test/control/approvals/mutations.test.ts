@@ -199,7 +199,7 @@ function run(shell: string, line: string): { readonly called: string[][]; readon
   return { called, wrote: readdirSync(cwd) };
 }
 
-/** The meaning of the rules of the table, written a second time. */
+/** Applies the rules of the table, written a second time. */
 function isCovered([program, ...words]: readonly string[]): boolean {
   if (program === 'npm') return words.join('\0') === 'test';
   const options = words.filter((word) => word.startsWith('-') && word !== '--');
@@ -213,7 +213,7 @@ function isCovered([program, ...words]: readonly string[]): boolean {
 
 const shells = ['sh', 'bash'].filter((shell) => existsSync(join(bin, shell)));
 
-/** Lines that name files outside would look for them there, and loops might not end. */
+/** Returns false for lines that name files outside, which would look for them there, and for loops, which might not end. */
 const staysHere = (line: string): boolean =>
   !line.replaceAll('/dev/null', '').replaceAll('src/', '').includes('/') && !/while|until/.test(line);
 

@@ -62,7 +62,7 @@ class Served {
     for (let n = 0; n < count && this.#wire.length > 0; n++) this.#wire.shift()?.();
   }
 
-  /** The link is lost and another one there. */
+  /** Loses the link and connects another one. */
   cut(): void {
     this.#wire = [];
     this.#sent = undefined;

@@ -59,7 +59,7 @@ export function choiceOf(provider: Provider, changes: Partial<ModelChoice> & { w
   return { provider, model, thinking: 'HIGH', openRouterProvider: 'any', option, ...rest };
 }
 
-/** Settings that choose one model on the scripted server. */
+/** Makes settings that choose one model on the scripted server. */
 export function providersFor(
   server: ModelServer,
   choice: ModelChoice | undefined,
@@ -95,7 +95,7 @@ export interface AskOptions {
 
 export const user = (text: string): HistoryItem => ({ role: 'user', turn: 'turn-1', text });
 
-/** A tool that is offered and not called. */
+/** Returns a tool that is offered and not called. */
 export const offer = (name: string): ToolOffer => ({
   name,
   description: `Runs ${name}.`,
@@ -135,16 +135,16 @@ export function ask(
   });
 }
 
-/** All parts of a round. */
+/** Returns all parts of a round. */
 export async function partsOf(parts: AsyncIterable<ModelPart>): Promise<ModelPart[]> {
   return Array.fromAsync(parts);
 }
 
-/** The text of all parts of a type. */
+/** Returns the text of all parts of a type. */
 export const textOf = (parts: readonly ModelPart[], type: 'thought' | 'answer'): string =>
   parts.map((part) => (part.type === type ? part.text : '')).join('');
 
-/** The one part of a type. */
+/** Returns the one part of a type. */
 export function onePart<Type extends ModelPart['type']>(
   parts: readonly ModelPart[],
   type: Type,
@@ -154,7 +154,7 @@ export function onePart<Type extends ModelPart['type']>(
   return found[0] as Extract<ModelPart, { type: Type }>;
 }
 
-/** The answer of a round as the history keeps it. */
+/** Returns the answer of a round as the history keeps it. */
 export function assistantItem(parts: readonly ModelPart[]): Extract<HistoryItem, { role: 'assistant' }> {
   const calls = parts
     .filter((part) => part.type === 'call')

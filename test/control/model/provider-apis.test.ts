@@ -168,7 +168,7 @@ before(() => new Promise<void>((resolve) => raw.listen(0, '127.0.0.1', resolve))
 after(() => raw.closeAllConnections());
 after(() => raw.close());
 
-/** How an answer of these events ends; `cut`: it broke off. */
+/** Returns the end of an answer of these events; `cut`: it broke off. */
 async function ending(provider: Provider, sent: readonly unknown[]): Promise<string> {
   events = sent;
   const baseUrl = `http://127.0.0.1:${(raw.address() as AddressInfo).port}/v1`;

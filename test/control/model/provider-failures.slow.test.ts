@@ -18,7 +18,10 @@ before(async () => {
 });
 after(() => server[Symbol.asyncDispose]());
 
-/** Everything a round came to: its parts, its error, the waits between its attempts, and how often the server was asked. */
+/**
+ * Returns the whole outcome of a round: its parts, its error, the waits between its attempts, and the number of requests to the
+ * server.
+ */
 async function outcome(provider: Provider, rounds: readonly ScriptedRound[], options: AskOptions = {}) {
   const asked = server.requests.length;
   const waits: number[] = [];

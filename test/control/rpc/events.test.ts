@@ -487,7 +487,7 @@ describe('weakness 26: what is private to its owner', () => {
 });
 
 describe('weakness 18: a reader that stops', () => {
-  /** A peer that does not read, and the link its server sees. */
+  /** Connects a peer that does not read; returns it and the link its server sees. */
   function stopped(limits: RpcServerOptions['limits']) {
     const control = fakeControl();
     const { events } = control;

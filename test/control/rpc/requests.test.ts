@@ -268,7 +268,7 @@ describe('giving up', () => {
   });
 });
 
-/** A link as a plain object whose members can be replaced. */
+/** Returns a link as a plain object whose members can be replaced. */
 function linkOf(link: ReturnType<typeof memoryPair>[0]) {
   return {
     transport: link.transport,

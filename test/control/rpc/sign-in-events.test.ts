@@ -28,7 +28,7 @@ async function server(t: TestContext) {
   return { login, peer };
 }
 
-/** Everything about the server a peer received up to the end of the sign-in, which every client receives. */
+/** Returns the types of the `auth.` events that a peer received up to the end of the sign-in, which every client receives. */
 async function told(peer: RpcPeer): Promise<string[]> {
   const isEnd = ({ payload }: RpcEvent): boolean => payload.reason === 'auth_openai_connected';
   await peer.recorder.until(() => peer.events.some(isEnd), 'the state behind the sign-in');

@@ -44,7 +44,7 @@ export const requestOf = (id: unknown, method: string, params?: unknown): string
 
 export const pingOf = (id: unknown): string => requestOf(id, 'system.ping');
 
-/** The next answer with this id. */
+/** Returns the next answer with this id. */
 export async function answerOf(peer: Peer, id: unknown): Promise<Message> {
   for (;;) {
     const message = await peer.next();
@@ -52,6 +52,6 @@ export async function answerOf(peer: Peer, id: unknown): Promise<Message> {
   }
 }
 
-/** Type and reason of every event so far. */
+/** Returns type and reason of every event so far. */
 export const typesOf = (peer: Peer): unknown[] =>
   peer.messages.filter(({ method }) => method === 'event').map(({ params }) => [params.type, params.payload.reason]);

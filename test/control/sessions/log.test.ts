@@ -51,7 +51,7 @@ function begun(parts: SessionDeps, id = 's1'): OpenSession {
   return session;
 }
 
-/** Everything that is known of a session, as plain values. */
+/** Returns everything that is known of a session, as plain values. */
 const known = (session: OpenSession) => JSON.parse(JSON.stringify(wholeOf(session.folded)));
 
 /** One change of a session, by name. */

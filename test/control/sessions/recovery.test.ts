@@ -18,7 +18,7 @@ import {
 import { type ScriptedBackendOptions, type ScriptedStep, scriptedBackend } from '../support/scripted-backend.ts';
 import { ALICE, Harness, type HarnessOptions, inShort, isTerminal, QUIET, seen } from './harness.ts';
 
-/** A data directory in memory that outlives its servers. */
+/** Makes a data directory in memory that outlives its servers. */
 function dataDirectory() {
   const journal = memoryJournal({ retention: { maxEntries: 1e6, maxBytes: 1e9 } });
   const store = openSessionStore({ file: ':memory:' });
@@ -29,7 +29,7 @@ function dataDirectory() {
   };
 }
 
-/** All events of a session there ever were. */
+/** Returns all events that a session ever had. */
 async function stored(harness: Harness, session: string) {
   const { events } = await harness.sessions.events.read(session, 0, 10_000);
   return events.map(seen);
@@ -270,7 +270,7 @@ function scripted(...rounds: readonly ScriptedStep[]) {
   return backend;
 }
 
-/** The old process is not really gone: the tools it started are ended by hand. */
+/** Ends by hand the tools that the old process started, since that process is not really gone. */
 function endTools(old: Harness): void {
   for (const turn of old.backend.turns) (turn as LiveTurn).suspend(new Error('the test is over'));
 }

@@ -33,7 +33,7 @@ interface Data {
   readonly lost: unknown[];
   readonly losses: DatabaseLoss[];
   start(options?: HarnessOptions): Promise<Harness>;
-  /** Files of images, by the folder of their holder. */
+  /** Returns the files of images, by the folder of their holder. */
   files(): Record<string, string[]>;
 }
 

@@ -25,7 +25,7 @@ const rejectsWith = (code: string, message?: string) => (error: { code?: string;
 
 const isStatus = (label: string) => (event: SeenEvent) => event.payload.status_label === label;
 
-/** Terminal events by turn id. */
+/** Returns terminal events by turn id. */
 function ends(harness: Harness, session: string): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const event of harness.events(session).filter(isTerminal)) {

@@ -39,7 +39,7 @@ export interface Composed {
   readonly home: string;
   readonly cwd: string;
   client(): Client;
-  /** A link to the server, for a client of another kind. */
+  /** Opens a link to the server, for a client of another kind. */
   link(): Link;
   /** Ends the server and closes its journal. */
   stop(): Promise<void>;
@@ -146,7 +146,7 @@ export class Client {
     return answer.result;
   }
 
-  /** The error a call is answered with. */
+  /** Returns the error that answers a call. */
   async refusal(method: string, params: object = {}): Promise<WireError> {
     const answer = await this.request(method, params);
     if (answer.error === undefined) throw new Error(`${method} went well: ${JSON.stringify(answer.result)}`);
@@ -171,7 +171,7 @@ export class Client {
     return this.event((event) => isTerminal(event) && event.payload.turn_id === turnId, `the end of ${turnId}`);
   }
 
-  /** The first event that fits, past or to come. */
+  /** Returns the first event that fits, past or to come. */
   async event(fits: (event: SeenEvent) => boolean, what = 'an event'): Promise<SeenEvent> {
     for (;;) {
       const found = this.events.find(fits);

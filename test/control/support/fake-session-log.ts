@@ -104,14 +104,14 @@ export class FakeSessionLog implements SessionLog {
     this.flushes++;
   }
 
-  /** The payloads of one type, oldest first. */
+  /** Returns the payloads of one type, oldest first. */
   of<Type extends SessionEventType>(type: Type): SessionEventPayloads[Type][] {
     return this.events
       .filter((event) => event.type === type)
       .map(({ payload }) => payload as SessionEventPayloads[Type]);
   }
 
-  /** The state after a restart: the same record in a new session, nothing emitted. */
+  /** Returns the state after a restart: the same record in a new session, nothing emitted. */
   reopened(changes: Partial<SessionRecord> = {}): FakeSessionLog {
     return new FakeSessionLog({ ...structuredClone(this.record), ...changes });
   }

@@ -86,7 +86,7 @@ export class FakeTurn implements Turn {
     return this.deeds.filter((deed): deed is Extract<Deed, { kind: Kind }> => deed.kind === kind);
   }
 
-  /** As `session.interrupt` does. */
+  /** Aborts the turn, as `session.interrupt` does. */
   interrupt(): void {
     this.#controller.abort(fail('interrupted', 'interrupted by the user'));
   }

@@ -9,7 +9,7 @@ export interface Disk {
   isFull: boolean;
 }
 
-/** In memory, with room for everything a test writes. */
+/** Makes a disk in memory, with room for everything a test writes. */
 export function diskThatFills(): Disk {
   const inner = memoryJournal({ retention: { maxEntries: 1e6, maxBytes: 1e9 } });
   const journal: Journal = Object.assign(Object.create(inner), {

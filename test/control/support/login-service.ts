@@ -100,7 +100,9 @@ export async function startLoginService(): Promise<LoginService> {
   await new Promise((resolve) => server.once('listening', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
-  /** Tokens as the service signs them; no client verifies the signature of a token that came straight from its service. */
+  /**
+   * Returns a token as the service signs it; no client verifies the signature of a token that came straight from its service.
+   */
   const jwt = (claims: Record<string, unknown>): string => {
     const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
     return `${part({ alg: 'RS256', typ: 'JWT' })}.${part(claims)}.${Buffer.from('signature').toString('base64url')}`;

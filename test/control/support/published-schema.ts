@@ -9,7 +9,7 @@ import { root } from '../../rules/scan.ts';
 const ajv = new Ajv2020({ strict: true, allowUnionTypes: true });
 ajv.addSchema(JSON.parse(readFileSync(join(root, 'schema', 'session-rpc.json'), 'utf8')), 'rpc');
 
-/** Why a value does not fit a definition; undefined when it does. */
+/** Returns the reason why a value does not fit a definition; undefined when it does. */
 function problem(definition: string, value: unknown): string | undefined {
   const check = ajv.getSchema(`rpc#/$defs/${definition}`);
   if (check === undefined) return `schema/session-rpc.json does not define ${definition}`;

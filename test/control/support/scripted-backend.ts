@@ -134,7 +134,7 @@ function toolboxOf(tools: NonNullable<ScriptedBackendOptions['tools']>): Toolbox
   };
 }
 
-/** The vectors' tool: fails on a non-zero exit, stops when aborted. */
+/** Runs the vectors' tool: it fails on a non-zero exit and stops when aborted. */
 function bash({ command }: Readonly<Record<string, unknown>>, signal: AbortSignal): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const child = spawn('/bin/sh', ['-c', String(command)], { stdio: ['ignore', 'pipe', 'pipe'], detached: true });

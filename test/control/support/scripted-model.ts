@@ -40,7 +40,7 @@ export const call = (callId: string, name: string, input: Readonly<Record<string
 /** Behaviour of a scripted tool; a plain value is its result. */
 type Run = (call: ToolCall, signal: AbortSignal, output: (stream: string, text: string) => void) => unknown;
 
-/** Tools by name. Their return value is the result; an error they throw fails the call. */
+/** Makes a toolbox of tools by name. Their return value is the result; an error they throw fails the call. */
 export function toolboxOf(
   tools: Readonly<Record<string, Run>>,
   offers: Partial<ToolOffer> = {},

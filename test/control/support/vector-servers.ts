@@ -72,7 +72,7 @@ async function surroundings(t: TestContext, vectors: readonly Vector[]): Promise
   return { env: {}, fixtures: {}, mayBeSent: async () => {}, onLine: () => {} };
 }
 
-/** The model answers with the rounds of the newest vector; rounds that an interrupted turn left are dropped. */
+/** Starts a model that answers with the rounds of the newest vector; rounds that an interrupted turn left are dropped. */
 async function scripted(t: TestContext): Promise<ProcessContext> {
   let rounds: ScriptedRound[] = [];
   let before = 0;
@@ -93,7 +93,7 @@ async function scripted(t: TestContext): Promise<ProcessContext> {
   };
 }
 
-/** A catalogue, and a sign-in service whose user follows the address of the browser sign-in once that is required. */
+/** Starts a catalogue, and a sign-in service whose user follows the address of the browser sign-in once that is required. */
 async function providers(t: TestContext): Promise<ProcessContext> {
   const catalogue = await startProviderCatalogue();
   const service = await startLoginService();
@@ -192,7 +192,7 @@ export const asProcess: OpenServer = async (t, { env, model, mayBeSent, onLine }
 
 type Lines = ReturnType<typeof linesOf>;
 
-/** The lines a child writes, each passed to the current listener. */
+/** Reads the lines a child writes, each passed to the current listener. */
 function linesOf(child: ChildProcess) {
   let hear: (line: string) => void = () => {};
   let partial = '';
@@ -220,7 +220,7 @@ async function select(child: ChildProcess, lines: Lines, ended: Promise<string>)
   assert.match(answer, /"result":/);
 }
 
-/** A separate host, whose one tool is `bash`. */
+/** Starts a separate host, whose one tool is `bash`. */
 async function hostWithBash(t: TestContext): Promise<string> {
   const host = createHost({ plugins: [toolsPlugin({ tools: [bash] })] });
   await host.start();

@@ -32,7 +32,7 @@ interface RpcError {
   };
 }
 
-/** The error a call fails with. */
+/** Returns the error that a call fails with. */
 const errorOf = async (call: Promise<unknown>): Promise<RpcError> => {
   try {
     await call;

@@ -32,7 +32,7 @@ const question = (taskId: string, more: Partial<Omit<TaskQuestion, 'type'>> = {}
 const stateOf = async (client: Client, id: string): Promise<TaskState | undefined> =>
   (await client.getTask({ tenant: '', id })).status?.state;
 
-/** The error a call fails with. */
+/** Returns the error that a call fails with. */
 async function refusal(call: Promise<unknown>): Promise<{ readonly code: number; readonly message: string }> {
   try {
     await call;
@@ -53,7 +53,7 @@ interface Asking {
   readonly taskId: string;
 }
 
-/** A task whose worker asks, with the client waiting for its end. */
+/** Sends a task whose worker asks, with the client waiting for its end. */
 async function asking(
   context: TestContext,
   more: Partial<Omit<TaskQuestion, 'type'>> = {},

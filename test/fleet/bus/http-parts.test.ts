@@ -111,7 +111,9 @@ test('a caller that cancels receives the reason, and the outcome of the request 
   assert.deepEqual(told, { taken: 0, later: [] });
 });
 
-/** A server that replies with the request, except for `/silence`; and the number of connections it has seen. */
+/**
+ * Starts a server that replies with the request, except for `/silence`; returns it and the number of connections it has seen.
+ */
 async function echo(context: TestContext): Promise<{ readonly base: URL; readonly connections: () => number }> {
   let connections = 0;
   const server = createServer(async (request, response) => {

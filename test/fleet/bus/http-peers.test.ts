@@ -49,7 +49,7 @@ async function staged(
   return { bus, events, receiver, peer: events.peers.get('claude-1')! };
 }
 
-/** Where managed receivers send their replies. */
+/** Opens the port to which managed receivers send their replies. */
 async function replyPort(context: TestContext): Promise<{ url: string; serve(bus: HttpPeerBus): void }> {
   let bus: HttpPeerBus | undefined;
   const listener = await listenHttp({

@@ -50,7 +50,7 @@ class Looked implements HealthCheckedPeer {
     say(answer);
   }
 
-  /** A look under way fails, as one does when its bus stops. */
+  /** Fails a look under way, as happens when its bus stops. */
   end(): void {
     void this.#look.promise.then((say) => say(gone));
   }

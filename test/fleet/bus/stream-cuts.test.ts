@@ -29,7 +29,7 @@ class Scissors {
     this.#lost = lost;
   }
 
-  /** The same link, watched. */
+  /** Returns the same link, watched. */
   watch(link: Link): Link {
     const send = (message: string | Message): void => {
       const cut = ++this.sent === this.#at;
@@ -80,7 +80,7 @@ async function settle(events: PeerRecorder, taskId: string): Promise<void> {
   }
 }
 
-/** One task over links of which one message's is cut. Tells how many messages there were. */
+/** Runs one task over links, one message of which is cut. Returns the number of messages. */
 async function run(at: number, lost: boolean): Promise<number> {
   const scissors = new Scissors(at, lost);
   const events = new PeerRecorder();

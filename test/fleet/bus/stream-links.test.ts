@@ -83,7 +83,7 @@ async function announce(worker: ScriptedWorker, token?: string): Promise<FleetMe
   return token === undefined ? message : { ...message, envelope: { token } };
 }
 
-/** Reason of the goodbye a link ended with. */
+/** Returns the reason of the goodbye that ended a link. */
 async function farewell(recorder: Recorder): Promise<unknown> {
   await recorder.end();
   const last = recorder.messages.at(-1);
@@ -291,7 +291,7 @@ test('only what the orchestrator has a feature for is sent to it', async () => {
   await served;
 });
 
-/** A listener of the bus, and a link to it. */
+/** Opens a listener of the bus, and a link to it. */
 async function dialTcp(context: TestContext, bus: StreamBus): Promise<Link> {
   const listener = await listenTcp({ port: 0 }, (link) => bus.accept(link));
   const link = await connectTcp(listener.address);

@@ -16,7 +16,7 @@ const CACHE = 'home/.gemini/antigravity-cli/cache/last_conversations.json';
 const make = ({ command, home }: FakeCli, config: Partial<AgyConfig> = {}): Executor =>
   makeExecutor({ kind: 'agy', command, env: { HOME: home }, ...config }, { home, log: fakeLog() });
 
-/** A run that leaves its conversation in the cache, as agy does. */
+/** Makes a run that leaves its conversation in the cache, as agy does. */
 const run = (cli: FakeCli, stdout: string, id: string): PlayedRun => ({
   stdout,
   writes: { [CACHE]: JSON.stringify({ [cli.cwd]: id }) },

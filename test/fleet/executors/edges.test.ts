@@ -115,7 +115,7 @@ for (const [name, program] of Object.entries(programs)) {
   });
 }
 
-/** Claude tells of usage inside its messages too. */
+/** Removes the usage that claude reports inside its messages too. */
 function withoutMessageUsage(frame: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   if (frame.type !== 'assistant') return frame;
   const { usage: _, ...rest } = frame.message as typeof message;

@@ -28,7 +28,7 @@ export interface PlayedRun {
   readonly writes?: Readonly<Record<string, string>>;
 }
 
-/** How a run was started. */
+/** Arguments, environment, folder and stdin of a run that was started. */
 export interface Started {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
@@ -40,7 +40,7 @@ export interface Started {
 export interface FakeCli extends Disposable {
   /** Absolute path of the program. */
   readonly command: string;
-  /** Where it works, and where it keeps things. */
+  /** Folder in which it works, and folder in which it keeps things. */
   readonly cwd: string;
   readonly home: string;
   readonly runs: readonly Started[];

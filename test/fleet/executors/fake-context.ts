@@ -101,7 +101,7 @@ export const taskOf = (prompt: string, fields: Partial<ExecutorTask> = {}): Exec
   ...fields,
 });
 
-/** A log that stores its lines. */
+/** Makes a log that stores its lines. */
 export function fakeLog(): Log & { readonly lines: string[] } {
   const lines: string[] = [];
   const to =

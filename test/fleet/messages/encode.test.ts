@@ -17,7 +17,7 @@ import type { TaskResult } from '../../../src/protocol/fleet.ts';
 import fc from '../../support/properties.ts';
 import { vectorsOf } from '../vectors.ts';
 
-/** The result as a reader gets it, from its text. */
+/** Returns the result as a reader gets it, from its text. */
 function received(result: TaskResult): Reported {
   const decoded = decode(JSON.stringify(result));
   assert.deepEqual(decoded.errors, []);

@@ -36,10 +36,7 @@ interface Tried {
   readonly log?: Log;
 }
 
-/**
- * An orchestrator of `fleet.yaml`, started and stopped; with a worker of a separate file that does a task, where the test asks
- * for one.
- */
+/** Starts an orchestrator of `fleet.yaml`, to be stopped; `works` adds a worker of a separate file that does a task. */
 async function tried(server: NatsServer, { settings, env = {}, bus = server.url, log = recording() }: Tried) {
   const data = server.file('data');
   mkdirSync(data, { recursive: true });
@@ -80,7 +77,9 @@ async function works(server: NatsServer, attempt: Tried): Promise<void> {
   }
 }
 
-/** Refused with this, and with nothing in the message or the log that should be secret. */
+/**
+ * Asserts that an attempt is refused with this, and that neither the message nor the log has anything that should be secret.
+ */
 async function refused(server: NatsServer, attempt: Tried, code: string, message: RegExp, secret?: string) {
   const log = recording();
   await assert.rejects(
@@ -93,7 +92,7 @@ async function refused(server: NatsServer, attempt: Tried, code: string, message
   );
 }
 
-/** A token as servers of a fleet know it: made by hand, signed with a key. */
+/** Makes a token as servers of a fleet know it: made by hand, signed with a key. */
 function jwt(issuer: nkeys.KeyPair, subject: nkeys.KeyPair, name: string, nats: object): string {
   const coded = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
   const claims = {

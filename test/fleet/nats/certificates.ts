@@ -14,7 +14,7 @@ export interface Authority extends Certificate {
   issue(name: string, extension: string): Certificate;
 }
 
-/** Why no certificates can be made here; undefined: they can. */
+/** Returns the reason why no certificates can be made here; undefined: they can. */
 export function noOpenssl(): string | undefined {
   try {
     execFileSync('openssl', ['version'], { stdio: 'ignore' });
@@ -24,7 +24,7 @@ export function noOpenssl(): string | undefined {
   }
 }
 
-/** A separate authority. */
+/** Makes a separate authority. */
 export function authority(folder: string, name = 'authority'): Authority {
   const openssl = (...words: string[]) => execFileSync('openssl', words, { cwd: folder, stdio: 'pipe' });
   const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];

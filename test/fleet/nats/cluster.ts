@@ -25,7 +25,7 @@ export class NatsCluster {
     this.#signal = signal;
   }
 
-  /** Three servers that have elected a leader. */
+  /** Starts three servers and waits until they have elected a leader. */
   static async start(context: TestContext, installed: Installed): Promise<NatsCluster> {
     const ports: number[] = [];
     while (ports.length < SERVERS) ports.push(await ownPort());
@@ -46,7 +46,7 @@ export class NatsCluster {
     return [...this.servers.values()].map(({ url }) => url);
   }
 
-  /** The server that decides about a stream now. */
+  /** Returns the server that decides about a stream now. */
   async leader(stream: string): Promise<string> {
     let leader: string | undefined;
     await this.until(async (manager) => {

@@ -61,7 +61,7 @@ export class NatsFleet {
     return fleet;
   }
 
-  /** An orchestrator that has started. */
+  /** Starts an orchestrator. */
   async orchestrator(options: Partial<NatsBusOptions> = {}): Promise<{ bus: NatsBus; events: PeerRecorder }> {
     const bus = natsBus({ servers: this.server.url, name: 'main', log, ...this.storage, ...options });
     const events = new PeerRecorder();
@@ -70,7 +70,7 @@ export class NatsFleet {
     return { bus, events };
   }
 
-  /** A worker that has joined. */
+  /** Makes a worker join. */
   async worker<W extends WorkerPort>(worker: W, options: Partial<JoinNatsOptions> = {}): Promise<Joined> {
     const joined = joinNats(worker, { servers: this.server.url, log, ...this.storage, ...options });
     this.#members.push(() => joined.close());
@@ -78,12 +78,12 @@ export class NatsFleet {
     return joined;
   }
 
-  /** Called when the test ends, before the server goes. */
+  /** Registers work for the end of the test, before the server goes. */
   onEnd(work: () => Promise<void>): void {
     this.#members.push(work);
   }
 
-  /** A worker in a separate process, that has joined. `heard` gets its output. */
+  /** Starts a worker in a separate process and waits until it has joined. `heard` gets its output. */
   async child(options: Record<string, unknown>, heard: (said: string) => void = () => {}): Promise<ChildProcess> {
     const settings = JSON.stringify({ ...this.storage, ...options });
     const child = fork(join(import.meta.dirname, 'worker-child.ts'), [this.server.url, settings], {
@@ -112,7 +112,7 @@ export class NatsFleet {
     await within(gone, 'the worker to end');
   }
 
-  /** Where the journals of workers of this fleet are. */
+  /** Returns the path of the journal of a worker of this fleet. */
   journal(name: string): string {
     return this.server.file(`${name}.journal`);
   }

@@ -56,12 +56,12 @@ export class Wire {
     return `nats://127.0.0.1:${address.port}`;
   }
 
-  /** Nothing gets through any more; new connections are not refused, they just hear nothing. */
+  /** Lets nothing through any more; new connections are not refused, they just hear nothing. */
   silence(...directions: Direction[]): void {
     for (const direction of directions.length > 0 ? directions : (['up', 'down'] as const)) this.#silent.add(direction);
   }
 
-  /** Messages get through again. Those sent meanwhile are lost, so earlier connections are broken. */
+  /** Lets messages through again. Those sent meanwhile are lost, so earlier connections are broken. */
   speak(): void {
     this.#silent.clear();
     this.cut();
@@ -77,7 +77,7 @@ export class Wire {
     return (this.#held?.chunks.length ?? 0) > 0;
   }
 
-  /** Held messages arrive, in their order. */
+  /** Sends on the held messages, in their order. */
   release(): void {
     const held = this.#held;
     this.#held = undefined;

@@ -162,7 +162,7 @@ export class WorkerStandIn implements WorkerPort {
     if (this.#options.journal !== undefined) appendFileSync(this.#options.journal, `${what} ${name}\n`);
   }
 
-  /** A task that had begun and not ended is reported as such, and never begun again. */
+  /** Reports a task that had begun and not ended as such; it is never begun again. */
   #recover(journal: string): void {
     const begun = new Set<string>();
     for (const line of journal.split('\n')) {

@@ -78,7 +78,7 @@ class Play {
   broken = false;
   orchestrator = this.#create();
 
-  /** One process of it; changes it has not written when the next one begins are gone. */
+  /** Makes one process of it; changes it has not written when the next one begins are gone. */
   #create(): Orchestrator {
     const gate = (): void => {
       if (this.broken) throw fail('disk_full', 'no room');
@@ -229,7 +229,7 @@ class Play {
     assert.equal(this.orchestrator.counts().open, open);
   }
 
-  /** All are well again: only tasks that wait for an operator are left hanging. */
+  /** Makes all well again: only tasks that wait for an operator are left hanging. */
   async heal(): Promise<void> {
     this.broken = false;
     this.manners.clear();

@@ -14,7 +14,7 @@ import { fleet, guardedStore } from './support/fleet.ts';
 import { ALL, type PeerScript, ScriptedBus } from './support/scripted-bus.ts';
 import { settle, settledWith, VirtualClock } from './support/virtual-clock.ts';
 
-/** A store on disk that can be closed and opened again. */
+/** Makes a store on disk that can be closed and opened again. */
 async function disk(t: TestContext): Promise<{ open(): Promise<TaskStore>; close(): Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'handfast-restart-'));
   let store: TaskStore | undefined;

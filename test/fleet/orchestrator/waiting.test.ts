@@ -14,13 +14,13 @@ import { settle } from './support/virtual-clock.ts';
 
 /** Workers that are still joining have joined by then. */
 const SETTLED_MS = 5_001;
-/** How long an absent worker still counts. */
+/** Time that an absent worker still counts, milliseconds. */
 const AWAY_MS = 60_000;
 
 const ABLE = { capabilities: { mcp_servers: ['context_mode'] }, mcp_health: { context_mode: 'ok' } };
 const NEEDS = { brief: 'x', required_mcp: ['context_mode'] };
 
-/** A peer of the configuration that has not answered yet. */
+/** Makes a peer of the configuration that has not answered yet. */
 function unreachable(bus: ScriptedBus, peerId: string): ScriptedPeer {
   const peer = new ScriptedPeer(bus, peerId, { structured: false, features: [] });
   peer.reachable = false;

@@ -146,7 +146,7 @@ test('what is written is read back: hints and brief, for any values', () => {
   fc.assert(property, { numRuns: 200 });
 });
 
-/** Without blank lines at either end. */
+/** Returns a text without blank lines at either end. */
 function trimmedLines(text: string): string {
   const lines = text.split('\n');
   while (lines[0]?.trim() === '') lines.shift();

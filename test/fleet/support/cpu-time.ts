@@ -3,7 +3,7 @@
  * work of the machine. Linear work takes milliseconds for a megabyte, quadratic work minutes.
  */
 
-/** Milliseconds this thread was busy with it. */
+/** Returns the milliseconds that this thread was busy with the work. */
 export function cpuMsOf(work: () => void): number {
   const before = process.threadCpuUsage();
   work();

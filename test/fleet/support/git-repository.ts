@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 
-/** The environment without the settings of this user, and without the repository in whose hook this may run. */
+/** Returns the environment without the settings of this user, and without the repository in whose hook this may run. */
 export function gitEnvironment(): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(([name]) => !name.startsWith('GIT_'));
   return { ...Object.fromEntries(own), GIT_CONFIG_GLOBAL: '/dev/null', GIT_CONFIG_SYSTEM: '/dev/null' };
@@ -19,7 +19,7 @@ export async function git(cwd: string, ...args: readonly string[]): Promise<stri
   return stdout.trim();
 }
 
-/** A repository with one committed file, `a.txt`. Returns its first commit. */
+/** Makes a repository with one committed file, `a.txt`. Returns its first commit. */
 export async function repository(folder: string): Promise<string> {
   await mkdir(folder, { recursive: true });
   await git(folder, 'init', '--quiet', '--initial-branch=main');

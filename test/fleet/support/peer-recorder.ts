@@ -44,7 +44,7 @@ export class PeerRecorder implements PeerEvents {
     this.#look();
   }
 
-  /** Everything of one type, in order. */
+  /** Returns everything of one type, in order. */
   of<T extends Incoming['type']>(type: T): Extract<Incoming, { readonly type: T }>[] {
     return this.heard.map(({ message }) => message).filter((message) => message.type === type) as never;
   }
@@ -66,7 +66,7 @@ export class PeerRecorder implements PeerEvents {
     return within(met, what);
   }
 
-  /** The peer of a name, once it has joined and announced itself. */
+  /** Returns the peer of a name, once it has joined and announced itself. */
   async peer(peerId: string): Promise<FleetPeer> {
     const announced = (): boolean =>
       this.heard.some((heard) => heard.peerId === peerId && heard.message.type === 'SESSION_ANNOUNCE');

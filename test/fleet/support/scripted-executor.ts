@@ -30,7 +30,7 @@ export interface ScriptOptions {
   readonly measureOverhead?: Executor['measureOverhead'];
 }
 
-/** A reply with one TASK_RESULT block. */
+/** Makes a reply with one TASK_RESULT block. */
 export function block(taskId: string, members: Readonly<Record<string, unknown>> = {}): string {
   const result = { type: 'TASK_RESULT', protocol_version: '2.0', task_id: taskId, status: 'done', ...members };
   return `Here is what I did.\n\n\`\`\`json\n${JSON.stringify(result)}\n\`\`\``;

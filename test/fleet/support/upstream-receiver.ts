@@ -127,12 +127,12 @@ function message(response: ServerResponse, id: unknown, text: string, contextId:
   reply(response, 200, { jsonrpc: '2.0', id, result: { kind: 'message', message: said } });
 }
 
-/** The TASK_RESULT block an agent ends its reply with. */
+/** Makes the TASK_RESULT block an agent ends its reply with. */
 export function resultBlock(members: Record<string, unknown>): string {
   return ['```json', JSON.stringify({ type: 'TASK_RESULT', protocol_version: '2.0', ...members }), '```'].join('\n');
 }
 
-/** The id in the hints of a prompt. */
+/** Returns the id in the hints of a prompt. */
 export function taskIdIn(prompt: string): string {
   return /^task_id: (\S+)$/m.exec(prompt)?.[1] ?? '';
 }

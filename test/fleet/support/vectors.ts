@@ -12,7 +12,7 @@ export interface Vector<Input, Expect> {
   readonly expect: Expect;
 }
 
-/** All vectors of a kind, as the manifest lists them; a kind without any is a mistake. */
+/** Returns all vectors of a kind, as the manifest lists them; a kind without any is a mistake. */
 export function vectorsOf<Input, Expect>(kind: string): Vector<Input, Expect>[] {
   const { cases } = read('manifest.json') as { cases: { file: string; kind: string }[] };
   const vectors = cases.filter((each) => each.kind === kind).map(({ file }) => ({ ...(read(file) as object), file }));

@@ -52,12 +52,12 @@ export class Desk implements ReplyChannel {
     this.#changed();
   }
 
-  /** The result of a task, once it is there. */
+  /** Returns the result of a task, once it is there. */
   result(taskId: string): Promise<TaskResult> {
     return this.until(() => this.results.find(({ task_id }) => task_id === taskId), `the result of ${taskId}`);
   }
 
-  /** The first message of a type that fits. */
+  /** Returns the first message of a type that fits. */
   message<T extends FleetMessage['type']>(
     type: T,
     fits: (message: Extract<FleetMessage, { type: T }>) => boolean = () => true,
@@ -94,7 +94,7 @@ export type Given = Partial<TaskDispatch['task']> &
     readonly envelope?: Envelope;
   };
 
-/** A dispatch as a bus hands it over. Reads by default, so that no repository is needed. */
+/** Makes a dispatch as a bus hands it over. The task reads by default, so that no repository is needed. */
 export function dispatch(task_id: string, given: Given = {}): Dispatched {
   const { brief = 'Do it.', deadline, envelope, required_mcp, required_capabilities, ...rest } = given;
   const { min_tier, min_context_window, access = 'read', worktree, ...task } = rest;
@@ -117,7 +117,7 @@ export interface Bench {
   give(dispatch: Dispatched, lease?: Lease): Promise<DispatchOutcome>;
   /** Resolves when nothing is taken any more. */
   idle(): Promise<void>;
-  /** The same, and its result. */
+  /** Hands a dispatch over as `give` does, and returns its result. */
   do(dispatch: Dispatched, lease?: Lease): Promise<TaskResult>;
 }
 
@@ -134,7 +134,7 @@ export async function folder(test: TestContext): Promise<string> {
   return path;
 }
 
-/** A worker that is started and attached; stopped after the test. `timing` gives the intervals that matter. */
+/** Starts and attaches a worker, which is stopped after the test. `timing` gives the intervals that matter. */
 export async function bench(
   test: TestContext,
   options: Partial<WorkerOptions> = {},

@@ -15,7 +15,7 @@ import { bench, type Desk, dispatch } from '../support/worker-bench.ts';
 
 const used = (input: number): Usage => ({ source: 'measured', input });
 
-/** The phases that were reported, in order. */
+/** Returns the phases that were reported, in order. */
 const phasesOf = ({ told }: Desk): unknown[] =>
   told.flatMap((one) => (one.type === 'TASK_PROGRESS' ? [one.phase] : []));
 

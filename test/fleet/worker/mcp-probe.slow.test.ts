@@ -48,7 +48,7 @@ async function listening(test: TestContext, handler: RequestListener): Promise<s
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
 }
 
-/** A server over streamable HTTP, and the sessions it has open. */
+/** Starts a server over streamable HTTP; returns its address and the sessions it has open. */
 async function overHttp(test: TestContext): Promise<{ url: string; sessions: Set<string> }> {
   const sessions = new Set<string>();
   const transports = new Map<string, NodeStreamableHTTPServerTransport>();

@@ -13,7 +13,7 @@ import { connectWebSocket } from '../../../src/transport/websocket.ts';
 import { RpcPeer } from '../../control/rpc/rpc-peer.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 
-/** A server with this section `control`, and a dialler for each way in. */
+/** Starts a server with this section `control`; returns a dialler for each way in. */
 async function started(t: TestContext, control: string, more = '') {
   const folder = temporaryFolder(t);
   const socket = join(folder, 's');

@@ -47,7 +47,7 @@ async function call(toolbox: Toolbox, name: string, input: object = {}) {
   return done.result as Record<string, unknown>;
 }
 
-/** Longer than the sessions of these tests may be idle. */
+/** Waits longer than the sessions of these tests may be idle. */
 const longIdle = (): Promise<void> => delay(300);
 
 test('an idle session has no place at its host, and takes one again with its next call', async (t) => {

@@ -32,7 +32,7 @@ const worked = (peer: RpcPeer, session: string) =>
     ({ payload }) => payload as unknown as { work: { id: string; state: string }; event: string; text?: string },
   );
 
-/** The last question. */
+/** Returns the last question. */
 function asked(peer: RpcPeer, session: string) {
   const { approval } = of(peer, session, 'approval.requested').at(-1)?.payload ?? {};
   return approval as { id: string; title: string; tool: { input: object } };

@@ -26,7 +26,7 @@ interface Work {
   readonly event: string;
 }
 
-/** The ends of a session's work so far. */
+/** Returns the ends of a session's work so far. */
 const ends = ({ peer }: Started, session: string) =>
   peer.events
     .filter(({ type, payload }) => type === 'session.work' && payload.session_id === session)
@@ -37,7 +37,7 @@ const ends = ({ peer }: Started, session: string) =>
 
 const interrupted = ['chain interrupted', 'process interrupted', 'subagent interrupted'];
 
-/** A session with one of each at work. */
+/** Starts a session with one of each at work. */
 async function working(t: TestContext) {
   const stand = await started(t, '', rights('[tools, multi_agent, chains, proc]'), { token });
   const agent = await connect(stand.tcp, { token, capabilities: ['chains'] });

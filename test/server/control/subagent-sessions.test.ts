@@ -26,7 +26,7 @@ interface Site {
 
 const session = (settings: object = {}) => ({ name: 'helper', session: { backend: 'model', ...settings } });
 
-/** A server with a model that says the texts of the test, and these kinds of subagents. */
+/** Starts a server with a model that says the texts of the test, and these kinds of subagents. */
 async function siteOf(
   t: TestContext,
   { kinds, ...config }: { readonly kinds: readonly object[]; readonly [section: string]: unknown },

@@ -15,7 +15,7 @@ import { temporaryFolder } from '../../host/temporary-folder.ts';
 
 const WORKER = 'workers: [{ id: w, executor: rehearsal, overhead_tokens: 0 }]\n';
 
-/** The orchestrator of this file, with a worker. */
+/** Starts the orchestrator of this file, with a worker. */
 async function fleet(
   t: TestContext,
   yaml: string,

@@ -15,7 +15,7 @@ import { temporaryFolder } from '../../host/temporary-folder.ts';
 
 const OPERATOR = { caller: { principal: { name: 'operator', admin: true } } };
 
-/** A fleet of one worker, and its operator, for whom everything ends with `stop`. */
+/** Starts a fleet of one worker, and its operator, for whom everything ends with `stop`. */
 async function operated(t: TestContext, repository?: string) {
   const { bus, journal, orchestrator } = await fleet(t, {
     // As on a disk: an event is reported before it is stored.

@@ -87,7 +87,7 @@ class Fleet {
     return JSON.parse(/^\[.*\]$/m.exec(record.result?.prose ?? '')?.[0] ?? 'null');
   }
 
-  /** Every file of the fleet that its owner can read, as one text. */
+  /** Returns every file of the fleet that its owner can read, as one text. */
   stored(): string {
     const texts: string[] = [];
     const visit = (folder: string): void => {
@@ -144,7 +144,7 @@ const runs = (...words: readonly string[]): boolean =>
     }
   });
 
-/** A request with a token, as a thief sends it. */
+/** Sends a request with a token, as a thief sends it. */
 async function asked(
   { url, token, session }: Given,
   method = 'tools/list',

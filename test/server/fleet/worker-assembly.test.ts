@@ -39,7 +39,7 @@ interface Site {
   readonly repo: string;
   /** Arguments of each run for a task. */
   readonly started: () => string[][];
-  /** A worker of this file, started. Its data is kept between two of them. */
+  /** Starts a worker of this file. Its data is kept between two of them. */
   worker(
     yaml: string,
     env?: Record<string, string>,
@@ -199,7 +199,7 @@ receiver: { port: 0 }
   assert.equal(told('session/set_mode')?.modeId, 'plan');
 });
 
-/** An orchestrator that takes late replies. */
+/** Starts an orchestrator that takes late replies. */
 async function orchestrator(context: TestContext) {
   const calls: { readonly token: string | undefined; readonly body: string }[] = [];
   const heard = Promise.withResolvers<void>();

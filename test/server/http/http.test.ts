@@ -19,7 +19,7 @@ import { ask, newSession, openStream, raw, serve, until, within } from '../../tr
 /** Far above the need of any of these; only so that a lost wake-up fails instead of hanging. */
 const TIMEOUT = { timeout: 300_000 };
 
-/** A port whose `GET /seen` and `POST /body` note that a handler was reached. */
+/** Opens a port whose `GET /seen` and `POST /body` note that a handler was reached. */
 async function start(t: TestContext, options: HttpServerOptions = {}) {
   const reached: string[] = [];
   const routes: ServerRoute[] = [

@@ -42,7 +42,7 @@ async function start(t: TestContext) {
   return { url: server.url as string, routes: server.routes };
 }
 
-/** The table of docs/security/rights.md: route → right, as the code calls it. */
+/** Reads the table of docs/security/rights.md: route → right, as the code calls it. */
 function documented(): Record<string, string> {
   const page = readFileSync(join(root, 'docs/security/rights.md'), 'utf8');
   const section = /^## Over HTTP$(.*?)^## /ms.exec(page)?.[1] ?? '';
@@ -102,7 +102,7 @@ const entries: Readonly<Record<string, (url: string, token: string) => Promise<s
   'DELETE /mcp': (url, token) => overMcp(url, token, 'DELETE', 405),
 };
 
-/** A request with a known token comes as far as the refusal for the rights it lacks. */
+/** Sends a request to `/mcp`: one with a known token comes as far as the refusal for the rights it lacks. */
 async function overMcp(url: string, token: string, method: string, good: number): Promise<string> {
   const response = await fetch(`${url}/mcp`, {
     method,

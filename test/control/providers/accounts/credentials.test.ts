@@ -137,7 +137,7 @@ test('sealed credentials whose key is out of reach are kept, and set aside by th
   assert.equal((await CredentialStore.open({ home, keyring, log })).get('exa'), undefined);
 });
 
-/** A stand-in for the keyring library: the module that the child process imports. */
+/** Writes a stand-in for the keyring library: the module that the child process imports. */
 function libraryFile(t: TestContext, body: string): { module: string; folder: string } {
   const folder = temporaryFolder(t);
   const file = join(folder, 'library.mjs');

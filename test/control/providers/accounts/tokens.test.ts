@@ -7,7 +7,7 @@ import { HandfastError } from '../../../../src/wire/errors.ts';
 import { type LoginService, startLoginService } from '../../support/login-service.ts';
 import { type OpenSettings, openSettings } from '../open-settings.ts';
 
-/** Settings that have signed in to OpenAI, on a separate clock. */
+/** Opens settings that have signed in to OpenAI, on a separate clock. */
 async function signedIn(t: TestContext): Promise<OpenSettings & { login: LoginService; clock: { ahead: number } }> {
   const login = await startLoginService();
   t.after(() => login[Symbol.asyncDispose]());

@@ -12,7 +12,7 @@ async function catalogue(t: TestContext): Promise<ProviderCatalogue> {
   return started;
 }
 
-/** Settings with a key for the catalogue, whose list has been read. */
+/** Opens settings with a key for the catalogue, whose list has been read. */
 async function withKey(t: TestContext, options: Parameters<typeof openSettings>[1] = {}) {
   const provider = await catalogue(t);
   const opened = await openSettings(t, { env: provider.env, ...options });

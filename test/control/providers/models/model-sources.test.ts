@@ -10,7 +10,7 @@ import type { ModelOption, Provider } from '../../../../src/protocol/session-typ
 
 const ACCESS: ProviderAccess = { baseUrl: 'https://api.example/v1', token: 'k', kind: 'api_key', headers: {} };
 
-/** A provider that gives one answer and records its requests. */
+/** Makes a provider that gives one answer and records its requests. */
 function answering(body: unknown, status = 200) {
   const asked: { url: string; headers: Record<string, string>; body: unknown }[] = [];
   const answer: typeof fetch = async (input, init) => {

@@ -25,7 +25,7 @@ export interface Fleet {
   kinds(taskId: string): Promise<string[]>;
 }
 
-/** Started; stopped when the test ends. */
+/** Starts a fleet, which is stopped when the test ends. */
 export async function fleet(
   t: TestContext,
   options: Partial<OrchestratorOptions> & { readonly bus?: ScriptedBus; readonly clock?: VirtualClock } = {},
@@ -67,7 +67,7 @@ export async function fleet(
   };
 }
 
-/** A store that waits for `gate`, or fails with its error, before each put. */
+/** Makes a store that waits for `gate`, or fails with its error, before each put. */
 export function guardedStore(gate: () => Promise<void> | void, store: TaskStore = memoryTaskStore()): TaskStore {
   return {
     put: async (record, revision) => {

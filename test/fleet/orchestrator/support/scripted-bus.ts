@@ -160,7 +160,7 @@ export class ScriptedBus implements OrchestratorBus {
     this.stopped = true;
   }
 
-  /** A worker that joins, without a word about itself. */
+  /** Makes a worker join, without a word about itself. */
   bare(peerId: string, script: PeerScript = {}): ScriptedPeer {
     const peer = new ScriptedPeer(this, peerId, script);
     this.peers.set(peerId, peer);
@@ -168,7 +168,7 @@ export class ScriptedBus implements OrchestratorBus {
     return peer;
   }
 
-  /** A worker that joins and describes itself. */
+  /** Makes a worker join and describe itself. */
   async worker(
     peerId: string,
     script: PeerScript = {},

@@ -28,7 +28,7 @@ interface Place {
   after(days: number): Promise<void>;
 }
 
-/** A worker's worktrees of a repository, which is made where none is given. */
+/** Opens a worker's worktrees of a repository, which is made where none is given. */
 async function place(t: TestContext, given: { cwd?: string; home?: string } = {}): Promise<Place> {
   const cwd = given.cwd ?? (await folder(t));
   if (given.cwd === undefined) await repository(cwd);

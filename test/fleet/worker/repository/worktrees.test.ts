@@ -38,7 +38,7 @@ class Stand {
     return new Stand(cwd, await folder(test), maxKept);
   }
 
-  /** A turn of a context that leaves a file behind; `how` it does so. */
+  /** Runs a turn of a context that leaves a file behind, in the way that `how` says. */
   async turn(context: string, how: 'commit' | 'detach' | 'leave'): Promise<Worktree> {
     const worktree = await this.worktrees.open(context);
     const { path } = worktree;
