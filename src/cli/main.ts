@@ -3,7 +3,8 @@
  * The entry of the `handfast` command: makes sure that this Node is new enough, then loads the code of the command. `stdio` and
  * `rpc` bypass the command line library, because the program that starts them as a child waits for their handshake.
  *
- * It has no static imports and no recent syntax: both would fail with an unhelpful error before the check runs. `test/package.test.ts` holds the number to `engines` in package.json.
+ * It has no static imports and no recent syntax: both would fail with an unhelpful error before the check runs.
+ * `test/package.test.ts` holds the number to `engines` in package.json.
  */
 const OLDEST_NODE = 24;
 

@@ -21,8 +21,8 @@ interface OfSession {
 }
 
 /**
- * An event, distinguished by its `type`. Servers that know more send other types too, which come through as they are: a `switch`
- * over the type needs a `default`.
+ * An event, distinguished by its `type`. Servers that know more send other types too, which come through as they are: a
+ * `switch` over the type needs a `default`.
  */
 export type ControlEvent =
   | {

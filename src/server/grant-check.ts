@@ -1,7 +1,7 @@
 /**
- * Checks the grants within capabilities by the schemas of their plugins. A member that no plugin knows would be ignored, and the
- * principal would have more rights than its configuration names. `assemble.ts` checks at the start, `serve.ts` before rights are
- * reloaded, `task-environments.ts` before a worker lends grants; `handfast config check` and `handfast fleet check` start no plugin.
+ * Checks the grants within capabilities by the schemas of their plugins. A member that no plugin knows would be ignored, and
+ * the principal would have more rights than its configuration names. Grants are checked at the start of a host, before rights
+ * are reloaded and before a worker lends grants; `handfast config check` and `handfast fleet check` start no plugin.
  */
 import { type JsonSchema, JsonSchemas } from '../base/json-schema.ts';
 import { builtinCapability } from '../capabilities/index.ts';

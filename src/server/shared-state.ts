@@ -1,8 +1,8 @@
 /**
  * The state of plugins, shared by the hosts of one user that have the same `host_id`: an editor's `handfast stdio` beside
- * `handfast up`, or two of them. The first to need it has it open and listens on a socket beside it; the others make the requests
- * of plugins that need it there, with the agent's own name, and pass its pushes on. When it ends, the next one opens the state itself.
- * A request that starts work in a workspace is not made at the host of another one.
+ * `handfast up`, or two of them. The first to need it has it open and listens on a socket beside it; the others make the
+ * requests of plugins that need it there, with the agent's own name, and pass its pushes on. When it ends, the next one opens
+ * the state itself. A request that starts work in a workspace is not made at the host of another one.
  *
  * The system lets only this user connect (file 0600, folder 0700), so no token is required.
  */

@@ -1,6 +1,6 @@
 /**
- * Subagents that an executor of the fleet runs: agents of the Agent Client Protocol, remote agents of A2A, claude, codex and the
- * like. Puts the capability multi_agent and the fleet's executors together, which do not know each other.
+ * Subagents that an executor of the fleet runs: agents of the Agent Client Protocol, remote agents of A2A, claude, codex and
+ * the like. Puts the capability multi_agent and the fleet's executors together, which do not know each other.
  *
  * A subagent is one conversation of the executor, and each of its tasks one turn.
  */

@@ -1,4 +1,7 @@
-/** A host without a configuration: every capability of the protocol that needs none is there, and nothing in it runs or reaches out. */
+/**
+ * A host without a configuration: every capability of the protocol that needs none is there, and nothing in it runs or reaches
+ * out.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

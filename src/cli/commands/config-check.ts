@@ -11,7 +11,10 @@ import { configOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { grantLines, principalNamed, principalsOf, printPrincipals, sessionsAtOnce } from './principals.ts';
 
-/** Reads a file that is not trusted, too: nothing in it is acted upon. Fails with `config_invalid` and every problem; prints warnings and the most important settings. */
+/**
+ * Reads a file that is not trusted, too: nothing in it is acted upon. Fails with `config_invalid` and every problem; prints
+ * warnings and the most important settings.
+ */
 export async function configCheck(
   file: string | undefined,
   { as }: { readonly as?: string },

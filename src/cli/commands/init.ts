@@ -28,7 +28,8 @@ export async function init(folder: string, { force = false }: InitFlags, termina
     const file = join(folder, name);
     // A link in its place is replaced: its target does not belong to this folder.
     if (force) await rm(file, { force: true });
-    // The configuration may get secrets, and the plugin is code that runs: neither is for other users, also without a file mask.
+    // The configuration may get secrets, and the plugin is code that runs: neither is for other users, also without a file
+    // mask.
     await writeFile(file, text, { flag: 'wx', mode: 0o600 });
     written.push(file);
   }

@@ -1,6 +1,6 @@
 /**
- * `handfast mcp`: the tools, memory, prompts and resources of a host for the MCP client that started this process, on its pipes.
- * Nothing but the protocol goes to stdout.
+ * `handfast mcp`: the tools, memory, prompts and resources of a host for the MCP client that started this process, on its
+ * pipes. Nothing but the protocol goes to stdout.
  *
  * Uses the host that runs, else it starts one for as long as the client stays.
  */

@@ -39,8 +39,8 @@ export interface RecordFlags extends RedactionFlags {
 type DialHost = (path: LinkPath) => Promise<Link>;
 
 /**
- * Records until the client has gone (on pipes), or a signal. Fails with `usage` for a folder with something in it, `unreachable`,
- * and `disk_full` when the bundle cannot be written; then the connections are dropped.
+ * Records until the client has gone (on pipes), or a signal. Fails with `usage` for a folder with something in it,
+ * `unreachable`, and `disk_full` when the bundle cannot be written; then the connections are dropped.
  */
 export async function record(command: readonly string[], flags: RecordFlags, terminal: Terminal): Promise<void> {
   const dial = dialOf(command, flags, terminal);

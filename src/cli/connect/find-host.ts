@@ -48,9 +48,9 @@ export interface FoundHost {
 /**
  * Finds the host and the token for it.
  *
- * Fails with `unreachable` when none is named and none is running, or the one that is meant serves no sessions and they are wanted
- * (`detail.reason` is `no_sessions`), `usage` when several are and none of them is responsible for the current folder, and as
- * `tokenFromSources` does.
+ * Fails with `unreachable` when none is named and none is running, or the one that is meant serves no sessions and they are
+ * wanted (`detail.reason` is `no_sessions`), `usage` when several are and none of them is responsible for the current folder,
+ * and as `tokenFromSources` does.
  */
 export async function findHost(
   {

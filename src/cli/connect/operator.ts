@@ -27,8 +27,8 @@ export interface Operator {
 /**
  * Returns the JSON answer to a request without a body, `GET` unless `method` says otherwise.
  *
- * Fails with `unreachable`, `auth_failed`, `unauthorized`, `config_invalid`, `timeout`, `cancelled`, `foreign_listener`, and `unknown_type` when
- * the host does not serve it.
+ * Fails with `unreachable`, `auth_failed`, `unauthorized`, `config_invalid`, `timeout`, `cancelled`, `foreign_listener`, and
+ * `unknown_type` when the host does not serve it.
  */
 export async function askOperator<T>(
   operator: Operator,

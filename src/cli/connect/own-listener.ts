@@ -21,8 +21,8 @@ export interface OwnListener {
 }
 
 /**
- * Rejects with `foreign_listener` unless each process that accepts connections at `address` is of this user. Resolves with false
- * where none does.
+ * Rejects with `foreign_listener` unless each process that accepts connections at `address` is of this user. Resolves with
+ * false where none does.
  */
 export async function requireOwnListener(address: string, own: OwnListener): Promise<boolean> {
   // The other end is a child of this process.

@@ -35,8 +35,8 @@ export interface ApprovalRequest {
   /** For `tool`: calls that this one makes. The strictest decision about all of them is that about the call. */
   readonly includes?: readonly IncludedCall[];
   /**
-   * For `tool`: checks, before a person is asked, whether the call can be made at all. False: the request comes back as `cancelled`,
-   * without an event. Never rejects.
+   * For `tool`: checks, before a person is asked, whether the call can be made at all. False: the request comes back as
+   * `cancelled`, without an event. Never rejects.
    */
   readonly possible?: () => Promise<boolean>;
   /** For `question`: JSON Schema of the answer's `content`. */

@@ -59,7 +59,8 @@ export interface Turn {
   /** Returns the pending steers; they are appended as user messages (and to the history) before they are returned. */
   takeSteers(): readonly string[];
   /**
-   * Asks the user, or the policy; waits for the answer. Expired and refused both come back as such; never rejects but by `signal`.
+   * Asks the user, or the policy; waits for the answer. Expired and refused both come back as such; never rejects but by
+   * `signal`.
    *
    * @param withdrawn aborts when the answer is not needed any more: the request comes back as `cancelled`
    */

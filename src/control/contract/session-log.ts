@@ -63,8 +63,8 @@ export type HistoryItem =
 export const LEFT_OUT_PARTS = ['turn', 'earlier', 'attachments', 'all_attachments', 'provider_data'] as const;
 
 /**
- * A part of the history that its provider refused: the whole turn, all turns before it, attachments of the turn or of everything
- * before, or the data that the provider wanted back with its own messages.
+ * A part of the history that its provider refused: the whole turn, all turns before it, attachments of the turn or of
+ * everything before, or the data that the provider wanted back with its own messages.
  */
 export interface LeavesOut {
   readonly part: (typeof LEFT_OUT_PARTS)[number];

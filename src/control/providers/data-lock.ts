@@ -1,6 +1,6 @@
 /**
  * One server per data directory: two would overwrite each other's settings and credentials. The lock is the operating system's,
- * so it ends with its holder, whatever ends the process; the process id beside it only serves the message.
+ * so it ends with its holder, in whichever way the process ends; the process id beside it only serves the message.
  *
  * The lock is acquired before any file is read.
  */

@@ -158,7 +158,10 @@ export type Borrow = <Result>(work: (agent: EnvironmentAgent) => PromiseLike<Res
 export interface EnvironmentOptions {
   /** See `CapabilityCall.lasting`. Default: the session has no lasting work. */
   readonly lasting?: () => Promise<LastingHost>;
-  /** Called when a call begins; the returned function is called when the call has ended. Until then nothing of the session is closed. */
+  /**
+   * Called when a call begins; the returned function is called when the call has ended. Until then nothing of the session is
+   * closed.
+   */
   readonly hold?: () => () => void;
   /** Longest time of a call the tool itself does not limit, in milliseconds. Default 15 minutes. */
   readonly callTimeoutMs?: number;

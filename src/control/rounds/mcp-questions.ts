@@ -3,8 +3,8 @@
  * model. The server gets the answer, or learns that the user gave none. The servers are those of a session, and those of its
  * host ({@link HostQuestions}); tools of the host may ask, too.
  *
- * A server can ask for a form, or that the user opens an address. It cannot ask without end: past a number of questions in a turn
- * the rest are declined.
+ * A server can ask for a form, or that the user opens an address. It cannot ask without end: past a number of questions in a
+ * turn the rest are declined.
  */
 import type { McpAnswerer, McpAsk } from '../../mcp/asks.ts';
 import type { Approval } from '../../protocol/session-types.ts';

@@ -1,6 +1,6 @@
 /**
- * Images and audio in the result of a tool, as the Model Context Protocol has them: blocks of content with base64. The model gets them as
- * attachments, and a note in the result stands for each. As texts they would be cut, and cost far more. Pure.
+ * Images and audio in the result of a tool, as the Model Context Protocol has them: blocks of content with base64. The model
+ * gets them as attachments, and a note in the result stands for each. As texts they would be cut, and cost far more. Pure.
  */
 import { plainBase64 } from '../../base/base64.ts';
 import { evictOldest } from '../../base/evict-oldest.ts';

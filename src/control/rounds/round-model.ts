@@ -21,7 +21,9 @@ export interface RoundRequest {
   readonly round: number;
   /** Aborts with the turn; its reason is a `HandfastError`. */
   readonly signal: AbortSignal;
-  /** The answer of this round as far as it was streamed before it was cut off; the stream continues behind it. Default: none. */
+  /**
+   * The answer of this round as far as it was streamed before it was cut off; the stream continues behind it. Default: none.
+   */
   readonly partial?: string;
 }
 

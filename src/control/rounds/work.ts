@@ -78,7 +78,9 @@ export class WorkKeeper {
     return this.#log?.record.work ?? [];
   }
 
-  /** Asks the user in the running turn; undefined: no turn runs in which the user could be asked. Rejects as `Turn.ask` does. */
+  /**
+   * Asks the user in the running turn; undefined: no turn runs in which the user could be asked. Rejects as `Turn.ask` does.
+   */
   async ask(request: ApprovalRequest, withdrawn: AbortSignal): Promise<Approval | undefined> {
     const turn = this.#turn;
     return turn === undefined || turn.signal.aborted ? undefined : turn.ask(request, withdrawn);

@@ -48,8 +48,8 @@ export class Router {
   readonly names: readonly string[];
 
   /**
-   * `settled` is `EventSource.settled`: no reply tells changes that are not on disk. Throws `runtime_error` when two handlers have one
-   * name: a mistake in how the server was put together.
+   * `settled` is `EventSource.settled`: no reply tells changes that are not on disk. Throws `runtime_error` when two handlers
+   * have one name: a mistake in how the server was put together.
    */
   constructor(handlers: readonly Handled[], settled: EventSource['settled']) {
     for (const handled of handlers) {

@@ -21,14 +21,20 @@ export interface RpcLimits {
   readonly maxPlainMessageBytes: number;
   /** Deepest nesting of a message. Default 64. */
   readonly maxDepth: number;
-  /** Values of a message: elements, objects, arrays, names and values of members. `limits.max_values` of the configuration. Default 65,536. */
+  /**
+   * Values of a message: elements, objects, arrays, names and values of members. `limits.max_values` of the configuration.
+   * Default 65,536.
+   */
   readonly maxValues: number;
   /**
    * Requests of a connection without a reply; one more is refused with `over_capacity`. Requests that end other work
    * (interrupts, answers to approvals, shutdown) have the same limit separately. Default 256.
    */
   readonly maxInFlight: number;
-  /** Requests of a connection that wait for the end or the next event of a task; they are not counted as in flight. Default 4,096. */
+  /**
+   * Requests of a connection that wait for the end or the next event of a task; they are not counted as in flight. Default
+   * 4,096.
+   */
   readonly maxWaiting: number;
   /** Default 256. */
   readonly maxSubscriptions: number;
@@ -45,8 +51,8 @@ export interface RpcLimits {
   /** Unsent bytes above which nothing more is read from a peer, and `slowConsumerMs` starts. Default 4 MiB. */
   readonly sendBufferBytes: number;
   /**
-   * Events queued above `sendBufferBytes`, in characters, at which a link is dropped before `slowConsumerMs` has passed. With as
-   * many unsent bytes of replies, further requests are refused with `over_capacity`. Default 32 MiB.
+   * Events queued above `sendBufferBytes`, in characters, at which a link is dropped before `slowConsumerMs` has passed. With
+   * as many unsent bytes of replies, further requests are refused with `over_capacity`. Default 32 MiB.
    */
   readonly maxSendBufferBytes: number;
   /** Longest time that a peer may stay above `sendBufferBytes` before its link is dropped, in milliseconds. Default 30,000. */

@@ -166,7 +166,10 @@ export class Submissions {
     return new Map(added.map(({ id, record }) => [id, record]));
   }
 
-  /** Fails with `schema_violation` for a tier that neither the policy nor any worker knows: no worker could ever be compared with it. */
+  /**
+   * Fails with `schema_violation` for a tier that neither the policy nor any worker knows: no worker could ever be compared
+   * with it.
+   */
   checkTier({ min_tier }: FullSpec): void {
     if (min_tier === null) return;
     const { peers, router } = this.#engine;
@@ -374,8 +377,8 @@ export class Submissions {
 }
 
 /**
- * Conversations of a submitter that has nothing but its own tasks are its own too: their names start with its name, which has no
- * colon. A task that names none would continue the one of its id.
+ * Conversations of a submitter that has nothing but its own tasks are its own too: their names start with its name, which has
+ * no colon. A task that names none would continue the one of its id.
  */
 function inOwnContext(spec: TaskSpec, submitter: Submitter | undefined): TaskSpec {
   const context = spec.context_id ?? spec.task_id;

@@ -15,7 +15,7 @@ const NUMBER_DIGITS = 10;
 
 /**
  * Returns the name of the stream of a task. It starts with the task's number, so that new streams come last in the order of
- * names: a database adds them in one place, whatever their number.
+ * names: a database adds them in one place, for any number of streams.
  */
 export function taskStream({ task_id, number }: TaskName): string {
   return `task:${String(number).padStart(NUMBER_DIGITS, '0')}:${task_id}`;

@@ -69,8 +69,8 @@ export interface TaskStore {
   /** Returns highest number given so far. */
   lastNumber(): Promise<number>;
   /**
-   * Removes tasks that ended before this time (epoch milliseconds), and of more than `maxTasks` the oldest; where submitters are
-   * counted, those of submitters with more than an equal part.
+   * Removes tasks that ended before this time (epoch milliseconds), and of more than `maxTasks` the oldest; where submitters
+   * are counted, those of submitters with more than an equal part.
    */
   prune(before: number, maxTasks: number): Promise<number>;
   /**

@@ -14,7 +14,9 @@ import type { Profile, RouteHooks, RouteTask } from './profile.ts';
 /** A policy hook in the Common Expression Language; `docs/fleet.md` lists its variables. */
 export interface PolicyHook {
   readonly when: string;
-  /** `reject` leaves a worker out for a task, `prefer` adds to its score (−1000…1000), `refuse` refuses a task at submission. */
+  /**
+   * `reject` leaves a worker out for a task, `prefer` adds to its score (−1000…1000), `refuse` refuses a task at submission.
+   */
   readonly then: 'reject' | 'prefer' | 'refuse';
   readonly score?: number;
   readonly reason?: string;

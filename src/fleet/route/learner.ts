@@ -1,8 +1,8 @@
 /**
  * Lets the outcomes of tasks choose among workers that the score holds for nearly equal (`routing.learn: true`).
  *
- * Its influence is bounded: it chooses only among verified workers, or only among unverified ones, within {@link BAND} points of
- * the best score, and never one that a requirement left out. Thompson sampling with a generator seeded by the name of the
+ * Its influence is bounded: it chooses only among verified workers, or only among unverified ones, within {@link BAND} points
+ * of the best score, and never one that a requirement left out. Thompson sampling with a generator seeded by the name of the
  * orchestrator. Without it a decision costs nothing more.
  *
  * Stored as the learning capability stores its choices. A decision is an attempt of a task, an outcome its end: the learned

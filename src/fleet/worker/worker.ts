@@ -1,5 +1,6 @@
 /**
- * The worker: accepts tasks that pass preflight, runs them with its executor, and reports every one of them, also after a crash.
+ * The worker: accepts tasks that pass preflight, runs them with its executor, and reports every one of them, also after a
+ * crash.
  *
  * Buses reach it through `WorkerPort`. A task is in the journal before it is acknowledged, marked started before anything runs,
  * and its result is sent until the other end has it.

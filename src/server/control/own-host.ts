@@ -1,6 +1,6 @@
 /**
- * The host of the workspace for a server of sessions that has none beside it, as `handfast chat` and `handfast rpc` start them: it is
- * made when a session first needs it, with the state of this user's hosts, and ends when no environment uses it any more.
+ * The host of the workspace for a server of sessions that has none beside it, as `handfast chat` and `handfast rpc` start them:
+ * it is made when a session first needs it, with the state of this user's hosts, and ends when no environment uses it any more.
  */
 import type { HostConfig } from '../../config/config.ts';
 import type { AuditSink, Host } from '../../host/host.ts';

@@ -1,5 +1,6 @@
 /**
- * Subagents as tools of a session's model: one call makes a subagent, gives it a task and waits, or leaves it to work behind the turn.
+ * Subagents as tools of a session's model: one call makes a subagent, gives it a task and waits, or leaves it to work behind
+ * the turn.
  *
  * They are subagents of the session's own A2E session (`session-work.ts`): they may do what its principal delegates, within the
  * limits of the host, and end with the session. @see docs/models.md#subagents-and-chains

@@ -40,7 +40,10 @@ const EVERYTHING = [...TOOLS, 'mcp', ...OTHER_CAPABILITIES];
 
 export interface SessionEnvironmentsOptions {
   readonly config: HostConfig;
-  /** The host that serves the workspace of the configuration, when it is up; asked when a session needs it. Default: one is started. */
+  /**
+   * The host that serves the workspace of the configuration, when it is up; asked when a session needs it. Default: one is
+   * started.
+   */
   readonly workspaceHost?: () => Promise<WorkspaceHost>;
   /** Knows the rights of principals as they change. Default: they never do. */
   readonly auth?: Authenticator | undefined;

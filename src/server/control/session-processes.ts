@@ -1,9 +1,9 @@
 /**
- * Processes as tools of a session's model: it starts a program that the host allows, waits for its end or leaves it running behind the
- * turn, reads its output, writes to it and ends it.
+ * Processes as tools of a session's model: it starts a program that the host allows, waits for its end or leaves it running
+ * behind the turn, reads its output, writes to it and ends it.
  *
- * They are processes of the session's own A2E session (`session-work.ts`) and end with it. A start is put before the approval rules of
- * the session as a call of `shell`, too: rules about commands hold for it. @see docs/models.md#processes
+ * They are processes of the session's own A2E session (`session-work.ts`) and end with it. A start is put before the approval
+ * rules of the session as a call of `shell`, too: rules about commands hold for it. @see docs/models.md#processes
  */
 import { basename } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';

@@ -1,6 +1,6 @@
 /**
- * The A2E session that a control session has for its subagents, chains and processes: they end, or are interrupted, with the session they
- * were begun in, so it lasts as long as the control session, beyond turns and idle times.
+ * The A2E session that a control session has for its subagents, chains and processes: they end, or are interrupted, with the
+ * session they were begun in, so it lasts as long as the control session, beyond turns and idle times.
  *
  * It is opened when the first such tool is called. It belongs to a separate agent, named after the control session: stored data
  * of its subagents is found again after a restart.

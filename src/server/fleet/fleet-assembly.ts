@@ -90,7 +90,9 @@ export interface AssembledFleet {
   start(control: ControlServer): Promise<void>;
   /** Resolves when the fleet ends by itself: another orchestrator of its name took over. Never rejects. */
   readonly ended: Promise<HandfastError>;
-  /** Stops accepting tasks at the workers of this process; resolves when their running tasks ended. Unbounded, never rejects. */
+  /**
+   * Stops accepting tasks at the workers of this process; resolves when their running tasks ended. Unbounded, never rejects.
+   */
   drain(): Promise<void>;
   /** Stops everything in order; open tasks stay stored. Idempotent, bounded, never rejects. */
   stop(): Promise<void>;

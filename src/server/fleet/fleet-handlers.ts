@@ -1,6 +1,6 @@
 /**
- * The `fleet.*` methods of session RPC, served by an orchestrator. With `fleet.submit` a principal hands tasks in, and reads and
- * cancels its own; tasks of others do not exist for it. Everything else is for `fleet.operate`.
+ * The `fleet.*` methods of session RPC, served by an orchestrator. With `fleet.submit` a principal hands tasks in, and reads
+ * and cancels its own; tasks of others do not exist for it. Everything else is for `fleet.operate`.
  *
  * @see docs/security/rights.md
  */

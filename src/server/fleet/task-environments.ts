@@ -2,8 +2,8 @@
  * The environment that a worker lends to the executors of its tasks: `/mcp` on a separate loopback address, where the token of
  * a task is valid from its start to its end and only for capabilities that the worker lends and the task asks for.
  *
- * For a worker with `environment`; `fleet/worker/task-run.ts` opens one for each attempt. Each has a separate MCP endpoint, so
- * that no session of one task is known to the token of another.
+ * For a worker with `environment`; each attempt opens one. Each has a separate MCP endpoint, so that no session of one task is
+ * known to the token of another.
  * @see docs/fleet-executors.md#environment
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';

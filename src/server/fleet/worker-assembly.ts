@@ -31,7 +31,9 @@ export interface WorkerAssembly {
 /** A worker, and its endpoints beside the bus of its fleet. */
 export interface AssembledWorker {
   readonly worker: Worker;
-  /** Starts the worker and opens its endpoints. Fails with `runtime_error` for a port that cannot be bound, `not_configured`. */
+  /**
+   * Starts the worker and opens its endpoints. Fails with `runtime_error` for a port that cannot be bound, `not_configured`.
+   */
   start(): Promise<void>;
   /** Addresses of its endpoints, once started. */
   readonly addresses: readonly string[];

@@ -1,8 +1,8 @@
 /**
  * `/mcp`: MCP over streamable HTTP on the port of the host, with the tokens and rights of agents.
  *
- * `listeners.ts` adds the routes. A client of the sessions era has an HTTP session with a separate agent session; requests that
- * stand alone share one for each principal. A reply is one JSON document, or a stream of events where notifications come first.
+ * A client of the sessions era has an HTTP session with a separate agent session; requests that stand alone share one for each
+ * principal. A reply is one JSON document, or a stream of events where notifications come first.
  * @see docs/mcp-server.md
  */
 import { randomBytes } from 'node:crypto';

@@ -1,6 +1,6 @@
 /**
- * A rule that denies a program holds however the program is started; everyday commands are not held back by a rule about something else.
- * The lines of `around.ts` are decided with one parser and with two; `around.slow.test.ts` runs them.
+ * A rule that denies a program holds however the program is started; everyday commands are not held back by a rule about
+ * something else. The lines of `around.ts` are decided with one parser and with two; `around.slow.test.ts` runs them.
  */
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** The end of a stream of chat completions: a missing reason is added, calls have one form, and everything else passes unchanged. */
+/**
+ * The end of a stream of chat completions: a missing reason is added, calls have one form, and everything else passes
+ * unchanged.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { finishedStream } from '../../../src/control/backends/model/finished-stream.ts';

@@ -1,4 +1,7 @@
-/** Requests that a provider refuses: later requests leave out the named part, the user gets a line, and the next prompt of the session works. */
+/**
+ * Requests that a provider refuses: later requests leave out the named part, the user gets a line, and the next prompt of the
+ * session works.
+ */
 import assert from 'node:assert/strict';
 import { createServer as createNetServer } from 'node:net';
 import { after, beforeEach, test } from 'node:test';

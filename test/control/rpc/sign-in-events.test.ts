@@ -1,4 +1,7 @@
-/** The events of a sign-in are an invitation to sign in: they reach the principal that started it and administrators, over sockets, live and replayed. */
+/**
+ * The events of a sign-in are an invitation to sign in: they reach the principal that started it and administrators, over
+ * sockets, live and replayed.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';

@@ -37,8 +37,8 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
       // The last task of each round ends after its server was killed.
       let killed = Promise.withResolvers<void>();
       const ending: (() => Promise<unknown> | unknown)[] = [() => rmSync(folder, { recursive: true })];
-      // Before the servers go: a member that leaves reports it. Each leaves although another could not, and none is waited for without
-      // a bound: a worker that stays would dial for ever, and this process with it.
+      // Before the servers go: a member that leaves reports it. Each leaves although another could not, and none is waited for
+      // without a bound: a worker that stays would dial for ever, and this process with it.
       context.after(async () => {
         killed.resolve();
         const failures: unknown[] = [];
@@ -117,7 +117,8 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
       );
       assert.equal(runs.size, before);
       assert.equal(orchestrator.counts().total_ended_done, before, 'each result was accepted once');
-      // A dispatch that got lost with its server is abandoned and sent again, as another attempt: no more than one of them runs.
+      // A dispatch that got lost with its server is abandoned and sent again, as another attempt: no more than one of them
+      // runs.
       for (const { task_id, tokens_spent } of await orchestrator.find({ states: ['done'], limit: 1000 })) {
         assert.deepEqual([task_id, tokens_spent], [task_id, 7]);
       }

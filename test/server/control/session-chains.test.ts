@@ -1,4 +1,6 @@
-/** Chains as tools of a session's model: listed, run, waited for, asked for, continued; under the approval rules of the session. */
+/**
+ * Chains as tools of a session's model: listed, run, waited for, asked for, continued; under the approval rules of the session.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** Subagents that are sessions of the server: each task a turn, seen, steered and approved by people, with the rights of the subagent. */
+/**
+ * Subagents that are sessions of the server: each task a turn, seen, steered and approved by people, with the rights of the
+ * subagent.
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -2,8 +2,8 @@
  * The screen of `handfast chat`: the conversation above, which scrolls away as text of the terminal, and below it, apart from
  * the stream, the text being written, the messages that wait, the input and a row about the session.
  *
- * For a user at a terminal; `conversation.ts` fills it. Rule: SECURITY.md#threat-model, terminals: text of models, tools and
- * servers is escaped here, before any style is added.
+ * For a user at a terminal. Rule: SECURITY.md#threat-model, terminals: text of models, tools and servers is escaped here,
+ * before any style is added.
  */
 import { escapeControls } from '../../../base/escape-controls.ts';
 import type { ControlEvent, EventGap } from '../../../control-client/control-event.ts';

@@ -83,8 +83,8 @@ const MAX_FILES = 4;
 /** Maximum number of variables of one script, or beside a command, that are looked at. */
 const MAX_ASSIGNMENTS = 128;
 /**
- * The work of one call, over all commands and scripts that are found in each other: characters, and as many more for each word and each
- * text. Commands that start each other many times are more than the line has.
+ * The work of one call, over all commands and scripts that are found in each other: characters, and as many more for each word
+ * and each text. Commands that start each other many times are more than the line has.
  */
 const MAX_WORK = 256 * 1024;
 const WORK_OF_WORD = 32;
@@ -151,8 +151,8 @@ export class CommandReader {
   }
 
   /**
-   * Reads a call whose command stands in members that rules do not know: `cmd`, `script`, the title of an agent's call. Only rules
-   * that ask or deny look at the result.
+   * Reads a call whose command stands in members that rules do not know: `cmd`, `script`, the title of an agent's call. Only
+   * rules that ask or deny look at the result.
    * @param isRun the call does run a command
    */
   readUnknown(input: Readonly<Record<string, unknown>>, isRun: boolean): CommandReading {

@@ -15,7 +15,10 @@ const SSH_OPAQUE =
 /** `ssh`, as other programs start it, with words that are not in the line. */
 export const SSH = commandOf([wordFor('ssh'), FURTHER]);
 
-/** Reads a value of `-o` of `ssh` and `scp`; adds the command line in it to `scripts`. `opaque` where it may start other programs. */
+/**
+ * Reads a value of `-o` of `ssh` and `scp`; adds the command line in it to `scripts`. `opaque` where it may start other
+ * programs.
+ */
 function settingOf(given: string, scripts: string[]): 'known' | 'opaque' {
   const run = SSH_RUNS.exec(given.trim());
   if (run !== null) scripts.push(run[1] ?? '');

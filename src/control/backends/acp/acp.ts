@@ -39,7 +39,10 @@ export interface AcpBackendDeps {
   readonly agent: AcpAgent;
   /** `spawnLink` of the subprocess transport. */
   readonly start: StartProgram;
-  /** The processes of this process's principals. An agent holds a slot, and one for each MCP server it starts. Default: no bound. */
+  /**
+   * The processes of this process's principals. An agent holds a slot, and one for each MCP server it starts. Default: no
+   * bound.
+   */
   readonly processes?: SharedSlots;
   /** The tools of sessions, which serve the agent's requests for files and terminals. Default: it gets neither. */
   readonly environments?: Pick<Environments, 'for' | 'release'> | undefined;

@@ -1,6 +1,7 @@
 /**
- * Images and audio of a conversation as a provider takes them: the type by the bytes and not by the label, and within the limits that
- * the provider's reference names. An attachment that does not fit is left out with the reason; of too many, the oldest give way.
+ * Images and audio of a conversation as a provider takes them: the type by the bytes and not by the label, and within the
+ * limits that the provider's reference names. An attachment that does not fit is left out with the reason; of too many, the
+ * oldest give way.
  *
  * Pure.
  */

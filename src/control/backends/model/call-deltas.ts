@@ -1,7 +1,8 @@
 /**
- * Brings the calls in a stream of chat completions into the form that the SDK reads: a number as the index of each call, arguments as
- * a text, names without white space. Several servers leave the index out, send the arguments as an object, send a whole message in the
- * place of deltas, or name a `function_call`; the SDK refuses such a chunk or loses the call. A line in the right form is not changed.
+ * Brings the calls in a stream of chat completions into the form that the SDK reads: a number as the index of each call,
+ * arguments as a text, names without white space. Several servers leave the index out, send the arguments as an object, send a
+ * whole message in the place of deltas, or name a `function_call`; the SDK refuses such a chunk or loses the call. A line in
+ * the right form is not changed.
  */
 import { isObject, type JsonObject } from '../../../wire/json.ts';
 

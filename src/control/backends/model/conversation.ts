@@ -1,7 +1,7 @@
 /**
  * The history of a session as a prompt for a provider: images as data, calls paired with their results, and the data that the
- * provider wants back with its own messages. Whatever form the history has after interrupts, restarts, compactions and changes
- * of model, the prompt is one that providers accept.
+ * provider wants back with its own messages. In every form that the history can have after interrupts, restarts, compactions
+ * and changes of model, the prompt is one that providers accept.
  *
  * Pure.
  * @see docs/decisions/0062-requests-that-providers-take.md
@@ -55,8 +55,8 @@ const NO_RESULT = 'no result: the call was interrupted, it may or may not have t
 /** Providers that sign texts, also empty ones. */
 const SIGNS_TEXTS: ReadonlySet<string> = new Set(['google', 'antigravity']);
 /**
- * Providers whose results of tools may have images in them; others get these as a message of the user, and so do all for a call that
- * failed: beside images a result has no mark of an error.
+ * Providers whose results of tools may have images in them; others get these as a message of the user, and so do all for a call
+ * that failed: beside images a result has no mark of an error.
  */
 const IMAGES_IN_RESULTS: ReadonlySet<string> = new Set(['anthropic', 'openai', 'google', 'antigravity']);
 

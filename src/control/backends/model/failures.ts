@@ -28,8 +28,9 @@ export interface ProviderFailure {
   readonly error: HandfastError;
   readonly reason: FailureReason;
   /**
-   * `capacity`: the provider responds and has no capacity, or its connection was lost. `broken`: it accepted the request and did not
-   * finish, or accepts no connection; a few attempts are enough to see that it never does. `never`: the same request fails again.
+   * `capacity`: the provider responds and has no capacity, or its connection was lost. `broken`: it accepted the request and
+   * did not finish, or accepts no connection; a few attempts are enough to see that it never does. `never`: the same request
+   * fails again.
    */
   readonly retry: 'capacity' | 'broken' | 'never';
   /** Time that the provider asked to wait. */

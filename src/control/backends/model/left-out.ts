@@ -1,6 +1,6 @@
 /**
- * Parts of a history that its provider refused, and that no later request has. An item of the history with `leavesOut` names the part:
- * it is appended like any other, so stored items stay unchanged, and clients show the conversation as it was.
+ * Parts of a history that its provider refused, and that no later request has. An item of the history with `leavesOut` names
+ * the part: it is appended like any other, so stored items stay unchanged, and clients show the conversation as it was.
  *
  * `refused-requests.ts` adds these items; every request and summary reads them. Pure.
  */

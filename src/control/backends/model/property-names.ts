@@ -1,7 +1,7 @@
 /**
- * Names of properties that a provider does not take: each gets another one in the schema that the provider is given, and arguments
- * are translated on the way out and back. Only names that the schema declares at their place are translated; the keys of free
- * objects are data.
+ * Names of properties that a provider does not take: each gets another one in the schema that the provider is given, and
+ * arguments are translated on the way out and back. Only names that the schema declares at their place are translated; the keys
+ * of free objects are data.
  *
  * Pure.
  */

@@ -1,7 +1,7 @@
 /**
- * Reasoning as providers take it back. Their rules differ: OpenAI wants a reasoning item followed by the item that it led to, and
- * encrypted, since OpenAI stores nothing; Anthropic wants a signature, no message that ends with thinking, and either all calls behind
- * thinking or none. Reasoning that does not fit is left out: the conversation is complete without it.
+ * Reasoning as providers take it back. Their rules differ: OpenAI wants a reasoning item followed by the item that it led to,
+ * and encrypted, since OpenAI stores nothing; Anthropic wants a signature, no message that ends with thinking, and either all
+ * calls behind thinking or none. Reasoning that does not fit is left out: the conversation is complete without it.
  *
  * Pure.
  */

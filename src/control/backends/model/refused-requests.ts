@@ -1,7 +1,7 @@
 /**
- * Requests that a provider refuses because of a part of them. The provider would refuse the request each time, so this request and later
- * ones leave out the part that the refusal names: a tool, attachments, data of the provider, at last the prompt itself. The user gets a
- * line about each, and the next prompt of the session works.
+ * Requests that a provider refuses because of a part of them. The provider would refuse the request each time, so this request
+ * and later ones leave out the part that the refusal names: a tool, attachments, data of the provider, at last the prompt
+ * itself. The user gets a line about each, and the next prompt of the session works.
  *
  * Tools are left out while the session is open here; parts of the history for good (`left-out.ts`).
  * @see docs/decisions/0062-requests-that-providers-take.md and 0068-refusals-without-a-name.md

@@ -32,7 +32,8 @@ const PACKAGES: Readonly<Record<Provider, readonly [name: string, major: number]
  * Makes the model of a choice, reached with `access`. `thinks` is false where nothing about thinking may be sent. Cheap
  * after the first call for a provider. Fails with `not_configured` when the provider's package is not installed, or is of
  * another major version.
- * @param received called for every piece of an answer's body: providers keep a stream alive with comments the SDK does not report
+ * @param received called for every piece of an answer's body: providers keep a stream alive with comments the SDK does not
+ *   report
  */
 export async function openModel(
   choice: ModelChoice,

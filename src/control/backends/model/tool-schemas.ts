@@ -1,7 +1,8 @@
 /**
- * Schemas of tools as each provider takes them. A provider refuses the whole request for one schema that it does not take, so every
- * schema is built again from the keywords of JSON Schema 2020-12 that are valid, in the forms of the provider: a union at the root
- * becomes one object, references are resolved, forms of earlier drafts are translated, names of properties are replaced.
+ * Schemas of tools as each provider takes them. A provider refuses the whole request for one schema that it does not take, so
+ * every schema is built again from the keywords of JSON Schema 2020-12 that are valid, in the forms of the provider: a union at
+ * the root becomes one object, references are resolved, forms of earlier drafts are translated, names of properties are
+ * replaced.
  *
  * Sources: the providers' references of tool definitions, and the messages with which they refuse. Pure; the work on one schema
  * is counted, because schemas come from strangers.
@@ -40,7 +41,9 @@ interface SchemaRules {
   readonly tuples: boolean;
   /** Only the keywords of Gemini's subset: enums of texts, no constraints on texts, only declared properties are required. */
   readonly subset: boolean;
-  /** The server may make a grammar of all schemas, as llama.cpp does: patterns and long repetitions stand in the description. */
+  /**
+   * The server may make a grammar of all schemas, as llama.cpp does: patterns and long repetitions stand in the description.
+   */
   readonly grammar: boolean;
 }
 

@@ -2,7 +2,7 @@
  * The models that can be chosen: each provider's own list, stored in `<home>/models-cache.json`, so that looking
  * something up never waits for a network.
  *
- * `refresh` is the only thing here that asks one; `model-methods.ts` and `control/providers/methods/auth-methods.ts` decide when.
+ * Only `refresh` asks a provider; the methods about models and sign-ins decide when.
  */
 import { join } from 'node:path';
 import type { Log } from '../../../base/log.ts';

@@ -1,6 +1,7 @@
 /**
- * Running sign-ins: one of a principal per provider, within its share, each reported to its principal step by step in `auth.flow.*` events, and ended at
- * once by `auth.cancel`, by the end of the request (cancelled, or its connection lost), or by the end of the server.
+ * Running sign-ins: one of a principal per provider, within its share, each reported to its principal step by step in
+ * `auth.flow.*` events, and ended at once by `auth.cancel`, by the end of the request (cancelled, or its connection lost), or
+ * by the end of the server.
  *
  * @see docs/protocol/session-rpc.md#login
  */

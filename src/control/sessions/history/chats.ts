@@ -40,9 +40,9 @@ interface Begun {
 const begun = new WeakMap<OpenSession, Begun>();
 
 /**
- * Runs before the model is asked. Writes the earlier turns to the chat that the end of this turn will begin, in as many turns of
- * the event loop as that takes. The end alone saves a short conversation, and a turn that continues a stored chat. An interrupted
- * turn waits until the chat is written, because its end is saved too. Throws the errors of the store.
+ * Runs before the model is asked. Writes the earlier turns to the chat that the end of this turn will begin, in as many turns
+ * of the event loop as that takes. The end alone saves a short conversation, and a turn that continues a stored chat. An
+ * interrupted turn waits until the chat is written, because its end is saved too. Throws the errors of the store.
  */
 export async function prepareChat(session: OpenSession, turnId: string, { chats, newId }: ChatDeps): Promise<void> {
   const { record, folded } = session;

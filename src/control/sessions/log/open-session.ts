@@ -232,7 +232,10 @@ export class OpenSession implements SessionLog {
     if (items.length > 0 || mode === 'replace') this.note(`history.${mode}`, { items });
   }
 
-  /** Stores the long images of a prompt, before entries refer to them. Fails with `disk_full`, `runtime_error` or `session_closed`. */
+  /**
+   * Stores the long images of a prompt, before entries refer to them. Fails with `disk_full`, `runtime_error` or
+   * `session_closed`.
+   */
   async storeImages<Any extends AnyImage>(images: readonly Any[]): Promise<readonly Any[]> {
     const stored: Any[] = [];
     for (const image of images) {

@@ -1,6 +1,6 @@
 /**
- * The settings that a session may decide for itself, read from the parameters of `session.create` and `session.configure`. Unknown
- * members are left out.
+ * The settings that a session may decide for itself, read from the parameters of `session.create` and `session.configure`.
+ * Unknown members are left out.
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 import { PROVIDERS, type SessionSettings, THINKING_LEVELS } from '../../../protocol/session-types.ts';

@@ -23,8 +23,8 @@ export const LISTS = ['messages', 'history', 'turns'] as const;
 export type ListName = (typeof LISTS)[number];
 
 /**
- * Characters of JSON that a record has of each list: the newest ones. The history is more than any context holds; older items are in
- * the store alone.
+ * Characters of JSON that a record has of each list: the newest ones. The history is more than any context holds; older items
+ * are in the store alone.
  */
 export const NEWEST: Readonly<Record<ListName, number>> = {
   messages: 256 * 1024,

@@ -27,7 +27,10 @@ function variablesAllowed(principal: Principal, { env }: Readonly<Record<string,
   }
 }
 
-/** Fails with `unauthorized` for the first setting the principal may not choose for a session of this owner, with `tool_denied` for a variable. */
+/**
+ * Fails with `unauthorized` for the first setting the principal may not choose for a session of this owner, with `tool_denied`
+ * for a variable.
+ */
 export function mustBeAllowed(
   principal: Principal,
   owner: string,
@@ -44,8 +47,8 @@ export function mustBeAllowed(
 }
 
 /**
- * Fails with `unauthorized` unless the owner of a session may have it run, or compressed, on this backend now; for the principal of a
- * subagent with `session_closed` once that has ended.
+ * Fails with `unauthorized` unless the owner of a session may have it run, or compressed, on this backend now; for the
+ * principal of a subagent with `session_closed` once that has ended.
  */
 export function mustRun(owner: Principal, settings: SessionSettings, backend: Pick<Backend, 'name' | 'modelOf'>): void {
   if (owner.subagent !== undefined) {

@@ -1,6 +1,6 @@
 /**
- * Long images (and audio) of conversations. The text of each is stored once, and entries, snapshots and saved chats refer to it; in
- * memory a stored image looks like any other, and reading its text reads the file.
+ * Long images (and audio) of conversations. The text of each is stored once, and entries, snapshots and saved chats refer to
+ * it; in memory a stored image looks like any other, and reading its text reads the file.
  *
  * `control/sessions/store/store-images.ts` stores the texts. @see docs/decisions/0063-images-stored-once.md
  */

@@ -1,6 +1,6 @@
 /**
- * The texts of long images, each in a file: written and synced off the event loop, once, however many entries refer to it. A session and a
- * saved chat have a folder each, which is removed with them; an image of both is one file with two names.
+ * The texts of long images, each in a file: written and synced off the event loop, once, however many entries refer to it. A
+ * session and a saved chat have a folder each, which is removed with them; an image of both is one file with two names.
  *
  * @see docs/decisions/0063-images-stored-once.md
  */
@@ -82,7 +82,10 @@ export class StoredImages {
     return { holder, read: (key) => this.#read(holder, key) };
   }
 
-  /** Stores a long image for a holder; resolves when it is on disk. Short ones stay as they are. Fails with `disk_full` or `runtime_error`. */
+  /**
+   * Stores a long image for a holder; resolves when it is on disk. Short ones stay as they are. Fails with `disk_full` or
+   * `runtime_error`.
+   */
   async put<Any extends AnyImage>(holder: string, image: Any): Promise<Any> {
     const folder = this.#folder;
     if (folder === undefined || !isLong(image)) return image;

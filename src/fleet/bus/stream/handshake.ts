@@ -2,8 +2,8 @@
  * The handshake of stream links: the first message is a valid SESSION_ANNOUNCE with the token of a principal that is granted to
  * work under the name, or the link ends with a SESSION_BYE that says why.
  *
- * `FleetHandshake` stands behind the gate of every listener that serves workers; `OutboundHandshake` at a link that was opened from here,
- * whose worker is trusted.
+ * `FleetHandshake` stands behind the gate of every listener that serves workers; `OutboundHandshake` at a link that was opened
+ * from here, whose worker is trusted.
  * @see docs/protocol/fleet.md#stream-links
  */
 

@@ -82,8 +82,8 @@ export interface RepositoryReader {
 
 /**
  * Runs git in `cwd`. Rejects with `unreachable` when git is missing, `runtime_error` with git's reason when it fails (with
- * `detail.timed_out` where it took too long), or when it prints more than `wholeBytes`, where these are given: half of a list would
- * look like the whole.
+ * `detail.timed_out` where it took too long), or when it prints more than `wholeBytes`, where these are given: half of a list
+ * would look like the whole.
  */
 export async function git(
   cwd: string,

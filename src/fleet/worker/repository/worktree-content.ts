@@ -1,6 +1,6 @@
 /**
- * Finds the work that would be lost with a worktree: files that are in no commit, those that git ignores or does not look at, work in
- * submodules, commits that nothing else has.
+ * Finds the work that would be lost with a worktree: files that are in no commit, those that git ignores or does not look at,
+ * work in submodules, commits that nothing else has.
  *
  * It is checked before a worktree is removed, and where a conversation continues in another.
  */
@@ -55,7 +55,9 @@ const FRESH_FILE = 'handfast-fresh.json';
 export interface WorktreeContent {
   readonly head: string | null;
   readonly branch: string | null;
-  /** Differ from the commit, without those that did so when it was checked out and were not touched since, or have its bytes. */
+  /**
+   * Differ from the commit, without those that did so when it was checked out and were not touched since, or have its bytes.
+   */
   readonly uncommitted: readonly string[];
   /** Ignored by git; folders end with `/`. */
   readonly ignored: readonly string[];

@@ -1,6 +1,6 @@
 /**
- * The worktrees of a repository as git lists them, and the locks of those that a task works in now. A lock names the process, so that
- * no other worker of the repository takes the worktree, and `git worktree remove` of a person refuses it.
+ * The worktrees of a repository as git lists them, and the locks of those that a task works in now. A lock names the process,
+ * so that no other worker of the repository takes the worktree, and `git worktree remove` of a person refuses it.
  */
 import { LIST_WORKTREES, readWorktrees, type WorktreeEntry } from '../../../base/git-output.ts';
 import { identityOf } from '../process-identity.ts';

@@ -71,8 +71,8 @@ interface Found {
 }
 
 /**
- * Work on worktrees of one repository, by its common folder: git's own lock fails the second of two that come together, here the
- * second waits, from any worker. Between processes a lock file makes it wait.
+ * Work on worktrees of one repository, by its common folder: git's own lock fails the second of two that come together, here
+ * the second waits, from any worker. Between processes a lock file makes it wait.
  */
 const turns = new Map<string, SerialWork>();
 
@@ -244,7 +244,10 @@ export class Worktrees {
     return whole.find((entry) => entry.path === path);
   }
 
-  /** Makes a worktree from a branch; false: another worktree has it, one in the middle of a rebase, of which the list says nothing. */
+  /**
+   * Makes a worktree from a branch; false: another worktree has it, one in the middle of a rebase, of which the list says
+   * nothing.
+   */
   async #checkedOut(path: string, branch: string): Promise<boolean> {
     try {
       await git(this.#repository, ['worktree', 'add', '--quiet', path, branch], CHECKOUT_MS);
@@ -419,7 +422,9 @@ export class Worktrees {
     return Number(await git(path, ['rev-list', '--count', ...own, '--not', ...elsewhere]));
   }
 
-  /** Removes a folder whose content was checked. Renames it first: an interruption leaves no half of a worktree in its place. */
+  /**
+   * Removes a folder whose content was checked. Renames it first: an interruption leaves no half of a worktree in its place.
+   */
   async #remove(path: string): Promise<void> {
     const aside = `${path}${REMOVING}`;
     await rm(aside, { recursive: true, force: true });

@@ -1,4 +1,7 @@
-/** Worktrees in repositories as they are: taken names, submodules, ignored files, filters, links, several workers, half-made folders. */
+/**
+ * Worktrees in repositories as they are: taken names, submodules, ignored files, filters, links, several workers, half-made
+ * folders.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
