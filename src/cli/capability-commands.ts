@@ -26,7 +26,7 @@ type Perform = (action: Act) => Promise<void>;
 const LOOKS_AT_ALL = ['complete', 'completion'];
 
 /**
- * Adds the commands of the built-in capabilities: all, or of those that the words do not ask for only what help says of the whole
+ * Adds the commands of the built-in capabilities: all, or for groups that the words do not name only the help of the whole
  * group, so that no command pays for loading another.
  */
 export async function addBuiltinCommands(
@@ -51,7 +51,10 @@ export async function addPackageCommands(program: Command, words: readonly strin
   for (const capability of await packageCapabilities(words)) await addCommands(program, capability, act);
 }
 
-/** The capabilities of the packages that the configuration names; none where it cannot be read, which `doctor` reports. Fails with `untrusted_folder`. */
+/**
+ * Loads the capabilities of the packages that the configuration names; none where it cannot be read, which `doctor` reports.
+ * Fails with `untrusted_folder`.
+ */
 async function packageCapabilities(words: readonly string[]): Promise<Capability[]> {
   const at = words.indexOf('--config');
   const config = await configOf(at === -1 ? undefined : words[at + 1]).catch((thrown: unknown) => {
@@ -71,7 +74,7 @@ async function packageCapabilities(words: readonly string[]): Promise<Capability
   return (await Promise.all(foreign.map(loadCapabilities))).flat();
 }
 
-/** The first word that is a command: not an option, nor the value of one. */
+/** Returns the first word that is a command: not an option, nor the value of one. */
 function commandOf(program: Command, words: readonly string[]): string | undefined {
   for (let at = 0; at < words.length; at++) {
     const word = words[at] as string;
@@ -157,7 +160,10 @@ async function host(
   });
 }
 
-/** Fails with `capability_missing`, and says what makes the host have it: further capabilities of a command may be granted alone. */
+/**
+ * Fails with `capability_missing`, and names the setting that gives it to the host: further capabilities of a command may be
+ * granted alone.
+ */
 function mustHave(agent: AgentSession, name: string): void {
   try {
     agent.require(name);
@@ -193,7 +199,7 @@ async function perform(
   };
   return withAgent({ ...options, fleet: false }, [name, ...(command.capabilities ?? [])], terminal, work, {
     agentId: command.agentId,
-    // What opens another agent need not wait long for this one.
+    // A command that opens another agent need not wait long for this one.
     ...(command.fleet && { reconnect: { maxMs: 2_000 } }),
   });
 }

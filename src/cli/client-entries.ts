@@ -1,6 +1,6 @@
 /**
  * The entries with which MCP clients start `handfast mcp`, in the format and the file of each client; and merging one into a
- * file without touching anything else of it. Pure but for the table of paths.
+ * file without touching anything else of it. Pure, except the table of paths.
  */
 import { join } from 'node:path';
 import { trimmedEnd } from '../base/trim-end.ts';
@@ -17,7 +17,7 @@ export interface Start {
   readonly args: readonly string[];
 }
 
-/** Where a client has its settings, and what the entry is there. */
+/** The settings file of a client, and the entry in it. */
 export interface ClientEntry {
   readonly file: string;
   /** Members from the root of the file to the entry. */
@@ -28,7 +28,7 @@ export interface ClientEntry {
 
 const NAME = 'handfast';
 
-/** The entry of a client. `platform` decides where VS Code has the settings of its user. */
+/** Returns the entry of a client. `platform` decides where VS Code has the settings of its user. */
 export function clientEntry(
   client: ClientName,
   { command, args }: Start,
@@ -68,14 +68,17 @@ const json = (file: string, path: readonly string[], value: Readonly<Record<stri
   format: 'json',
 });
 
-/** The entry alone, as a file that has nothing else. */
+/** Returns the entry alone, as a file that has nothing else. */
 export function entryText({ path, value, format }: ClientEntry): string {
   if (format === 'toml') return tomlText(path, value);
   const whole = path.reduceRight<unknown>((inner, name) => ({ [name]: inner }), value);
   return `${JSON.stringify(whole, null, 2)}\n`;
 }
 
-/** The text of a file with the entry in it: added, or in place of the one it had. Fails with `config_invalid` for what cannot be read. */
+/**
+ * Returns the text of a file with the entry in it: added, or in place of the one it had. Fails with `config_invalid` for a text
+ * that cannot be parsed.
+ */
 export function mergedText(text: string, entry: ClientEntry): string {
   if (text.trim() === '') return entryText(entry);
   // Line ends are those of the file.
@@ -83,7 +86,7 @@ export function mergedText(text: string, entry: ClientEntry): string {
   return entry.format === 'toml' ? mergedToml(text, entry) : mergedJson(text, entry);
 }
 
-/** Basic strings of TOML are those of JSON, as far as these values go. */
+/** Writes a value as TOML. Basic strings of TOML are those of JSON, as far as these values go. */
 function tomlText(path: readonly string[], value: Readonly<Record<string, unknown>>): string {
   const lines = Object.entries(value).map(
     ([name, each]) => `${name} = ${JSON.stringify(each).replaceAll('","', '", "')}`,
@@ -92,8 +95,8 @@ function tomlText(path: readonly string[], value: Readonly<Record<string, unknow
 }
 
 /**
- * Replaces the pairs of the table that the entry sets; what the user added to it stays. Where the entry is written in another form, a
- * second table of its name would make the whole file invalid for its client, so that is refused.
+ * Replaces the pairs of the table that the entry sets; pairs that the user added stay. Where the entry is written in another
+ * form, a second table of its name would make the whole file invalid for its client, so that is refused.
  */
 function mergedToml(text: string, { path, value }: ClientEntry): string {
   const name = path.join('.');
@@ -159,7 +162,7 @@ const indented = (value: unknown, indent: string): string =>
 const BROKEN = 'the file is not JSON with comments; mend it, or add the entry by hand';
 const broken = () => fail('config_invalid', BROKEN);
 
-/** The value of a text whose comments and last commas are left out. */
+/** Returns the value of a text whose comments and last commas are left out. */
 function readJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -168,7 +171,7 @@ function readJson(text: string): unknown {
   }
 }
 
-/** The place behind blanks and comments. */
+/** Returns the index behind blanks and comments. */
 function skip(text: string, from: number): number {
   const blank = /(?:[\s\uFEFF]|\/\/[^\n]*|\/\*[\s\S]*?\*\/)*/y;
   blank.lastIndex = from;
@@ -183,7 +186,7 @@ function stringAt(text: string, from: number): number {
   return string.lastIndex;
 }
 
-/** The value that follows. Throws for what is none. */
+/** Returns the span of the value that follows. Throws for a text that is no value. */
 function valueAt(text: string, from: number): Span {
   const start = skip(text, from);
   const first = text[start];
@@ -213,7 +216,7 @@ function valueAt(text: string, from: number): Span {
   return { start, end: word.lastIndex };
 }
 
-/** The members of an object, and where another may be added. */
+/** Returns the members of an object, and the place where another may be added. */
 function membersAt(text: string, { start, end }: Span) {
   if (text[start] !== '{') throw broken();
   const members = new Map<string, Span>();

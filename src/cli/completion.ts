@@ -1,22 +1,22 @@
 /**
  * Completion in shells: `handfast completion SHELL` prints a script, which asks `handfast complete -- WORDS…` for candidates at
  * each Tab. The words are passed as arguments and never evaluated. Sessions, tasks, tools and the like come from the servers of
- * this user, within a moment; without one there are no candidates.
+ * this user, within a moment; without a server they have no candidates.
  */
 
 import { wordsOf } from './examples.ts';
 import { type Command, Option } from './options.ts';
 
-/** A word that fits, and what it means. */
+/** A word that fits, and its description. */
 export interface Candidate {
   readonly value: string;
   readonly about: string;
 }
 
-/** Gives the things an argument may name; rejects where they cannot be read. */
+/** Returns the things that an argument may name; rejects where they cannot be read. */
 export type Known = (command: string, argument: string) => Promise<readonly Candidate[]>;
 
-/** What may stand in place of the last word. Empty where a file may, or nothing is known. */
+/** Returns the words that may stand in place of the last word. Empty where a file may, or nothing is known. */
 export async function candidatesFor(program: Command, words: readonly string[], known: Known): Promise<Candidate[]> {
   const last = words.at(-1) ?? '';
   const { command, position, option } = placeOf(program, words.slice(0, -1));
@@ -26,7 +26,7 @@ export async function candidatesFor(program: Command, words: readonly string[], 
 
 interface Place {
   readonly command: Command;
-  /** How many arguments of the command stand before the last word. */
+  /** Number of arguments of the command before the last word. */
   readonly position: number;
   /** The option whose value the last word is. */
   readonly option: Option | undefined;
@@ -51,7 +51,7 @@ function placeOf(program: Command, words: readonly string[]): Place {
   return { command, position, option };
 }
 
-/** The options of a command with `--help`, which the library adds by itself. */
+/** Returns the options of a command with `--help`, which the library adds by itself. */
 const optionsOf = (command: Command): readonly Option[] => [...command.options, new Option('-h, --help', 'print help')];
 
 async function candidatesAt(
@@ -80,7 +80,7 @@ async function candidatesAt(
 
 const choices = (words: readonly string[] = []): Candidate[] => words.map((value) => ({ value, about: '' }));
 
-/** One candidate a line, what it means behind a tab. */
+/** Returns one candidate a line, its description behind a tab. */
 export const candidateLines = (found: readonly Candidate[]): string =>
   found.map(({ value, about }) => `${value}\t${about.replaceAll(/\s+/g, ' ')}\n`).join('');
 
@@ -88,7 +88,7 @@ export const candidateLines = (found: readonly Candidate[]): string =>
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof SHELLS)[number];
 
-/** The script of a shell, to be sourced by its start file. */
+/** Returns the script of a shell, to be sourced by its start file. */
 export const completionScript = (shell: Shell): string => SCRIPTS[shell];
 
 const SCRIPTS: Readonly<Record<Shell, string>> = {

@@ -1,14 +1,16 @@
-/** `handfast conformance`: whether another implementation of a protocol keeps its rules. */
+/**
+ * `handfast conformance`: checks that another implementation of a protocol keeps its rules.
+ */
 import { type Act, type Command, collect, InvalidArgumentError, jsonOption, Option } from './options.ts';
 
-/** Seconds as milliseconds. */
+/** Reads seconds as milliseconds. */
 const seconds = (text: string): number => {
   const value = Number(text);
   if (!(value > 0 && value <= 600)) throw new InvalidArgumentError('Expected seconds, up to 600.');
   return value * 1000;
 };
 
-/** The options of every protocol. */
+/** Adds the options of every protocol. */
 const common = (command: Command, forms: string): Command =>
   command
     .addOption(new Option('--target <address>', `the implementation under test: ${forms}`))

@@ -363,14 +363,14 @@ export const examples: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** The words of a command below the program: `tools call`. */
+/** Returns the words of a command below the program: `tools call`. */
 export function wordsOf(command: Command): string {
   const words: string[] = [];
   for (let at = command; at.parent !== null; at = at.parent) words.unshift(at.name());
   return words.join(' ');
 }
 
-/** A command and all below it, each before its own. */
+/** Returns a command and all commands below it, each before its own. */
 export const commandsBelow = (command: Command): readonly Command[] => [
   command,
   ...command.commands.flatMap(commandsBelow),

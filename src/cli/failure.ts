@@ -1,8 +1,8 @@
 /**
- * How a command fails: one message on stderr, as a line of text or of JSON, and the exit code of the error table.
+ * The failure of a command: one message on stderr, as a line of text or of JSON, and the exit code of the error table.
  *
- * Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 unreachable, 5 failed at the other side,
- * 6 refused in the handshake, 7 out of time, 130 interrupted. 1 is no failure of a command: it did its work, and what it ran or checked
+ * Exit codes: 0 done, 2 wrong usage or configuration, 3 not allowed, 4 unreachable, 5 failed at the other side, 6 refused in
+ * the handshake, 7 out of time, 130 interrupted. 1 is no failure of a command: it did its work, and the thing it ran or checked
  * failed or differs.
  */
 import { styleText } from 'node:util';
@@ -19,10 +19,10 @@ export interface FailureLine {
   };
 }
 
-/** Any thrown value in the shape of an error of the table. */
+/** Returns any thrown value in the shape of an error of the table. */
 export function failureOf(thrown: unknown): FailureLine['error'] {
   const { code, message, detail, retryable } = (thrown ?? {}) as Partial<FailureLine['error']>;
-  // Errors of the system carry codes too, but not ours.
+  // Errors of the system carry codes too, but none of the error table.
   const named = thrown instanceof Error && typeof code === 'string' && /^[a-z][a-z_]*(\.[a-z_]+)?$/.test(code);
   return {
     code: named ? code : 'runtime_error',
@@ -32,7 +32,7 @@ export function failureOf(thrown: unknown): FailureLine['error'] {
   };
 }
 
-/** What to do next, where the message came from a host and cannot know the command line. */
+/** Advice on the next step, where the message came from a host and cannot know the command line. */
 const NEXT: Readonly<Record<string, string>> = {
   unknown_tool: 'handfast tools ls lists the tools',
   unknown_type: 'handfast schema export a2e has the message types',
@@ -44,7 +44,7 @@ const NEXT: Readonly<Record<string, string>> = {
   'toolkits.unknown': 'handfast toolkits ls lists the toolkits',
 };
 
-/** The next step that the message does not name; '' = none. */
+/** Returns the next step that the message does not name; '' = none. */
 export function nextStepOf({ code, message, detail }: FailureLine['error']): string {
   if (detail.may_have_run === true && !/may have (?:run|changed)/.test(message)) {
     return '; it may have run: look at what it did before you repeat it';

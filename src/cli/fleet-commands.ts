@@ -15,7 +15,7 @@ import {
   tokenFileOption,
 } from './options.ts';
 
-/** The options of every command that talks to a running fleet. */
+/** Adds the options of every command that talks to a running fleet. */
 const reaching = (command: Command): Command =>
   command.addOption(fleetOption()).addOption(connectOption()).addOption(tokenFileOption()).addOption(jsonOption());
 
@@ -119,7 +119,7 @@ The file describes one worker as fleet.yaml does. Without a file, --id and --exe
     );
 }
 
-/** What a task is asked to be. */
+/** Adds the options that describe a task. */
 function describing(command: Command): Command {
   return command
     .option('--id <id>', 'its id, which makes repeated submission idempotent')

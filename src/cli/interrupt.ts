@@ -7,17 +7,20 @@ import { fail } from '../wire/errors.ts';
 /** The exit code of a command that was interrupted. */
 export const INTERRUPTED = 130;
 
-/** How long work may take to end once its output has no reader. */
+/** Longest time that work may take to end once its output has no reader, milliseconds. */
 const LEAVE_MS = 2_000;
 
-/** Of the work that runs. */
+/** Controllers of the work that runs. */
 const running = new Set<AbortController>();
 let isUnread = false;
 
-/** True once what the command prints has no reader: its end is quiet. */
+/** True once the command's output has no reader: its end is quiet. */
 export const outputIsUnread = (): boolean => isUnread;
 
-/** Ends the command because what it prints has no reader any more (`| head`): work is cancelled as by Ctrl-C, so that nothing runs on for it. */
+/**
+ * Ends the command because its output has no reader any more (`| head`): work is cancelled as by Ctrl-C, so that nothing
+ * continues without a reader.
+ */
 export function leaveUnread(): void {
   if (running.size === 0) process.exit();
   if (isUnread) return;

@@ -1,6 +1,8 @@
-/** Ending a process that has done its work although a plugin left something running. Used by the commands that serve. */
+/**
+ * Ending a process that has done its work although a plugin left something running. For commands that serve.
+ */
 
-/** Time for what is closing by itself. */
+/** Time for parts that are closing by themselves, in milliseconds. */
 const LEAVE_AFTER_MS = 1000;
 
 /** Ends the process soon, unless it ends by itself before: the timer is unreferenced, so it does not delay the exit. */

@@ -1,16 +1,17 @@
 #!/usr/bin/env node
 /**
- * The entry of the `handfast` command: makes sure that this Node is new enough, then loads what was asked for. `stdio` and
+ * The entry of the `handfast` command: makes sure that this Node is new enough, then loads the code of the command. `stdio` and
  * `rpc` bypass the command line library, because the program that starts them as a child waits for their handshake.
  *
- * It has no static imports and no recent syntax: both would fail with an unhelpful error before the check runs. `test/package.test.ts` holds the number to `engines` in package.json.
+ * It has no static imports and no recent syntax: both would fail with an unhelpful error before the check runs.
+ * `test/package.test.ts` holds the number to `engines` in package.json.
  */
 const OLDEST_NODE = 24;
 
 refuseDebugger();
 
 if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
-  // It throws on this Node, and its message says what to do.
+  // The module throws on this Node, and its message has the advice.
   await import('../base/node-version.ts').catch(({ message }) => process.stderr.write(`${message}\n`));
   process.exitCode = 2;
 } else {
@@ -34,8 +35,8 @@ if (Number.parseInt(process.versions.node, 10) < OLDEST_NODE) {
 }
 
 /**
- * A signal opens no debugger, which every user of this machine could connect to. One that came while this process started has opened it
- * already, or is about to; a debugger that an option of Node asks for stays.
+ * Keeps a signal from opening a debugger, which every user of this machine could connect to. A signal that came while this
+ * process started has opened it already, or is about to; a debugger that an option of Node asks for stays.
  */
 function refuseDebugger(): void {
   const { env, execArgv, platform } = process;
@@ -51,7 +52,7 @@ function refuseDebugger(): void {
   setTimeout(close, 100).unref();
 }
 
-/** The user's Handfast folder, as `base/handfast-home.ts` has it; undefined where there is no home. */
+/** Returns the user's Handfast folder, as `base/handfast-home.ts` has it; undefined without a home. */
 function homeOf({ HANDFAST_HOME, HOME, USERPROFILE }: NodeJS.ProcessEnv): string | undefined {
   const user = HOME || USERPROFILE;
   return HANDFAST_HOME || (user && `${user}/.handfast`) || undefined;
@@ -74,7 +75,7 @@ function rememberCompiled(home: string): void {
   }
 }
 
-/** Ends what a Handfast process left running that was killed together with its watcher. Not before this one has started. */
+/** Ends the processes of a Handfast process that was killed together with its watcher. Not before this one has started. */
 function sweepSoon(home: string): void {
   const sweep = async (): Promise<unknown> => (await import('../base/children/record.ts')).sweep(home);
   setTimeout(() => void sweep().catch(() => {}), 1_000).unref();

@@ -4,10 +4,10 @@ import { ADDRESS_FORMS } from '../agent/addresses.ts';
 import { suggest } from '../base/suggest.ts';
 import type { Terminal } from './output/terminal.ts';
 
-/** What a command does; a number is its exit code, anything else means 0. */
+/** The action of a command; a number is its exit code, anything else means 0. */
 export type Act = (terminal: Terminal) => Promise<unknown>;
 
-/** The options of every command that talks to a host. */
+/** Adds the options of every command that talks to a host. */
 export function connecting(command: Command): Command {
   return command
     .addOption(connectOption())
@@ -16,8 +16,8 @@ export function connecting(command: Command): Command {
 }
 
 /**
- * Refuses a first word that is none of the commands of a group which runs one of them without a word: the default would take
- * it for an argument of its own, and complain about something else.
+ * Refuses a first word that is none of the commands of a group which runs one of them without a word: the default would take it
+ * for its argument, and report another error.
  */
 export const refusingUnknown = (group: Command): Command =>
   group.hook('preSubcommand', () => {
@@ -35,7 +35,7 @@ export const connectOption = (): Option =>
 export const tokenFileOption = (): Option =>
   new Option('--token-file <file>', 'file with the token (default: HANDFAST_TOKEN, then the token of this user)');
 
-/** The options of a command that talks to a host and to a fleet. */
+/** Adds the options of a command that talks to a host and to a fleet. */
 export const withFleetOptions = (command: Command): Command =>
   command
     .addOption(new Option('--fleet <name>', 'which fleet of this user, if several are running'))
@@ -55,10 +55,10 @@ export const timeoutOption = (): Option =>
     return seconds;
   });
 
-/** The options of every command that talks to a server of sessions. */
+/** Adds the options of every command that talks to a server of sessions. */
 export const reaching = (command: Command): Command => command.addOption(connectOption()).addOption(tokenFileOption());
 
-/** The options of every command that is a host until Ctrl-C. */
+/** Adds the options of every command that is a host until Ctrl-C. */
 export const serving = (command: Command): Command =>
   command
     .addOption(configOption())

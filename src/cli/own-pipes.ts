@@ -1,6 +1,6 @@
 /**
  * The pipes of a command whose program, an editor or another client, reads its stdout as a protocol: the link, the log on
- * stderr, and the end by a signal. Used by `acp` and `mcp`, first thing: what prints later finds itself on stderr.
+ * stderr, and the end by a signal. A command takes its pipes before anything else: later prints go to stderr.
  */
 import { createLog, type Log } from '../base/log.ts';
 import type { Link } from '../transport/link.ts';
@@ -10,7 +10,7 @@ import { logUnhandledRejections } from './unhandled-rejections.ts';
 /**
  * Takes the pipes of this process. SIGTERM and SIGINT close the link; the second signal ends the process at once.
  * @param maxMessageBytes longest message of the program
- * @param verbose log events, not only what needs attention
+ * @param verbose log events, not only entries that need attention
  */
 export function ownPipes(maxMessageBytes: number, verbose = false): { readonly link: Link; readonly log: Log } {
   const link = stdioLink({ maxMessageBytes });

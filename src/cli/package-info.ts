@@ -1,4 +1,6 @@
-/** The folder, name and version of this package. Used by `program.ts` and by the commands that read its files. */
+/**
+ * The folder, name and version of this package.
+ */
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 

@@ -1,6 +1,6 @@
 /**
- * The command line: every command, its options and its help (those of sessions: `session-commands.ts`). What a
- * command does is in `commands/`, loaded when it is called.
+ * The command line: every command, its options and its help (those of sessions: `session-commands.ts`). The code of a command
+ * is in `commands/`, loaded when it is called.
  */
 import { styleText } from 'node:util';
 import { isOutOfSpace } from '../base/disk-space.ts';
@@ -86,7 +86,7 @@ export async function run(words: readonly string[]): Promise<number> {
   }
 }
 
-/** Runs what a command does, with a terminal. */
+/** Runs the action of a command, with a terminal. */
 function performer(setExit: (code: number) => void, json: boolean): (action: Act) => Promise<void> {
   return async (action) => {
     const terminal = new Terminal(json);
@@ -99,7 +99,7 @@ function performer(setExit: (code: number) => void, json: boolean): (action: Act
   };
 }
 
-/** A part of a help at this width: its paragraphs are filled again; lists and what is typed stay as they are. */
+/** Returns a part of a help at this width: its paragraphs are filled again; lists and command lines stay as they are. */
 function helpAt(help: string, width: number): string {
   const filled = (paragraph: string) =>
     /^ /m.test(paragraph) || paragraph.split('\n').every((line) => widthOf(line) <= width)
@@ -111,7 +111,7 @@ function helpAt(help: string, width: number): string {
     .join('');
 }
 
-/** All commands, or those that the words of a command line may ask for. `act` runs what a command does. */
+/** Makes all commands, or those that the words of a command line may ask for. `act` runs the action of a command. */
 export async function commandLine(act: (action: Act) => Promise<void>, words?: readonly string[]): Promise<Command> {
   const program = new Command('handfast')
     .description('Sessions for agents: negotiated, journaled, resumable.')
@@ -265,7 +265,7 @@ The body is a JSON object, @FILE or -; without one it is {}. Envelope fields are
     );
 }
 
-/** Commands that look at what happened. */
+/** Adds the commands that look at past events. */
 function addInspecting(program: Command, act: (action: Act) => Promise<void>): void {
   connecting(program.command('tail [session]'))
     .description('read the journal of a session; without one, list the sessions')
@@ -358,7 +358,7 @@ function addPreparing(program: Command, act: (action: Act) => Promise<void>): vo
     );
 }
 
-/** Completion in shells. */
+/** Adds the commands for completion in shells. */
 function addCompletion(program: Command, act: (action: Act) => Promise<void>): void {
   program
     .command('completion')
@@ -378,7 +378,7 @@ fish  in ~/.config/fish/config.fish: handfast completion fish | source`,
     .action((words: string[]) =>
       act(async (terminal) => {
         const { knownThings } = await import('./commands/complete.ts');
-        // A shell that completes a word shows nothing of what commands note.
+        // A shell that completes a word shows no notes of commands.
         const silent = new Terminal(true);
         terminal.raw(candidateLines(await candidatesFor(program, words, knownThings(silent))));
         leaveSoon();
@@ -386,7 +386,7 @@ fish  in ~/.config/fish/config.fish: handfast completion fish | source`,
     );
 }
 
-/** Commands about what comes with folders. */
+/** Adds the commands about files that come with folders. */
 function addTrust(program: Command, act: (action: Act) => Promise<void>): void {
   const commands = () => import('./commands/trust.ts');
   const trust = program

@@ -1,8 +1,6 @@
 /**
- * Reads an image of a prompt with the rights of this command's user, who may read what the server, or the session's folder, does
- * not have. The content travels in the prompt; the server checks size and type.
- *
- * Used by `handfast session send --image`.
+ * Reads an image of a prompt with the rights of this command's user, who may read files that the server, or the session's
+ * folder, does not have. The content travels in the prompt; the server checks size and type.
  */
 import { readFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
@@ -11,7 +9,10 @@ import type { ImageReference } from '../protocol/session-types.ts';
 import { IMAGE_TYPES } from '../protocol/session-words.ts';
 import { fail } from '../wire/errors.ts';
 
-/** The file as a prompt carries it. Fails with `usage` for a file that cannot be read, and for one that is no image by its name. */
+/**
+ * Reads the file as a prompt carries it. Fails with `usage` for a file that cannot be read, and for one that is no image by its
+ * name.
+ */
 export async function imageFile(path: string): Promise<ImageReference> {
   const mime_type = IMAGE_TYPES[extname(path).toLowerCase()];
   if (mime_type === undefined) {

@@ -1,4 +1,6 @@
-/** Reads a secret at a terminal without showing it. Used by `handfast auth login`. */
+/**
+ * Reads a secret at a terminal without showing it.
+ */
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { fail } from '../wire/errors.ts';
@@ -6,7 +8,7 @@ import { fail } from '../wire/errors.ts';
 /** Shows the prompt on stderr and reads a line. Fails with `cancelled` on Ctrl-C and at the end of the input. */
 export async function readSecret(prompt: string): Promise<string> {
   process.stderr.write(prompt);
-  // The line editor echoes what is typed to its output: this one drops it.
+  // The line editor echoes typed text to its output: this one drops it.
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
   const reader = createInterface({ input: process.stdin, output: nowhere, terminal: true });
   const ended = new AbortController();

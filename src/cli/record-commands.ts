@@ -1,7 +1,7 @@
 /**
  * `handfast record`, `replay` and `diff`: sessions stored at the protocol boundary, served again, and compared.
  *
- * Called by `program.ts`; what a command does is in `commands/`.
+ * The code of the commands is in `commands/`.
  */
 import { ADDRESS_FORMS } from '../agent/addresses.ts';
 import {
@@ -21,7 +21,7 @@ const volatileOption = (): Option =>
     'JSON Pointer of a field that differs in every run; * and ** are wildcards (repeatable)',
   ).argParser(collect);
 
-/** How secrets are found, beside the rules that always hold. */
+/** Adds the options about the search for secrets, beside the rules that always hold. */
 const redacting = (command: Command): Command =>
   command
     .addOption(

@@ -1,10 +1,12 @@
-/** The types a JSON Schema allows at its top, for values that come as text. Pure; used by `tool-arguments.ts`. */
+/**
+ * The types a JSON Schema allows at its top, for values that come as text. Pure.
+ */
 
 import type { JsonSchema } from '../base/json-schema.ts';
 
 export type { JsonSchema };
 
-/** Type words in the order the schema has them; none when it names none. */
+/** Returns type words in the order the schema has them; none when it names none. */
 export function schemaTypes(schema: JsonSchema): string[] {
   const own = [schema.type].flat().filter((type): type is string => typeof type === 'string');
   if (own.length > 0) return own;

@@ -1,7 +1,6 @@
 /**
- * Short ids: what tables on a terminal show of a long id. Commands accept them: `packages/named-id.ts`.
- *
- * Used by every command that shows the id of a session, an approval or a task.
+ * Short ids: the part of a long id of a session, an approval or a task that tables on a terminal show. Commands accept them:
+ * `packages/named-id.ts`.
  */
 import type { Terminal } from './output/terminal.ts';
 
@@ -11,12 +10,12 @@ const MIN_SHOWN = 8;
 /** Ids that the programs made themselves; a user's own names are always shown whole. */
 const isGenerated = (id: string): boolean => /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$|^[\da-f]{32}$/.test(id);
 
-/** The first characters of an id, for a line of text beside other words. */
+/** Returns the first characters of an id, for a line of text beside other words. */
 export const shortId = (id: string): string => (isGenerated(id) ? id.slice(0, MIN_SHOWN) : id);
 
 /**
- * The ids of a table as it shows them: on a terminal the shortest prefixes of at least 8 characters that tell these ids apart,
- * else whole, because a program reads them.
+ * Returns the ids of a table as it shows them: on a terminal the shortest prefixes of at least 8 characters that tell these ids
+ * apart, else whole, because a program reads them.
  */
 export function shownIds(ids: readonly string[], { width }: Pick<Terminal, 'width'>): string[] {
   if (!Number.isFinite(width)) return [...ids];

@@ -1,12 +1,12 @@
 /**
- * Where the statements of a TOML text are: its table headers and its pairs, with the whole path of each. What a pair holds is passed
- * over and not read, so that a member can be replaced in a text whose every other byte stays. Pure.
+ * The places of the statements of a TOML text: its table headers and its pairs, with the whole path of each. The value of a
+ * pair is passed over and not read, so that a member can be replaced in a text whose every other byte stays. Pure.
  */
 
 /** A table header, or a pair of a key and a value. */
 export interface TomlStatement {
   readonly kind: 'table' | 'pair';
-  /** From the root of the document; for a pair with the path of its table. */
+  /** Path from the root of the document; for a pair with the path of its table. */
   readonly path: readonly string[];
   /** The table that a pair is written in; of a header its own path. */
   readonly table: readonly string[];
@@ -17,11 +17,11 @@ export interface TomlStatement {
 
 /** A key of dots: bare words, and texts in either kind of quotes. */
 const KEY = /[ \t]*(?:([\w-]+)|"((?:[^"\\]|\\.)*)"|'([^']*)')[ \t]*(\.)?/y;
-/** What a value is passed over by: texts of four kinds, comments, brackets, any other character. */
+/** Parts by which a value is passed over: texts of four kinds, comments, brackets, any other character. */
 const VALUE_PART =
   /"""(?:[^\\]|\\[\s\S])*?"""+|'''[\s\S]*?'''+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|#[^\n]*|[[{]|[\]}]|\n|[\s\S]/y;
 
-/** The statements in their order; `undefined` for a text that is not TOML, as far as this looks. */
+/** Returns the statements in their order; `undefined` for a text that is not TOML, as far as this looks. */
 export function tomlStatements(text: string): TomlStatement[] | undefined {
   const statements: TomlStatement[] = [];
   let table: readonly string[] = [];
@@ -55,7 +55,7 @@ export function tomlStatements(text: string): TomlStatement[] | undefined {
 
 const linesIn = (text: string): number => text.split('\n').length - 1;
 
-/** The place behind blanks, line ends and comments. */
+/** Returns the index behind blanks, line ends and comments. */
 function skipBlank(text: string, from: number): number {
   const blank = /(?:[\s\uFEFF]|#[^\n]*)*/y;
   blank.lastIndex = from;
@@ -75,7 +75,7 @@ function keyAt(text: string, from: number): { path: string[]; end: number } | un
   }
 }
 
-/** Texts of TOML are those of JSON, but for escapes that keys of settings have no use for. */
+/** Reads a text. Texts of TOML are texts of JSON, except for escapes that keys of settings have no use for. */
 function unquoted(text: string): string {
   try {
     return JSON.parse(`"${text}"`) as string;
@@ -84,7 +84,7 @@ function unquoted(text: string): string {
   }
 }
 
-/** The end of the line on which a value ends. */
+/** Returns the end of the line on which a value ends. */
 function valueEnd(text: string, from: number): number | undefined {
   let depth = 0;
   VALUE_PART.lastIndex = from;

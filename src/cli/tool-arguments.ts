@@ -1,8 +1,6 @@
 /**
- * Arguments of a tool as they are written on a command line: one JSON object, a file of it, standard input, or
- * `key=value` words typed by the tool's schema. Pure but for the reading, which is handed in.
- *
- * Called by `tools call` and `call`.
+ * Arguments of a tool as they are written on a command line: one JSON object, a file of it, standard input, or `key=value`
+ * words typed by the tool's schema. Pure, except the reading, which the caller passes in.
  */
 import { keepsDigits, parseExactJson } from '../base/exact-json.ts';
 import { jsonOrText } from '../packages/command-values.ts';
@@ -21,7 +19,7 @@ export function needsSchema(words: readonly string[]): boolean {
 const isWhole = (word: string): boolean => word.startsWith('{') || word.startsWith('@') || word === '-';
 
 /**
- * The arguments that the words express.
+ * Returns the arguments that the words express.
  *
  * @param schema of the tool's input; without one, values that parse as JSON are JSON
  * @throws usage
@@ -38,7 +36,7 @@ export async function toolArguments(
   return jsonObject(first, read);
 }
 
-/** The object in a word: JSON, `@file` or `-`. Throws `usage`. */
+/** Reads the object in a word: JSON, `@file` or `-`. Throws `usage`. */
 export async function jsonObject(word: string, read: ReadText): Promise<Record<string, unknown>> {
   const source = word === '-' ? '-' : word.startsWith('@') ? word.slice(1) : undefined;
   const text = source === undefined ? word : await read(source);

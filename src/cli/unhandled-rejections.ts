@@ -1,8 +1,6 @@
 /**
- * Promises that plugins start and forget. One that rejects would end the process, and with it the sessions of everybody;
- * here it is logged instead. What is thrown outside of promises still ends the process: the state it left is unknown.
- *
- * Used by the commands that serve.
+ * Promises that plugins start and forget. One that rejects would end the process, and with it the sessions of all clients; here
+ * it is logged instead. An error thrown outside of promises still ends the process: the state it left is unknown.
  */
 import type { Log } from '../base/log.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Shared by the commands that serve until a signal: the signal, the addresses given on the command line, and advice
- * where an address is already in use. Called by `up`, `fleet up` and `worker`.
+ * The common part of commands that serve until a signal: the signal, the addresses given on the command line, and advice where
+ * an address is already in use.
  */
 import { resolve } from 'node:path';
 import type { Log } from '../base/log.ts';
@@ -35,7 +35,7 @@ export function reloadOnHangup({ reload }: Pick<RunningServer, 'reload'>, log: L
   });
 }
 
-/** The configuration, overridden by the command line. */
+/** Returns the configuration, overridden by the command line. */
 export function withListeners(
   config: HostConfig,
   { port, listen }: { readonly port?: number; readonly listen?: readonly string[] },
@@ -52,7 +52,7 @@ export function withListeners(
   return { ...config, listen: addresses };
 }
 
-/** The same error with what to do about it, where that is known. */
+/** Returns the same error with advice, where advice is known. */
 export function withAdvice(thrown: unknown): unknown {
   const { code, message, detail } = (thrown ?? {}) as {
     code?: string;

@@ -1,7 +1,7 @@
 /**
  * `connect` of pages: finds a server of sessions over the browser's own WebSocket, and performs the handshake.
  *
- * The entry point `control.browser.ts` exports it. Nothing of Node is reached from here.
+ * Nothing of Node is reached from here.
  */
 
 import { webSocketAddress } from '../base/web-address.ts';

@@ -1,7 +1,7 @@
 /**
  * `connect`: finds the transport to a server of sessions by its address, and performs the handshake.
  *
- * The entry point `control.ts` exports it; the command line uses it. Pages use `connect-browser.ts`.
+ * For Node; `connect-browser.ts` is the file for pages.
  */
 
 import { webSocketAddress } from '../base/web-address.ts';

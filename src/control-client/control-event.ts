@@ -1,7 +1,7 @@
 /**
- * What readers of events are given: every event with the payload its type has, and the gap that stands for lost ones.
+ * Items that readers of events receive: every event with the payload its type has, and the gap that stands for lost ones.
  *
- * Types only. Given out by `event-reader.ts`; users know them from the entry point `control.ts`.
+ * Types only.
  * @see docs/protocol/session-rpc.md#events
  */
 import type { Gap } from '../connection/reconnect.ts';
@@ -13,7 +13,7 @@ import type {
   SessionEventType,
 } from '../protocol/session-events.ts';
 
-/** What the payload of every event of a session has. */
+/** Members that the payload of every event of a session has. */
 interface OfSession {
   readonly session_id: string;
   /** The turn it belongs to, where it belongs to one. */
@@ -21,8 +21,8 @@ interface OfSession {
 }
 
 /**
- * An event, distinguished by its `type`. Servers that know more send other types too, which come through as they are: a `switch`
- * over the type needs a `default`.
+ * An event, distinguished by its `type`. Servers that know more send other types too, which come through as they are: a
+ * `switch` over the type needs a `default`.
  */
 export type ControlEvent =
   | {
@@ -32,7 +32,7 @@ export type ControlEvent =
       [Type in ServerEventType]: SessionEvent<Type> & { readonly payload: ServerEventPayloads[Type] };
     }[ServerEventType];
 
-/** Events that are lost: they were older than what the server still holds. */
+/** Events that are lost: they were older than the events that the server still holds. */
 export interface EventGap extends Gap {
   readonly type: 'gap';
 }

@@ -1,7 +1,7 @@
 /**
  * A client of session RPC: one handshake, every method typed, events that survive a lost link.
  *
- * Made by `connect` of the entry point `control.ts`. Runs in Node and in browsers.
+ * Runs in Node and in browsers.
  * @see docs/protocol/session-rpc.md
  */
 import { orAborted, withTimeout } from '../base/race.ts';
@@ -48,11 +48,11 @@ export interface ControlOptions {
   readonly connectTimeoutMs?: number;
   /**
    * Delays, bound and liveness of reconnecting; `maxMs` is 60,000 by default. Calls that were under way when the link was lost
-   * reject with `connection_lost`: whether they were carried out is not known, but for prompts, which are sent again. Calls
-   * made meanwhile wait, within their time.
+   * reject with `connection_lost`: they may have been carried out. Prompts are sent again instead. Calls made meanwhile wait,
+   * within their time.
    */
   readonly reconnect?: ReconnectSettings;
-  /** What this client is to the sessions it reads; shown to others. Default `driver`. */
+  /** Role of this client in the sessions it reads; shown to others. Default `driver`. */
   readonly role?: 'driver' | 'observer' | 'approver';
   /** Cancels connecting; has no effect once it is connected. */
   readonly signal?: AbortSignal;
@@ -68,7 +68,7 @@ interface OpenedClient {
   readonly terms: HandshakeResult;
 }
 
-/** What a session is opened with. */
+/** Options of a new session. */
 export interface CreateOptions extends Omit<SessionSettings, 'thinking' | 'mcpServers'> {
   readonly title?: string;
   readonly cwd?: string;
@@ -142,7 +142,7 @@ export class ControlClient {
     return this.#link.closed;
   }
 
-  /** What the server said in the newest handshake: version, name, capabilities, methods. */
+  /** The server's part of the newest handshake: version, name, capabilities, methods. */
   get server(): HandshakeResult {
     if (this.#terms === undefined) throw fail('connection_lost', 'the handshake has not completed yet');
     return this.#terms;
@@ -154,7 +154,7 @@ export class ControlClient {
   async call(method: string, params: unknown, options: CallOptions = {}): Promise<unknown> {
     const { timeoutMs = this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS, signal } = options;
     const until = timeoutMs === 0 ? Number.POSITIVE_INFINITY : performance.now() + timeoutMs;
-    // What was not sent yet cannot happen twice: it waits for the link.
+    // A call that was not sent yet cannot happen twice: it waits for the link.
     while (this.state === 'lost') {
       await this.#untilSettled(until, signal, () =>
         fail('timeout', `${method} was not sent within ${timeoutMs} ms: the connection is lost; reconnecting`),
@@ -164,7 +164,7 @@ export class ControlClient {
     return this.#callNow(method, params, { ...options, timeoutMs: Math.round(leftMs) });
   }
 
-  /** The same, where a lost link is a failure at once. */
+  /** Calls a method, and rejects at once where the link is lost. */
   #callNow(method: string, params: unknown, options: CallOptions): Promise<unknown> {
     if (this.#client !== undefined) return (this.#plain ?? this.#client).call(method, params, options);
     return Promise.reject(this.#ended ?? fail('connection_lost', 'the connection is lost; reconnecting'));
@@ -187,7 +187,7 @@ export class ControlClient {
       } catch (thrown) {
         if (asError(thrown).code !== 'connection_lost' || this.state !== 'lost' || !this.#knowsKeys) throw thrown;
         await this.#untilSettled(until, signal, () => asError(thrown));
-        // The one that is reached now may be another one.
+        // The server reached over the new link may be another one.
         if (!this.#knowsKeys) throw thrown;
       }
     }
@@ -229,7 +229,7 @@ export class ControlClient {
     return new ControlSession(this, session_id);
   }
 
-  /** All sessions this client may see, the latest changed first. */
+  /** Yields all sessions this client may see, the latest changed first. */
   async *sessions(
     filter: { cwd?: string; query?: string; includeClosed?: boolean } = {},
   ): AsyncGenerator<SessionSummary> {
@@ -242,13 +242,13 @@ export class ControlClient {
     } while (cursor !== undefined);
   }
 
-  /** Events of the server (`state.changed`, `auth.flow.*`), or with `sessionId` of a session. */
+  /** Returns events of the server (`state.changed`, `auth.flow.*`), or with `sessionId` of a session. */
   events({ sessionId = '', ...options }: ReadOptions & { readonly sessionId?: string } = {}): EventReader {
     return this.feed(sessionId).read(options);
   }
 
   /**
-   * The events of a session (`''`: of the server), shared by its readers.
+   * Returns the events of a session (`''`: of the server), shared by its readers.
    * @internal
    */
   feed(sessionId: string): Feed {
@@ -339,7 +339,7 @@ export class ControlClient {
     });
   }
 
-  /** A server that asks whether this client is still there gets a ping of its own. */
+  /** Answers a server that asks whether this client is still there with a ping in return. */
   #answerPing(): void {
     this.#client?.call(ping.name, {}).catch(() => {});
   }
@@ -376,7 +376,7 @@ export class ControlClient {
   }
 }
 
-/** 128 random bits. Not `randomUUID`, which pages of other machines do not have. */
+/** Returns 128 random bits. Not `randomUUID`, which pages of other machines do not have. */
 function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('');
 }

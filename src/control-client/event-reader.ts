@@ -48,7 +48,7 @@ export class EventReader implements AsyncIterableIterator<Item, void, undefined>
   readonly #gaps: Gap[] = [];
   /** Calls of `next` that wait for an event. */
   #pendingSteps: PromiseWithResolvers<Step>[] = [];
-  /** It left the feed because its buffer was full. */
+  /** True when it left the feed because its buffer was full. */
   #behind = false;
   #ended = false;
   #failure: HandfastError | undefined;

@@ -1,7 +1,6 @@
 /**
- * What `handfast/control` is in every runtime: the client, its sessions, events and types. How it connects differs.
- *
- * Exported again by `control.ts` for Node and by `control.browser.ts` for pages, so nothing here may need Node.
+ * The part of `handfast/control` that is equal in every runtime: the client, its sessions, events and types. The entry points
+ * for Node and for pages differ in how they connect; nothing here may need Node.
  */
 
 export type { ConnectionState, Gap, ReconnectSettings, StateChange } from '../connection/reconnect.ts';

@@ -3,7 +3,7 @@
  * position and gets each event once; missing events are reported as a gap. After a lost link the feed subscribes again at the
  * lowest position of its readers.
  *
- * Made by `control.ts`, one for each session with a reader; `event-reader.ts` has the readers.
+ * One for each session with a reader; `event-reader.ts` has the readers.
  */
 import type { Gap } from '../connection/reconnect.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
@@ -182,7 +182,7 @@ export class Feed implements ReaderFeed {
   }
 }
 
-/** The server has fewer events than a reader has received. */
+/** Returns the failure of a server that has fewer events than a reader has received. */
 function behind({ code, detail }: HandfastError, position: number | undefined): HandfastError | undefined {
   const { field, last_seq } = detail;
   if (code !== 'schema_violation' || field !== 'after_seq' || typeof last_seq !== 'number') return undefined;

@@ -2,8 +2,8 @@
  * A server with the 29 methods of plain 1.0.0 alone, made to look like one with the additions that this client uses: calls of
  * methods that it lacks are made of those it has, and its events get numbers, turn ids and stop reasons.
  *
- * Made by `control.ts` for a server whose handshake does not list `events.subscribe`. Keeps the rule that nothing is ignored in
- * silence: a setting that the server has no place for is refused. Runs in browsers too.
+ * For a server whose handshake does not list `events.subscribe`. Keeps the rule that nothing is ignored in silence: a setting
+ * that the server has no place for is refused. Runs in browsers too.
  * @see docs/protocol/session-rpc.md#servers-without-the-additions
  */
 import { folded } from '../base/fold-text.ts';
@@ -58,7 +58,7 @@ const SETTINGS = [
   'turn_timeout_ms',
 ];
 
-/** What plain servers say in words alone: all their failures have one code. */
+/** Failures that plain servers name only in their message: all of them have one code. */
 const MEANINGS: readonly (readonly [RegExp, ErrorName])[] = [
   [/^unknown session: /, 'session_not_found'],
   [/^session is busy; /, 'session_busy'],
@@ -92,7 +92,7 @@ export class PlainServer {
         const all = order === 'newest' ? messages.toReversed() : messages;
         return { session_id, messages: all, next_cursor: null, total: all.length };
       },
-      // It has no end of a session before its own: what runs is ended.
+      // A plain server cannot close a session before the server itself ends: the running turn is interrupted.
       [methods.sessionClose.name]: async ({ session_id }, options) => {
         await this.#own(methods.sessionInterrupt.name, { session_id }, options);
         return { session_id, closed: true };
@@ -126,12 +126,12 @@ export class PlainServer {
     return Promise.reject(fail('unknown_type', message, { method }));
   }
 
-  /** An event of the server. */
+  /** Receives an event of the server. */
   event(params: Params, chars: number): void {
     for (const event of this.#turns.event(params)) this.#deliver(event, chars);
   }
 
-  /** The link was replaced: events in between are lost, and how many is not known. */
+  /** Notes that the link was replaced: events in between are lost, and their number is not known. */
   reconnected(terms: HandshakeResult): void {
     this.#terms = terms;
     this.#seq++;
@@ -154,7 +154,7 @@ export class PlainServer {
     }
   }
 
-  /** Events arrive anyway. What was before cannot be had: it is a gap. */
+  /** Answers a subscription: the server sends events without one. Events from before cannot be had: they are a gap. */
   #subscribe({ session_id = null, after_seq }: Params, { onResult }: CallOptions): Promise<unknown> {
     const last_seq = this.#seq;
     const after = typeof after_seq === 'number' ? Math.min(after_seq, last_seq) : last_seq;
@@ -188,7 +188,7 @@ export class PlainServer {
     return this.#completed((await this.#own(methods.sessionGet.name, { session_id }, options)) as PlainState);
   }
 
-  /** The members that 1.0.0 does not have. */
+  /** Adds the members that 1.0.0 does not have. */
   #completed({ id, messages, ...state }: PlainState): SessionState {
     return {
       id,
@@ -206,7 +206,7 @@ export class PlainServer {
     };
   }
 
-  /** A live session, else a saved chat in a new session. Fails with `session_not_found`. */
+  /** Opens a live session, else a saved chat in a new session. Fails with `session_not_found`. */
   async #resume(session_id: string, options: CallOptions): Promise<unknown> {
     try {
       return { session_id, state: await this.#get(session_id, options) };
@@ -224,7 +224,7 @@ export class PlainServer {
     return { session_id: opened, state: await this.#get(opened, options) };
   }
 
-  /** Live sessions, then the saved chats that none of them writes to. The cursor is an offset in the saved chats. */
+  /** Lists live sessions, then the saved chats that none of them writes to. The cursor is an offset in the saved chats. */
   async #list({ cursor, query }: Params, options: CallOptions): Promise<unknown> {
     const offset = Number(cursor ?? 0);
     const snapshot = (await this.#own(methods.stateGet.name, {}, options)) as Snapshot;
@@ -242,7 +242,7 @@ export class PlainServer {
     const wanted = typeof query === 'string' ? folded(query) : '';
     return {
       sessions: rows.filter(({ title }) => folded(title).includes(wanted)),
-      // It reports no next cursor although there are more: a page that is not full is the last one.
+      // The server reports no next cursor although it has more sessions: a page that is not full is the last one.
       next_cursor: page.sessions.length < PAGE ? null : String(offset + PAGE),
       total: rows.length,
     };
@@ -311,5 +311,5 @@ export class PlainServer {
   }
 }
 
-/** A prompt as a title: its first 80 characters on one line. */
+/** Returns a prompt as a title: its first 80 characters on one line. */
 const titleOf = (prompt: string): string => prompt.replaceAll(/\s+/g, ' ').trim().slice(0, 80);

@@ -1,6 +1,6 @@
 /**
- * Events of plain 1.0.0, told apart by turn: most carry no turn id, and the end of a turn carries no stop reason. Follows which
- * turn runs in each session and fills in what a turn's sender waits for.
+ * Events of plain 1.0.0, assigned to turns: most carry no turn id, and the end of a turn carries no stop reason. Follows which
+ * turn runs in each session and fills in the members that a turn's sender waits for.
  *
  * A turn that overflows its context ends without a terminal event and continues under an id that was never issued: its
  * events are given the id that its sender knows.
@@ -18,7 +18,7 @@ interface Running {
   /** The id that the server uses for it since its context overflowed. */
   readonly alias?: string;
   readonly label: string;
-  /** It has ended without a terminal event to make room; its continuation follows. */
+  /** True when it has ended without a terminal event to make room; its continuation follows. */
   readonly overflowed: boolean;
 }
 
@@ -34,12 +34,12 @@ const COMPRESSING = 'compressing context...';
 export class PlainTurns {
   readonly #running = new Map<string, Running>();
 
-  /** The id of the turn that runs in a session. */
+  /** Returns the id of the turn that runs in a session. */
   running(sessionId: string): string | undefined {
     return this.#running.get(sessionId)?.id;
   }
 
-  /** The event with what it lacks; an end that the server leaves out comes before or behind it. */
+  /** Returns the event with the members it lacks; an end that the server leaves out comes before or behind it. */
   event(params: Params): Params[] {
     const { type, payload } = params;
     const { session_id, turn_id, status_label } = isObject(payload) ? payload : {};
@@ -79,7 +79,7 @@ export class PlainTurns {
     return [event];
   }
 
-  /** The terminal event that the server did not send. */
+  /** Returns the terminal event that the server did not send. */
   #end(session_id: string, { id }: Running, { timestamp }: Params): Params {
     this.#running.delete(session_id);
     const payload = { session_id, turn_id: id, answer_length: 0, stop_reason: 'end_turn', usage: NO_USAGE };

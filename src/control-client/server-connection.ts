@@ -14,17 +14,17 @@ import { JsonRpcCodec } from '../wire/jsonrpc.ts';
 export interface CallOptions {
   /** Cancels the request: the server is notified, and the call rejects with the signal's reason or `cancelled`. */
   readonly signal?: AbortSignal;
-  /** Time for the reply in milliseconds; 0 = none of ours. Default 60,000. */
+  /** Time for the reply in milliseconds; 0 = this client sets no limit. Default 60,000. */
   readonly timeoutMs?: number;
   /** See `CallOptions` of an agent. Default: true for methods that only read, and the handshake. */
   readonly idempotent?: boolean;
-  /** Called with the result before any message behind it is read: for replies that say how to read what follows. */
+  /** Called with the result before any message behind it is read: for replies that decide how later messages are read. */
   readonly onResult?: (result: unknown) => void;
 }
 
-/** Receives what belongs to no call. */
+/** Receives messages that belong to no call. */
 export interface ServerListener {
-  /** `chars`: the length of the line it came in; 0 where there are no lines. */
+  /** `chars`: the length of the line it came in; 0 on links without lines. */
   notification(method: string, params: unknown, chars: number): void;
   /** The link is lost, and every call settled. Called once. */
   closed(error: HandfastError): void;
@@ -44,7 +44,7 @@ const limits: ConnectionLimits = {
   writeStallMs: 0,
 };
 
-/** Calls are not limited here: the server says how many it serves. */
+/** Calls are not limited here: the server states its limit. */
 const callLimits = { maxParallel: Number.POSITIVE_INFINITY, queueLimit: 0, timeoutMs: DEFAULT_TIMEOUT_MS };
 
 export class ServerConnection implements ConnectionOwner {
@@ -61,7 +61,7 @@ export class ServerConnection implements ConnectionOwner {
     this.#connection.attach(link);
   }
 
-  /** Why the link is lost; undefined while it is open. */
+  /** Reason why the link is lost; undefined while it is open. */
   get lost(): HandfastError | undefined {
     return this.#lost;
   }
@@ -124,7 +124,7 @@ export class ServerConnection implements ConnectionOwner {
     return asError(thrown);
   }
 
-  /** Why it ended is known when the link is lost: a child, for one, may have reported it. */
+  /** The reason is known when the link is lost: a child, for one, may have reported it. */
   ended(): void {
     void this.#link.close('the server ended');
   }
@@ -134,7 +134,7 @@ export class ServerConnection implements ConnectionOwner {
   }
 }
 
-/** What a signal was aborted with, as an error of the table. */
+/** Returns the reason of an aborted signal as an error of the table. */
 export function reasonOf({ reason }: AbortSignal): HandfastError {
   if (reason instanceof HandfastError) return reason;
   return fail('cancelled', 'the caller cancelled the request', {}, reason);

@@ -22,10 +22,10 @@ export type Rpc = {
       ) => Promise<ResultOf<(typeof sessionRpcMethods)[Name]>>;
 };
 
-/** What a session needs of the client that opened it. */
+/** Methods that a session needs of the client that opened it. */
 interface SessionClient {
   readonly rpc: Rpc;
-  /** The events of a session, shared by its readers. */
+  /** Returns the events of a session, shared by its readers. */
   feed(sessionId: string): Feed;
   /** Sends a prompt, again over the next link where the server recognises it by its key. */
   send(
@@ -53,14 +53,14 @@ export class ControlSession {
   }
 
   /**
-   * The state of the session: whole, or with `messages` at most this number of the newest messages and no history, which stays
-   * small. Rejects with `too_large` for a long session that is read whole.
+   * Returns the state of the session: whole, or with `messages` at most this number of the newest messages and no history,
+   * which stays small. Rejects with `too_large` for a long session that is read whole.
    */
   state({ messages }: { readonly messages?: number } = {}): Promise<SessionState> {
     return this.#control.rpc.sessionGet({ session_id: this.id, messages });
   }
 
-  /** Its events: those stored after `afterSeq`, then those that happen; without it only the latter. */
+  /** Returns its events: the stored ones after `afterSeq`, then new ones; without it only new ones. */
   events(options: ReadOptions = {}): EventReader {
     return this.#control.feed(this.id).read(options);
   }
@@ -84,7 +84,7 @@ export class ControlSession {
     }
   }
 
-  /** Whether the server knows a turn. */
+  /** Returns the server's state of a turn. */
   async #find(turnId: string): Promise<'open' | 'ended' | 'unknown'> {
     // The queue first: its prompts become turns, never the other way round.
     if ((await this.queue()).some(({ id }) => id === turnId)) return 'open';
@@ -117,7 +117,7 @@ export class ControlSession {
     return (await this.#control.rpc.queueClear({ session_id: this.id })).cleared_count;
   }
 
-  /** Its messages, page by page. */
+  /** Yields its messages, page by page. */
   async *messages(order: 'oldest' | 'newest' = 'oldest'): AsyncGenerator<UiMessage> {
     let cursor: string | undefined;
     do {
@@ -127,7 +127,7 @@ export class ControlSession {
     } while (cursor !== undefined);
   }
 
-  /** A new session that starts with this conversation, up to and with `throughTurnId`. */
+  /** Makes a new session that starts with this conversation, up to and with `throughTurnId`. */
   async fork(options: { throughTurnId?: string; title?: string } = {}): Promise<ControlSession> {
     const { throughTurnId: through_turn_id, title } = options;
     const { session_id } = await this.#control.rpc.sessionFork({

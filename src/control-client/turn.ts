@@ -1,30 +1,32 @@
-/** A turn as its sender follows it: its events, and how it ended. Both come out of one reading, which ends with the turn. */
+/**
+ * A turn as its sender follows it: its events, and its end. Both come out of one reading, which ends with the turn.
+ */
 import { sleep } from '../base/sleep.ts';
 import type { StopReason, Usage } from '../protocol/session-types.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import type { ControlEvent, EventGap } from './control-event.ts';
 import type { EventReader } from './event-reader.ts';
 
-/** A replay that brings nothing for so long has ended. */
+/** A replay that brings nothing for this time has ended, in milliseconds. */
 const QUIET_MS = 2000;
 
 /** Asks the server about a turn. */
 export type FindTurn = (turnId: string) => Promise<'open' | 'ended' | 'unknown'>;
 
-/** How a turn ended. */
+/** The end of a turn. */
 export interface TurnResult {
   readonly turnId: string;
   readonly stopReason: StopReason;
   /** The whole answer, also of a turn that was interrupted or failed on the way. */
   readonly text: string;
   readonly usage: Usage;
-  /** What failed, for `stopReason: 'error'`. */
+  /** The failure, for `stopReason: 'error'`. */
   readonly error: HandfastError | undefined;
 }
 
 /**
- * A turn: iterate its events, or await its result, or both. The events go through one reading: those a result has read past
- * are not iterated any more, and two iterations share them. Nothing need be done to let go of it.
+ * A turn: iterate its events, or await its result, or both. The events go through one reading: events that a result has read
+ * past are not iterated any more, and two iterations share them. It needs no closing.
  */
 export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
   readonly turnId: string;
@@ -33,7 +35,7 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
   readonly #events: EventReader;
   #text = '';
   #result: TurnResult | undefined;
-  /** Iterations under way; they read for those who wait for the result. */
+  /** Iterations under way; they also read for callers that wait for the result. */
   #iterating = 0;
   #wanted: PromiseWithResolvers<TurnResult> | undefined;
   #reading = false;
@@ -82,7 +84,7 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
     }
   }
 
-  /** Reads to the end for those who only want the result. */
+  /** Reads to the end for callers that want the result alone. */
   async #readOn(): Promise<void> {
     if (this.#wanted === undefined || this.#reading) return;
     this.#reading = true;
@@ -95,8 +97,8 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
   }
 
   /**
-   * The link was replaced, or events are missing: a server that does not know the turn, or lost its end, would never send
-   * it. Fails the reading when the replay has brought no end. Never rejects.
+   * Checks a turn whose link was replaced, or whose events are missing: a server that does not know the turn, or lost its end,
+   * would never send it. Fails the reading when the replay has brought no end. Never rejects.
    */
   async #doubt(): Promise<void> {
     if (this.#doubting) return;
@@ -118,7 +120,7 @@ export class TurnHandle implements AsyncIterable<ControlEvent | EventGap> {
     }
   }
 
-  /** The next event; undefined behind the last. */
+  /** Returns the next event; undefined behind the last. */
   async #next(): Promise<ControlEvent | EventGap | undefined> {
     try {
       const { done, value: event } = await this.#events.next();

@@ -23,10 +23,10 @@ import { type Handled, handles, type RpcCall } from './contract/handlers.ts';
 /** Calls another method of the server as this caller. Fails as that method does, or with `unknown_type`. */
 export type CallMethod = (method: string, params: Readonly<Record<string, unknown>>, call: RpcCall) => Promise<unknown>;
 
-/** What the commands reach besides other methods. */
+/** Functions that the commands call besides other methods. */
 export interface CommandDeps {
   readonly callMethod: CallMethod;
-  /** Fails with `session_not_found` unless the caller may use this session. Asked before the command is looked at. */
+  /** Fails with `session_not_found` unless the caller may use this session. Runs before the command is parsed. */
   checkSession(sessionId: string, call: RpcCall): void | Promise<void>;
   /** Empties messages and history of a session and detaches its saved chat; queue and steers stay. No event. */
   clear(sessionId: string, call: RpcCall): void | Promise<void>;
@@ -56,7 +56,7 @@ export interface CommandDeps {
   shutdown(reason: string, call: RpcCall): void | Promise<void>;
 }
 
-/** One command. `words` are what follows its name. */
+/** One command. `words` follow its name. */
 interface Command {
   readonly name: string;
   readonly description: string;
@@ -143,7 +143,7 @@ const commands: readonly Command[] = [
 
 const byName: ReadonlyMap<string, Command> = new Map(commands.map((command) => [command.name, command]));
 
-/** The handler of `command.execute`. */
+/** Returns the handler of `command.execute`. */
 export function commandHandler(parts: CommandDeps): Handled {
   return handles(commandExecute, async ({ session_id, raw_command }, call) => {
     await parts.checkSession(session_id, call);
@@ -156,7 +156,7 @@ export function commandHandler(parts: CommandDeps): Handled {
   });
 }
 
-/** Other people's credentials go with it, so being connected is not enough. */
+/** Forgets everything. Credentials of other people go with it, so being connected is not enough. */
 async function forgetEverything(
   parts: CommandDeps,
   sessionId: string,

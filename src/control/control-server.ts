@@ -1,8 +1,6 @@
 /**
  * The control edge put together: settings, sessions, backends, approvals and the wire side become one server. Each part is
  * made from parts above it in `createControlServer`; none is used before it exists.
- *
- * Called by `server/control/control-assembly.ts` with a configuration; programs and tests may make their own.
  * @see docs/architecture.md#the-control-edge
  */
 import { homedir } from 'node:os';
@@ -84,15 +82,15 @@ export interface ControlServerOptions {
   /** Added to the system prompt of every model. */
   readonly instructions?: string;
   readonly imageRoots?: readonly string[];
-  /** The settings of sessions where they have none of their own. */
+  /** Default settings of sessions. */
   readonly defaults?: SessionSettings;
-  /** Where sessions work that name no folder. Absolute. */
+  /** Working directory of sessions that name none. Absolute. */
   readonly cwd: string;
   /** The editors in which sessions are open. Default: none lends anything. */
   readonly editors?: Editors;
-  /** What images of principals who are not administrators are not read from. */
+  /** Protected paths: images of principals who are not administrators are not read from them. */
   readonly pathGuard?: PathGuard;
-  /** Which skills of a folder this user trusts. Default: none; those of the data directory and of the home need no trust. */
+  /** Skills of a folder that this user trusts. Default: none; those of the data directory and of the home need no trust. */
   readonly skillTrust?: SkillTrust;
   /** Refuses folders a principal may not work in. Default: any folder. */
   readonly checkCwd?: SessionsOptions['checkCwd'];
@@ -124,7 +122,7 @@ export interface ControlServer {
   readonly approver: Approver;
   /** The backend new sessions get now. */
   readonly defaultBackend: string;
-  /** What principals have of the shares of this server, by share. */
+  /** Usage that principals have of the shares of this server, by share. */
   readonly shares: Readonly<Record<string, ShareUsage>>;
 }
 
@@ -132,13 +130,13 @@ export interface ControlServer {
  * Opens the data directory and makes the server: sessions of earlier processes are known again, and the turns they left
  * behind are ended or continued. It ends with `rpc.stop`, or when a client asks for it: then `rpc.stopped` resolves.
  *
- * Fails with `journal_locked` when another process has the directory, `config_invalid` for what cannot be used in the
- * configuration, and as the journal does. Then nothing is left open.
+ * Fails with `journal_locked` when another process has the directory, `config_invalid` for configuration that cannot be used,
+ * and as the journal does. Then nothing is left open.
  */
 export async function createControlServer(options: ControlServerOptions): Promise<ControlServer> {
   const { home, journal, env = process.env, log, now = Date.now, cwd } = options;
   const userHome = env.HOME ?? homedir();
-  // What was opened ends in the opposite order: here when the start fails, else when the server ends.
+  // Opened parts end in the opposite order: here when the start fails, else when the server ends.
   await using opened = new AsyncDisposableStack();
   const hub = new EventHub(log);
   const serverEvents = await ServerEventLog.open({ journal, hub, now });
@@ -265,12 +263,12 @@ function openStore(options: ControlServerOptions, now: () => number): SessionSto
   });
 }
 
-/** The second parser is loaded with the first command that is to be decided. */
+/** Loads the second parser, with the first command that has to be decided. */
 async function openSecondOpinion(): Promise<SecondOpinion | undefined> {
   return (await import('./approvals/commands/second-opinion.ts')).openSecondOpinion();
 }
 
-/** What compiles rules is loaded only where a configuration has some. */
+/** Makes the policy. The compiler of rules is loaded only where a configuration has rules. */
 async function policyOf(rules: readonly PolicyRule[] = [], reader: CommandReader): Promise<Policy> {
   if (rules.length === 0) return riskPolicy;
   return (await import('./approvals/policy-rules.ts')).compilePolicy(rules, { reader });
@@ -279,7 +277,7 @@ async function policyOf(rules: readonly PolicyRule[] = [], reader: CommandReader
 const defaultBackendOf = ({ backend }: ControlServerOptions, settings: Settings): string =>
   backend ?? (settings.configured ? 'model' : 'rehearsal');
 
-/** The backends by name. Fails with `config_invalid` for a name used twice, and for a default backend without one. */
+/** Returns the backends by name. Fails with `config_invalid` for a name used twice, and for a default backend without one. */
 function backendsOf(
   options: ControlServerOptions,
   settings: Settings,

@@ -4,8 +4,6 @@
  *
  * An event lists no ids of sessions, and one about a session goes to its owner alone: a list would make the journal of events
  * grow with the square of the sessions, and would name those of others. `state.get` has the list.
- *
- * Made by `control-server.ts`; handlers of every part call `changed`.
  */
 import { openLosses, toldLosses } from '../base/sqlite/losses.ts';
 import { stateGet } from '../protocol/session-rpc.ts';
@@ -38,7 +36,7 @@ export class ServerState {
     this.#deps = deps;
   }
 
-  /** What this principal may see, their account's profile included. */
+  /** Returns the state that this principal may see, their account's profile included. */
   #seenBy(viewer: Principal): Snapshot {
     const { settings, sessions, skills } = this.#deps;
     const ids = sessions.liveIds(ownerSeenBy(viewer) ?? undefined);
@@ -50,7 +48,9 @@ export class ServerState {
     };
   }
 
-  /** What every client may see, for an event: a count of the sessions, of their owner or of all, and no ids. */
+  /**
+   * Returns the state that every client may see, for an event: a count of the sessions, of their owner or of all, and no ids.
+   */
   broadcast(about?: ChangedSession): Snapshot {
     const { settings, sessions, skills } = this.#deps;
     const count = sessions.liveCount(about?.owner);
@@ -69,7 +69,7 @@ export class ServerState {
   }
 }
 
-/** Absent while nothing is lost, which is the snapshot of 1.0.0. */
+/** Returns the losses; absent while nothing is lost, which is the snapshot of 1.0.0. */
 function lossesPart(): Pick<Snapshot, 'losses'> {
   const losses = toldLosses(openLosses());
   return losses.length === 0 ? {} : { losses };

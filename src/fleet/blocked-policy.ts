@@ -2,10 +2,10 @@
  * The next step for a task that a worker refused: another worker, a later retry, an operator, or failure. A table by reason
  * code, read from left to right; the first possible step is taken. Where no step is possible, an operator is alerted.
  *
- * Pure. Called by the orchestrator; programs have it from `handfast/fleet`.
+ * Pure. Programs import it from `handfast/fleet`.
  * @see docs/fleet.md#blocked-task-policy
  */
-/** What to do with a task that was refused, by reason code. */
+/** Step for a task that was refused, by reason code. */
 export type BlockedStep = 'reroute' | 'retry' | 'wait' | 'alert' | 'fail';
 
 export interface BlockedPolicy {
@@ -53,7 +53,7 @@ export const DEFAULT_BLOCKED_POLICY: BlockedPolicy = {
   ]),
 };
 
-/** The default policy with the changes of the configuration; rows of its table replace rows, the others stay. */
+/** Returns the default policy with the changes of the configuration; rows of its table replace rows, the others stay. */
 export function blockedPolicyOf(changes: Partial<BlockedPolicy> = {}): BlockedPolicy {
   return {
     ...DEFAULT_BLOCKED_POLICY,
@@ -84,11 +84,11 @@ export interface BlockedAction {
   readonly delay_s?: number;
 }
 
-/** A task tried again must have this much time left when it arrives, seconds: preflight refuses what has less. */
+/** A task tried again must have this much time left when it arrives, seconds: preflight refuses a task with less. */
 const MIN_LEAD_S = 30;
 const SPREAD = 0.2;
 
-/** The first possible step for this refusal. */
+/** Returns the first possible step for this refusal. */
 export function blockedStep(policy: BlockedPolicy, input: BlockedInput): BlockedAction {
   for (const step of policy.table.get(input.code) ?? []) {
     if (step === 'reroute') {
@@ -104,7 +104,9 @@ export function blockedStep(policy: BlockedPolicy, input: BlockedInput): Blocked
   return { action: 'alert' };
 }
 
-/** The next delay of the list, whose last one repeats; spread so that tasks refused together are not retried together. */
+/**
+ * Returns the next delay of the list, whose last one repeats; spread so that tasks refused together are not retried together.
+ */
 function retryDelay({ backoff_s }: BlockedPolicy, input: BlockedInput): number {
   const planned = backoff_s[Math.min(input.retries_done, backoff_s.length - 1)] ?? 0;
   const spread = input.jitter === undefined ? 0 : SPREAD * (2 * input.jitter - 1);

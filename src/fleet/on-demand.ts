@@ -2,7 +2,7 @@
  * The large parts of a fleet, each loaded with its first use: a program that runs a worker never loads an orchestrator, and
  * importing `handfast/fleet` loads neither.
  *
- * Programs have these from `handfast/fleet`; the server imports the parts themselves.
+ * Programs get these from `handfast/fleet`; the server imports the parts themselves.
  */
 import type { ExecutorConfig } from './executors/config.ts';
 import type { Executor } from './executors/executor.ts';
@@ -20,8 +20,8 @@ export async function createOrchestrator(options: OrchestratorOptions): Promise<
 }
 
 /**
- * Opens or creates a store of tasks in a file. Fails with `journal_locked`, `journal_corrupt`, `disk_full`, or
- * `runtime_error` when the file is another program's or was written by a newer version.
+ * Opens or creates a store of tasks in a file. Fails with `journal_locked`, `journal_corrupt`, `disk_full`, or `runtime_error`
+ * when the file belongs to another program or to a newer version.
  */
 export async function sqliteTaskStore(options: SqliteTaskStoreOptions): Promise<TaskStore> {
   const store = await import('./orchestrator/store-sqlite.ts');

@@ -1,13 +1,13 @@
 /**
  * The queue of tasks that wait to be routed: ordered by priority, with ageing against starvation.
  *
- * Ageing: each priority has a fixed head start, and tasks go in order of `enqueuedAtMs − head start`. So a task gains on
- * everything that comes after it by one millisecond a millisecond. Once it has waited longer than the difference of two head
- * starts, nothing newer of the higher priority passes it: at most 20 minutes for a low task against an urgent one. The order
- * of two tasks never changes while they wait, so it is a plain heap: O(log n) to put in, take out and withdraw.
+ * Ageing: each priority has a fixed head start, and tasks go in order of `enqueuedAtMs − head start`. So a task gains on every
+ * later task by one millisecond a millisecond. Once it has waited longer than the difference of two head starts, nothing newer
+ * of the higher priority passes it: at most 20 minutes for a low task against an urgent one. The order of two tasks never
+ * changes while they wait, so it is a plain heap: O(log n) to put in, take out and withdraw.
  *
- * Every pool has a heap of its own, so that a pool without a free worker does not delay the others. Used by the dispatcher,
- * whose pools are tasks of equal requirements.
+ * Every pool has a separate heap, so that a pool without a free worker does not delay the others. The pools of the dispatcher
+ * are tasks of equal requirements.
  * @see docs/fleet.md#routing
  */
 
@@ -21,7 +21,7 @@ export const HEAD_START_S: Readonly<Record<Priority, number>> = { low: 0, normal
 export interface QueuedTask {
   readonly task_id: string;
   readonly priority: Priority;
-  /** When it was first queued, epoch milliseconds; unchanged when it is queued again, so that its age counts. */
+  /** Time when it was first queued, epoch milliseconds; unchanged when it is queued again, so that its age counts. */
   readonly enqueuedAtMs: number;
   readonly pool: string | null;
 }
@@ -47,7 +47,7 @@ export class TaskQueue {
   readonly #byId = new Map<string, Waiting>();
   readonly #pools = new Map<string | null, Pool>();
   readonly #paused = new Set<string | null>();
-  /** Pools with tasks, by their first one: those that go, and those that are paused. */
+  /** Pools with tasks, by their first one: running pools, and paused ones. */
   readonly #goingPools = new Heap<Pool>(isBefore);
   readonly #pausedPools = new Heap<Pool>(isBefore);
   #number = 0;
@@ -94,7 +94,7 @@ export class TaskQueue {
     if (found !== undefined && this.#pausedPools.remove(found)) this.#goingPools.push(found);
   }
 
-  /** Of the paused pools that pass, the one with the task whose turn it would be; undefined: none has a task. */
+  /** Returns, of the paused pools that pass, the one with the task whose turn it would be; undefined: none has a task. */
   firstPaused(passes: (pool: string | null) => boolean): string | null | undefined {
     return this.#pausedPools.first(({ name }) => passes(name))?.name;
   }
@@ -106,7 +106,7 @@ export class TaskQueue {
     return next;
   }
 
-  /** The task that `take` would give. */
+  /** Returns the task that `take` would give. */
   peek(): QueuedTask | undefined {
     return this.#goingPools.peek()?.waiting.peek()?.task;
   }
@@ -121,7 +121,7 @@ export class TaskQueue {
     return true;
   }
 
-  /** A pool is ordered by its first task, so it leaves its heap before that one changes. */
+  /** Changes a pool. A pool is ordered by its first task, so it leaves its heap before that one changes. */
   #change(pool: Pool, change: () => void): void {
     const pools = this.#paused.has(pool.name) ? this.#pausedPools : this.#goingPools;
     pools.remove(pool);

@@ -31,9 +31,9 @@ export interface AssembleOptions {
   readonly authThrottle?: HostOptions['authThrottle'];
   /** Protocols served beside A2E on links whose first message is theirs. */
   readonly dialects?: HostOptions['dialects'];
-  /** What requests are recorded in; not closed with the host. Default: the audit of the configuration. */
+  /** The audit that records requests; not closed with the host. Default: the audit of the configuration. */
   readonly audit?: HostOptions['audit'];
-  /** What the tools of restricted principals do not touch. Default: what the configuration protects. */
+  /** Protected paths, which the tools of restricted principals do not touch. Default: those of the configuration. */
   readonly guard?: PathGuard;
   /** See `HostOptions.editors`. */
   readonly editors?: HostOptions['editors'];
@@ -45,7 +45,7 @@ export interface AssembleOptions {
   readonly traffic?: TrafficShares;
   /** See `HostOptions.checksState`. */
   readonly checksState?: HostOptions['checksState'];
-  /** What subagents run on beside programs and executors. */
+  /** Backends of subagents beside programs and executors. */
   readonly subagents?: SubagentParts;
   /** Makes session ids; default 128 random bits. They must not be guessable where other users can open links. */
   readonly newId?: () => string;
@@ -55,13 +55,13 @@ export interface AssembleOptions {
 export interface AssembledHost {
   readonly host: Host;
   readonly journal: Journal;
-  /** What principals have in the journal. */
+  /** Usage of principals in the journal. */
   readonly journalShares: JournalShares;
   readonly audit: DeferredAudit | undefined;
   /** Checks the grants within capabilities of a configuration by the plugins of this host. Fails with `config_invalid`. */
   checkGrants(config: HostConfig): Promise<void>;
   /**
-   * Ends sessions and plugins in good order, then writes and closes what they used. Idempotent, never rejects.
+   * Ends sessions and plugins in good order, then writes and closes the stores they used. Idempotent, never rejects.
    * @param graceMs time running work is granted; default `limits.shutdown_timeout_ms`
    */
   stop(graceMs?: number): Promise<void>;
@@ -141,7 +141,7 @@ export async function assembleHost(config: HostConfig, options: AssembleOptions)
   }
 }
 
-/** Loaded when a plugin needs the state: most hosts on pipes are asked for none. */
+/** Loads the shared state when a plugin needs it: most hosts on pipes are asked for none. */
 function sharedState(deps: Omit<SharingDeps, 'host'>, host: () => Host): SharedState {
   const forwarding = onceSucceeded(async (): Promise<Pick<SharedState, 'forward'>> => {
     const { StateForwarding } = await import('./shared-state.ts');
@@ -156,8 +156,8 @@ function sharedState(deps: Omit<SharingDeps, 'host'>, host: () => Host): SharedS
 }
 
 /**
- * Where every peer is an administrator there is nothing to guard, and nothing is loaded for it. Subagents are none, those of
- * administrators neither.
+ * Returns the guard of protected paths. Where every peer is an administrator, nothing needs a guard, and none is loaded.
+ * Subagents are no administrators, not even an administrator's.
  */
 async function guardOf(config: HostConfig): Promise<PathGuard | undefined> {
   const hasSubagents = config.plugins.some(
@@ -178,7 +178,7 @@ async function closeAll(closing: readonly (() => unknown)[], log: Log): Promise<
   }
 }
 
-/** The plugins of a configuration. What they need until the end is added to `closing`. */
+/** Loads the plugins of a configuration. Parts they need until the end are added to `closing`. */
 export async function loadPlugins(
   { plugins }: HostConfig,
   closing: (() => unknown)[],
@@ -225,7 +225,7 @@ async function openJournal(
   });
 }
 
-/** The file with the state of plugins; undefined when no plugin has state. */
+/** Opens the file with the state of plugins; undefined when no plugin has state. */
 async function snapshotsOf(
   plugins: readonly Plugin[],
   options: { home: string; hostId: string; log: Log },

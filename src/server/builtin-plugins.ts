@@ -24,14 +24,14 @@ export interface SubagentParts {
   readonly links?: SubagentLinks | undefined;
 }
 
-/** What a kind of subagents says that no program runs. */
+/** Settings of a kind of subagents that no program runs. */
 interface LaterKind {
   readonly executor?: ExecutorSettings;
   readonly fleet?: FleetKindSettings;
   readonly session?: SessionKindSettings;
 }
 
-/** What runs subagents that are no programs. Loaded with the first of them. */
+/** Makes the backend of subagents that are no programs. Loaded with the first of them. */
 const backendOf =
   (parts: SubagentParts) =>
   async ({ executor, fleet, session }: LaterKind, log: Log): Promise<SubagentBackend> => {
@@ -50,7 +50,7 @@ const backendOf =
     );
   };
 
-/** The plugins of a built-in capability. Its options were checked when the configuration was read. */
+/** Makes the plugins of a built-in capability. Its options were checked when the configuration was read. */
 export async function builtinPlugins(config: PluginConfig, parts: SubagentParts = {}): Promise<Plugin[]> {
   const capability = builtinCapability(config.use);
   if (capability === undefined) return [];
@@ -58,7 +58,7 @@ export async function builtinPlugins(config: PluginConfig, parts: SubagentParts 
   return (await pluginsOf(capability, options)).map((plugin) => ranked(plugin, config));
 }
 
-/** The plugins of a capability; of one that offers it before its code is loaded, a plugin that loads it. */
+/** Makes the plugins of a capability; of one that offers it before its code is loaded, a plugin that loads it. */
 export async function pluginsOf(capability: Capability, options: CapabilityOptions): Promise<Plugin[]> {
   const { name, plugin, offer } = capability;
   if (plugin === undefined) return [];
@@ -81,7 +81,7 @@ export async function pluginsOf(capability: Capability, options: CapabilityOptio
   return [own, { ...tools, name: `${name}-tools`, type: 'tools', methods: [], loadedWith: name, load: load(1) }];
 }
 
-/** The plugin as the configuration ranks it. Its functions are called with their own `this`. */
+/** Returns the plugin as the configuration ranks it. Its functions are called with their own `this`. */
 export function ranked(plugin: Plugin, { priority, exclusive }: Pick<PluginConfig, 'priority' | 'exclusive'>): Plugin {
   if (priority === 0 && !exclusive) return plugin;
   const ranks: Partial<Plugin> = {

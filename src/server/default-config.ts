@@ -1,21 +1,21 @@
 /**
- * The configuration of a host that has no file: what `loadConfig(undefined)` of `config/config.ts` gives, without loading
- * the schema and its reader. The settings are generated; a test compares the two.
+ * The configuration of a host that has no file: equal to the result of `loadConfig(undefined)` of `config/config.ts`, without
+ * loading the schema and its reader. The settings are generated; a test compares the two.
  *
- * Called by `handfast stdio`, whose parent waits for its handshake.
+ * For `handfast stdio`, whose parent waits for its handshake.
  */
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { HostConfig } from '../config/config.ts';
 import { handfastDefaults } from '../config/defaults.generated.ts';
 
-/** What the defaults depend on. */
+/** The part of the process that the defaults depend on. */
 export interface ProcessContext {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
 }
 
-/** The defaults. Equal to `loadConfig(undefined, context)`. */
+/** Returns the defaults. Equal to `loadConfig(undefined, context)`. */
 export function defaultConfig({ env = process.env, cwd = process.cwd() }: ProcessContext = {}): HostConfig {
   const { hostId, auth, journal, audit, plugins, ...settings } = handfastDefaults;
   // Not imported: `local-token.ts` would load the promises of the file system, and all that they need.

@@ -1,7 +1,6 @@
 /**
- * The audit of a host whose first handshake may arrive before the writer is loaded: records are buffered until the
- * writer is open. Made by `assemble.ts` for every host with an audit, and by `control-assembly.ts` for servers of sessions without
- * such a host; a host that has time calls `open`.
+ * The audit of a host whose first handshake may arrive before the writer is loaded: records are buffered until the writer is
+ * open. One for every host with an audit, and for servers of sessions without such a host; a host that has time opens it early.
  *
  * Loading the writer costs as much as starting the rest of a small host, because it hashes and locks.
  */
@@ -20,7 +19,7 @@ const MAX_BUFFERED = 8_192;
 
 export const DAY_MS = 86_400_000;
 
-/** The audit of a configuration; undefined where it has none. */
+/** Makes the audit of a configuration; undefined where it has none. */
 export const auditOf = ({ audit }: HostConfig, log: Log): DeferredAudit | undefined =>
   audit.enabled ? new DeferredAudit({ ...audit, retainMs: audit.retainDays * DAY_MS }, log) : undefined;
 
@@ -68,13 +67,13 @@ export class DeferredAudit implements AuditSink {
     }
   }
 
-  /** How it is doing; undefined until the writer is loaded. */
+  /** State of the audit; undefined until the writer is loaded. */
   get health(): AuditHealth | undefined {
     const health = this.#audit?.health;
     return health && { ...health, dropped: health.dropped + this.#dropped };
   }
 
-  /** Writes what is left and closes. Never rejects; bounded as `Audit.close` is. */
+  /** Writes the remaining records and closes. Never rejects; bounded as `Audit.close` is. */
   async close(): Promise<void> {
     // A host that was never asked anything leaves no trace.
     if (this.#opening === undefined && this.#buffered.length === 0) return clearTimeout(this.#timer);

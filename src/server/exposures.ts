@@ -1,8 +1,8 @@
 /**
- * What an operator should know about protected paths: which of them lie where everybody's tools work, and who may run
- * programs, which pass them by.
+ * Warnings for operators about protected paths: the paths that lie where the tools of all principals work, and the principals
+ * who may run programs, which pass them by.
  *
- * Called by `handfast config check`, and by `serve.ts` for what is logged at a start.
+ * Shown by `handfast config check`, and logged at a start.
  */
 
 import { canCover } from '../base/workspace/path-cover.ts';
@@ -13,7 +13,7 @@ import type { Principal } from '../session/principal.ts';
 import { grantOf, may } from '../session/rights.ts';
 import { protectedInWorkspace } from './protected-paths.ts';
 
-/** A line for each protected path in the workspace; none where all principals are administrators. */
+/** Returns a line for each protected path in the workspace; none where all principals are administrators. */
 export function exposedPaths(config: HostConfig): string[] {
   if (restricted(config.auth.grants).length === 0) return [];
   return protectedInWorkspace(config).map(
@@ -31,7 +31,7 @@ function hasPrograms(principal: Principal, { plugins }: HostConfig): boolean {
 }
 
 /**
- * A line for each restricted principal that may run programs, where nothing can cover protected paths for them.
+ * Returns a line for each restricted principal that may run programs, where nothing can cover protected paths for them.
  *
  * @param isCovered whether something can; the default tries it, which starts a program
  */

@@ -1,8 +1,8 @@
 /**
- * Subagents whose tasks are tasks of the fleet that this process runs: routed to a worker by what they demand, tried again and
- * verified as the fleet does it. Puts the capability multi_agent and the fleet together, which do not know each other.
+ * Subagents whose tasks are tasks of the fleet that this process runs: routed to a worker by their requirements, tried again
+ * and verified as the fleet does it. Puts the capability multi_agent and the fleet together, which do not know each other.
  *
- * A task of a subagent may name the task of the fleet that it is, so that who names it again finds it; see
+ * A task of a subagent may name the task of the fleet that it is, so that a later call with that name finds it; see
  * `src/capabilities/chains/subagent-calls.ts`.
  * @see docs/multi-agent.md#tasks-of-a-fleet
  */
@@ -22,7 +22,7 @@ import type { FleetTasks, TaskNews } from './fleet/fleet-tasks.ts';
 import { messageText, promptOf } from './subagent-prompt.ts';
 import { UnreadMessages } from './unread-messages.ts';
 
-/** The backend of a kind of subagents, in the fleet of this process. */
+/** Makes the backend of a kind of subagents, in the fleet of this process. */
 export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): SubagentBackend {
   return {
     name: 'fleet',
@@ -46,10 +46,10 @@ export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): Su
           try {
             const ended = await fleet.follow(record, context.signal, (one) => report(one, context));
             context.spent({ tokens: ended.tokens_spent ?? undefined });
-            // An operator who tried it again would work for no one.
+            // An operator who tried it again would work for no caller.
             if (ended.parked) await fleet.cancel(ended.task_id, 'who handed it in has given it up');
             const outcome = outcomeOf(ended);
-            // The fleet has had it checked; its answer is what has the shape.
+            // The fleet has had it checked; its answer has the required shape.
             return work.result_schema === undefined ? outcome : { ...outcome, result: ended.result?.answer };
           } catch (thrown) {
             const { signal } = context;
@@ -63,11 +63,11 @@ export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): Su
         },
         deliver(from, message) {
           if (running === undefined) return unread.add(from, message);
-          // Whether its executor reads it is up to that; a worker without input is known.
+          // The executor decides whether it reads it; a worker without input is known.
           void fleet.steer(running, messageText(from, message)).catch(() => unread.add(from, message));
           return true;
         },
-        // With the next task: whether a turn reads input is up to its executor, and in which order.
+        // With the next task: the executor decides whether a turn reads input, and in which order.
         said: (channel, said) => unread.addSaid(channel, said),
         close: async () => {},
       };
@@ -75,7 +75,9 @@ export function fleetBackend(fleet: FleetTasks, settings: FleetKindSettings): Su
   };
 }
 
-/** Who named the task may come back for it: its session or its host has ended, and it was not cancelled. */
+/**
+ * True when the caller that named the task may come back for it: its session or its host has ended, and it was not cancelled.
+ */
 function isLeft(reason: unknown): boolean {
   const { code, detail } = asError(reason);
   return code === 'multi_agent.interrupted' || (code === 'multi_agent.terminated' && detail.session_ended === true);
@@ -87,7 +89,9 @@ const ASKED = [
   ...['min_context_window', 'access', 'worktree', 'context_id', 'retry_safe', 'pool', 'worker', 'batch'],
 ];
 
-/** The request: what the task says, within what its kind says; its budget and its time are those of the subagent. */
+/**
+ * Returns the request: the settings of the task, within those of its kind; its budget and its time are those of the subagent.
+ */
 function specOf(subagent: SubagentFacts, work: SubagentWork, settings: FleetKindSettings): TaskSpec {
   const { fleet = {} } = work.metadata;
   if (!isObject(fleet)) throw fail('schema_violation', 'metadata.fleet is no object', { path: '/metadata/fleet' });
@@ -131,7 +135,7 @@ function report({ kind, body }: TaskNews, { progress, spent }: SubagentTaskConte
 /** Bytes of the text beside a result: of a longer one the end, where it reports. */
 const MAX_TEXT = 64 * 1024;
 
-/** The result of a task that is done. Any other end is a failure, with the code of the fleet in its detail. */
+/** Returns the result of a task that is done. Any other end is a failure, with the code of the fleet in its detail. */
 function outcomeOf({ task_id, state, parked, worker, result, verified, ...record }: TaskRecord): SubagentResult {
   const { tokens_spent, dead_letter, attempts } = record;
   const { status, summary, artifacts, answer, prose, blocked_reason, error_summary, next_steps } = result ?? {};

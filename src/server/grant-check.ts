@@ -1,7 +1,7 @@
 /**
- * Checks the grants within capabilities by the schemas of their plugins. A member that no plugin knows would be ignored, and the
- * principal would have more rights than its configuration names. `assemble.ts` checks at the start, `serve.ts` before rights are
- * reloaded, `task-environments.ts` before a worker lends grants; `handfast config check` and `handfast fleet check` start no plugin.
+ * Checks the grants within capabilities by the schemas of their plugins. A member that no plugin knows would be ignored, and
+ * the principal would have more rights than its configuration names. Grants are checked at the start of a host, before rights
+ * are reloaded and before a worker lends grants; `handfast config check` and `handfast fleet check` start no plugin.
  */
 import { type JsonSchema, JsonSchemas } from '../base/json-schema.ts';
 import { builtinCapability } from '../capabilities/index.ts';
@@ -23,7 +23,7 @@ type Problem = Pick<ConfigProblem, 'path' | 'message'>;
  */
 type Schemas = (capability: string) => readonly JsonSchema[] | 'absent' | 'later';
 
-/** Most problems that are reported of one grant. */
+/** Maximum number of problems that are reported of one grant. */
 const MAX_PROBLEMS = 8;
 
 /**
@@ -109,14 +109,14 @@ function problemsOf(
   return [{ path: at, message: `expected {}, because this capability has no rights within it${elsewhere}` }];
 }
 
-/** Grants that are delegated to subagents have the form of those of a principal. */
+/** Checks grants that are delegated to subagents: they have the form of a principal's grants. */
 function delegated(grant: unknown, at: string, schemas: Schemas): Problem[] {
   const delegate = isObject(grant) ? grant.delegate : undefined;
   const grants = isObject(delegate) ? delegate.grants : undefined;
   return isObject(grants) ? grantProblems([{ path: `${at}.delegate.grants`, grants }], schemas) : [];
 }
 
-/** Where a grant does not fit a schema: each unknown member, then the first value that is wrong. */
+/** Returns the places where a grant does not fit a schema: each unknown member, then the first value that is wrong. */
 function misfits(schema: JsonSchema, given: unknown, at: string): Problem[] {
   const check = new JsonSchemas(false).compileNow(closedGrant(schema), 'grant');
   const grant = structuredClone(given);
@@ -154,7 +154,7 @@ function firstIssue(check: () => unknown): Problem | undefined {
 const valueAt = (value: unknown, keys: readonly string[]): unknown =>
   keys.reduce<unknown>((owner, key) => (owner as Record<string, unknown> | undefined)?.[key], value);
 
-/** The members that a schema names at a place. */
+/** Returns the members that a schema names at a place. */
 function membersAt(schema: JsonSchema, keys: readonly string[]): string[] {
   let at: unknown = schema;
   for (const key of keys) {

@@ -1,9 +1,9 @@
 /**
  * The Unix sockets by which commands of this user reach a running host beside its addresses: only this user may connect, and
- * only this user's processes can be behind them, so that the local token goes to no one else. One carries messages, the other HTTP
- * for the routes of operators.
+ * only this user's processes can be behind them, so that the local token goes to no other user. One carries messages, the other
+ * HTTP for the routes of operators.
  *
- * Opened by `serve.ts` for a host that is announced to commands; they find the paths in its record (`running-hosts.ts`).
+ * A host that is announced to commands has them; commands find the paths in its record (`running-hosts.ts`).
  */
 import { createHash } from 'node:crypto';
 import { lstatSync, mkdirSync } from 'node:fs';
@@ -70,8 +70,8 @@ export async function openHostSockets(options: HostSocketsOptions): Promise<Host
 }
 
 /**
- * Where the sockets may be. The path of a socket has about a hundred bytes, and some file systems have no sockets: then a folder of
- * the session or of the system for temporary files is used.
+ * Returns the folders that the sockets may be in. The path of a socket has about a hundred bytes, and some file systems have no
+ * sockets: then a folder of the session or of the system for temporary files is used.
  */
 function folders(home: string): string[] {
   const own = `handfast-${process.geteuid!()}`;

@@ -1,6 +1,6 @@
 /**
- * Says that a journal or another database lost its newest writes, and what to do. The host starts all the same: the rest can
- * be read, and no cursor is used again.
+ * Reports that a journal or another database lost its newest writes, with advice. The host starts all the same: the rest can be
+ * read, and no cursor is used again.
  */
 import type { Log } from '../base/log.ts';
 import type { Damage } from '../base/sqlite/database.ts';
@@ -10,7 +10,7 @@ import type { HandfastError } from '../wire/errors.ts';
 const ADVICE =
   'clients receive a gap; check the disk; copy a journal only with its -wal file, or after the process has stopped';
 
-/** Passed as `onDamaged` wherever the server opens a journal. Logs an earlier loss of it that is not acknowledged, too. */
+/** Makes the `onDamaged` of every journal that the server opens. Logs an earlier loss of it that is not acknowledged, too. */
 export function reportDamage(log: Log, file: string, what: string): (error: HandfastError) => void {
   const earlier = recordedLoss(file);
   if (earlier !== undefined) noteLoss(log, earlier);
@@ -21,7 +21,7 @@ export function reportDamage(log: Log, file: string, what: string): (error: Hand
   };
 }
 
-/** For `onCorrupt` of a journal: logs that a new one replaces a damaged one, and records the loss. */
+/** Makes the `onCorrupt` of a journal: it logs that a new one replaces a damaged one, and records the loss. */
 export function reportReplaced(log: Log, file: string, what: string): (damage: Damage) => void {
   return ({ reason, movedTo }) => {
     log.error(`${what} was damaged; started a new one`, { file, reason, movedTo });
@@ -30,7 +30,7 @@ export function reportReplaced(log: Log, file: string, what: string): (damage: D
   };
 }
 
-/** The losses as `GET /health` says them to everybody; undefined without one. */
+/** Returns the losses that `GET /health` reports to every caller; undefined without one. */
 export function lossesForAll(): { losses: object[] } | undefined {
   const losses = toldLosses(openLosses());
   return losses.length === 0 ? undefined : { losses };

@@ -1,11 +1,11 @@
 /**
- * Opens one address of any form and hands over every link that comes in: to a host of this process (`listen.ts`), to a recorder
- * (`cli/commands/record.ts`). What an address needs is loaded when it is opened.
+ * Opens one address of any form and passes every incoming link to its owner: a host of this process, or a recorder. The code
+ * for an address is loaded when it is opened.
  */
 import type { ListenAddress } from '../config/listen-address.ts';
 import type { Link, Listener } from '../transport/link.ts';
 
-/** Where an accepted link came in: the paths of an HTTP address, else its only one. */
+/** Path by which an accepted link came in: the paths of an HTTP address, else its only one. */
 export type LinkPath = '/session' | '/ws' | '/rpc' | '';
 
 export interface ListenLinksOptions {
@@ -15,7 +15,7 @@ export interface ListenLinksOptions {
   readonly maxSessions: number;
   /** Bytes that wait for a reader of an HTTP session. */
   readonly sendBufferBytes: number;
-  /** HTTP: names clients may call this server by, besides its address. */
+  /** HTTP: names that clients may use for this server, besides its address. */
   readonly allowedHosts?: readonly string[];
   /** HTTP: origins of pages, besides its own, that may connect. */
   readonly allowedOrigins?: readonly string[];

@@ -1,7 +1,7 @@
 /**
  * Opens the addresses of a host: HTTP (with the A2E binding, WebSocket and the operator's routes), TCP and Unix sockets.
  *
- * Only what an address needs is loaded.
+ * Only the code that an address needs is loaded.
  */
 
 import type { Log } from '../base/log.ts';
@@ -19,14 +19,14 @@ export interface ListenersOptions {
   readonly operated: Omit<Operated, 'listeners'>;
   /** Serves `/rpc`. */
   readonly rpc?: RpcServer;
-  /** Served beside those of the operator on every HTTP address. */
+  /** Served beside the operator's routes on every HTTP address. */
   readonly routes?: readonly ServerRoute[];
-  /** Of this software, sent to MCP clients. */
+  /** Version of this software, sent to MCP clients. */
   readonly version: string;
   readonly log: Log;
 }
 
-/** An open address; `routes`: what it serves over HTTP. */
+/** An open address; `routes`: its HTTP routes. */
 export interface OpenListener extends Listener {
   readonly routes?: readonly RouteFacts[];
 }
@@ -142,8 +142,8 @@ const reasons: Readonly<Record<string, string>> = {
 };
 
 /**
- * The system's error for an address that cannot be opened, as `config_invalid` with `detail.reason`: for every
- * reason another address is needed.
+ * Returns the system's error for an address that cannot be opened, as `config_invalid` with `detail.reason`: for every reason
+ * another address is needed.
  */
 export function cannotListen(address: string, thrown: unknown): HandfastError {
   const error = asError(thrown);

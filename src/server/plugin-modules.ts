@@ -3,7 +3,7 @@
  * `capabilities`), made with `defineCapability`; or `plugin` or `plugins`, each a plugin or a function that makes one from
  * its options, which `optionsSchema` describes. TypeScript is fine outside `node_modules`: Node strips the types.
  *
- * Loaded by `assemble.ts` only when the configuration names a module. Plugins run in this process and are trusted code.
+ * This file is loaded only when the configuration names a module. Plugins run in this process and are trusted code.
  */
 import { registerHooks } from 'node:module';
 import { pathToFileURL } from 'node:url';
@@ -16,16 +16,16 @@ import { fail, HandfastError } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import { pluginsOf, ranked } from './builtin-plugins.ts';
 
-/** What a module may export under `plugin`; under `plugins` the same, but of a list. */
+/** Form of the export `plugin` of a module; `plugins` is a list of the same form. */
 type Exported<T> = T | ((options: Readonly<Record<string, unknown>>) => T | Promise<T>);
 
 /** The name under which a plugin imports this package. */
 const OWN_NAME = /^handfast(?:\/|$)/;
 
 /**
- * From now on `import … from 'handfast'` means the package this file belongs to, for every module of the process: a
- * plugin needs no copy of its own beside it, and a second copy would bring a second class of errors and results that
- * this host does not know. Returns the function that ends it.
+ * Makes `import … from 'handfast'` mean the package this file belongs to, for every module of the process: a plugin needs no
+ * other copy beside it, and a second copy would bring a second class of errors and results that this host does not know.
+ * Returns the function that ends it.
  */
 export function shareOwnPackage(): () => void {
   const hooks = registerHooks({
@@ -36,18 +36,18 @@ export function shareOwnPackage(): () => void {
 }
 
 /**
- * The plugins of one entry of `plugins:`, with the priority and exclusiveness the configuration gives them: of a built-in
+ * Loads the plugins of one entry of `plugins:`, with the priority and exclusiveness the configuration gives them: of a built-in
  * capability, of a module or package that exports `capability`, or of a module that exports `plugin` or `plugins`.
  *
- * Fails with `config_invalid` when the module cannot be loaded, exports none of these, or throws while it makes one,
- * with `untrusted_folder` when it imports what was not covered by the trust in its folder, and
- * with the problems of its options by line and column.
+ * Fails with `config_invalid` when the module cannot be loaded, exports none of these, or throws while it makes one, with
+ * `untrusted_folder` when it imports files that the trust in its folder did not cover, and with the problems of its options by
+ * line and column.
  */
 export async function loadPlugins(config: PluginConfig): Promise<Plugin[]> {
   const { use } = config;
   const module = config.builtin ? undefined : await load(use);
   const declared = capabilitiesOf(config, module);
-  // Names beside those of the protocol are declared, so that a misspelt one is noticed.
+  // Names that the protocol does not have are declared, so that a misspelt one is noticed.
   const names = declared.map(({ name }) => name);
   let made: unknown[];
   try {
@@ -65,12 +65,15 @@ export async function loadPlugins(config: PluginConfig): Promise<Plugin[]> {
   });
 }
 
-/** The capabilities that one entry of `plugins:` declares; none for a module of plain plugins. Fails as {@link loadPlugins}. */
+/**
+ * Loads the capabilities that one entry of `plugins:` declares; none for a module of plain plugins. Fails as {@link
+ * loadPlugins}.
+ */
 export async function loadCapabilities(config: PluginConfig): Promise<Capability[]> {
   return capabilitiesOf(config, config.builtin ? undefined : await load(config.use));
 }
 
-/** The options of a capability as its schema reads them; without a schema there are none. */
+/** Returns the options of a capability as its schema reads them; without a schema, options are refused. */
 export function capabilityOptions({ name, options }: Capability, config: PluginConfig): CapabilityOptions {
   if (config.builtin) return config.options;
   if (options !== undefined) return readPluginOptions(config, options);
@@ -78,7 +81,7 @@ export function capabilityOptions({ name, options }: Capability, config: PluginC
   throw broken(config.use, `declares the capability ${JSON.stringify(name)}, which has no options`);
 }
 
-/** What a module may export. */
+/** Exports of a module. */
 interface PluginModule {
   readonly plugin?: Exported<unknown>;
   readonly plugins?: Exported<unknown>;
@@ -121,7 +124,7 @@ async function exportedPlugins(module: PluginModule, config: PluginConfig): Prom
 
 const isOwn = (error: unknown): boolean => error instanceof HandfastError && error.code === 'config_invalid';
 
-/** Why something is not a plugin; undefined when it is one. */
+/** Returns the reason why a value is not a plugin; undefined when it is one. */
 function problemOf(plugin: unknown, declared: readonly string[]): string | undefined {
   if (!isObject(plugin)) return 'exports something that is not a plugin: use definePlugin or toolsPlugin';
   const { name, type, methods } = plugin;
@@ -137,7 +140,10 @@ function broken(use: string, why: string, cause?: unknown) {
   return fail('config_invalid', `the plugin module ${use} ${why}`, { path: use }, cause);
 }
 
-/** What a module threw and where; Node reports the position of a syntax error only when it runs the file itself. */
+/**
+ * Returns the error of a module and its position; Node reports the position of a syntax error only when it runs the file
+ * itself.
+ */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error instanceof SyntaxError) return `${error.message} (node --check shows the position)`;

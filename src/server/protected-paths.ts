@@ -1,6 +1,6 @@
 /**
- * The protected paths of a server: what its configuration says about where secrets, data and code lie. The one place that
- * knows it; `base/workspace/protected-paths.ts` enforces it for principals who are not administrators.
+ * The protected paths of a server: the places of secrets, data and code by its configuration. The one place that knows them;
+ * `base/workspace/protected-paths.ts` enforces it for principals who are not administrators.
  */
 import { dirname, resolve } from 'node:path';
 import { isInside } from '../base/is-inside.ts';
@@ -29,13 +29,13 @@ export function protectedPaths(config: HostConfig, fleet?: FleetConfig): Protect
   ];
 }
 
-/** The guard of a server. */
+/** Makes the guard of a server. */
 export const pathGuard = (config: HostConfig, fleet?: FleetConfig): PathGuard =>
   new PathGuard(protectedPaths(config, fleet));
 
 /**
- * The guard of a host whose workspace may lie in a protected folder, as the worktrees of a worker do: of such a folder, everything
- * is protected that does not lead to the workspace.
+ * Makes the guard of a host whose workspace may lie in a protected folder, as the worktrees of a worker do: of such a folder,
+ * everything is protected that does not lead to the workspace.
  *
  * @param more further folders with secrets or data
  */
@@ -44,19 +44,19 @@ export function guardAround(workspace: string, config: HostConfig, more: readonl
   return new PathGuard([...protectedPaths(config), ...folders].flatMap((each) => beside(workspace, each)));
 }
 
-/** The same protection without the workspace. */
+/** Returns the same protection without the workspace. */
 function beside(workspace: string, each: ProtectedPath): ProtectedPath[] {
   const path = realPathOf(each.path);
   if (each.kind !== 'folder' || !isInside(path, workspace)) return [each];
   return path === workspace ? [] : [{ ...each, path, except: workspace }];
 }
 
-/** The protected paths that lie in the workspace, where the tools of every principal work. Real paths. */
+/** Returns the protected paths that lie in the workspace, where the tools of every principal work. Real paths. */
 export function protectedInWorkspace(config: HostConfig): ProtectedPath[] {
   return protectedPaths(config).filter(({ path }) => isInside(config.workspace, realPathOf(path)));
 }
 
-/** A plugin: its file, or the folder of its package. It may be read. */
+/** Returns the paths of a plugin: its file, or the folder of its package. It may be read. */
 function codeOf(module: string): ProtectedPath {
   const [, packageFolder] = /^(.*[/\\]node_modules[/\\](?:@[^/\\]+[/\\])?[^/\\]+)[/\\]/.exec(module) ?? [];
   return packageFolder === undefined
@@ -64,7 +64,7 @@ function codeOf(module: string): ProtectedPath {
     : { path: packageFolder, kind: 'folder', deny: 'changes' };
 }
 
-/** What a built-in plugin runs: folders of skills. It may be read. */
+/** Returns the folders of skills that a built-in plugin runs. They may be read. */
 const trustedBy = ({ use, options }: PluginConfig, { workspace }: HostConfig): ProtectedPath[] =>
   (builtinCapability(use)?.trustedPaths?.(options, { workspace }) ?? []).map((path) => ({
     path,
@@ -72,7 +72,7 @@ const trustedBy = ({ use, options }: PluginConfig, { workspace }: HostConfig): P
     deny: 'changes',
   }));
 
-/** A program that is named by a path. */
+/** Returns the path of a program that is named by one. */
 const programOf = (command: string | undefined, folder: string): ProtectedPath[] =>
   command?.includes('/') === true ? [{ path: resolve(folder, command), kind: 'file', deny: 'changes' }] : [];
 
@@ -94,7 +94,10 @@ function ofFleet(fleet: FleetConfig): ProtectedPath[] {
   ];
 }
 
-/** Every file that a setting names as the place of a secret: `token_file`, `password_file`, `credentials_file`, `nkey_file`. */
+/**
+ * Finds every file that a setting names as the place of a secret: `token_file`, `password_file`, `credentials_file`,
+ * `nkey_file`.
+ */
 function secretFiles(settings: unknown): string[] {
   if (typeof settings !== 'object' || settings === null) return [];
   return Object.entries(settings).flatMap(([name, value]) => {

@@ -2,12 +2,12 @@
  * The hosts of this user that run right now, so that commands find them without an address: each running host
  * has one small file in its user's Handfast folder.
  *
- * Written by `serve.ts`, read by the command line.
+ * A host writes it, the command line reads it.
  */
 import { join } from 'node:path';
 import { findProcesses, registerProcess } from './running-processes.ts';
 
-/** What a running host publishes about itself. Contains no secret. */
+/** Data that a running host publishes about itself. Contains no secret. */
 export interface RunningHost {
   readonly pid: number;
   readonly host_id: string;
@@ -21,7 +21,7 @@ export interface RunningHost {
   readonly http_socket: string | null;
   /** Absolute real path. */
   readonly workspace: string;
-  /** Where the token for it is; null when it needs none. */
+  /** File of the token for it; null when it needs none. */
   readonly token_file: string | null;
   /** The fleet it runs the orchestrator of; null when it runs none. */
   readonly fleet: string | null;
@@ -37,7 +37,7 @@ const folderOf = (home: string): string => join(home, 'running');
 export const registerRunningHost = (home: string, running: RunningHost): Promise<() => Promise<void>> =>
   registerProcess(folderOf(home), `${running.host_id}-${running.pid}`, running);
 
-/** The hosts whose process is alive, the one started last first. */
+/** Finds the hosts whose process is alive, the one started last first. */
 export async function findRunning(home: string, isAlive?: (pid: number) => boolean): Promise<RunningHost[]> {
   const found = await findProcesses(folderOf(home), hostFrom, isAlive);
   return found.sort((a, b) => b.started_at - a.started_at);
@@ -62,7 +62,7 @@ function hostFrom(record: Readonly<Record<string, unknown>>, pid: number): Runni
   };
 }
 
-/** The same address as a client on this machine must write it: "every interface" cannot be dialled. */
+/** Returns the same address as a client on this machine must write it: "every interface" cannot be dialled. */
 export function dialable(address: string): string {
   return address.replace(/^(\w+:\/\/)0\.0\.0\.0(?=:)/, '$1127.0.0.1').replace(/^(\w+:\/\/)\[::\](?=:)/, '$1[::1]');
 }

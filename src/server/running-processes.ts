@@ -1,8 +1,8 @@
 /**
- * What running processes of this user publish about themselves: one small file each, in a folder of the user's Handfast folder
- * that other users cannot read or write.
+ * Records that running processes of this user publish about themselves: one small file each, in a folder of the user's Handfast
+ * folder that other users cannot read or write.
  *
- * Used for hosts (`running-hosts.ts`) and workers (`fleet/running-workers.ts`). A reader removes a file whose process has ended. A
+ * For hosts (`running-hosts.ts`) and workers (`fleet/running-workers.ts`). A reader removes a file whose process has ended. A
  * process id is used again, also by other users: a file names the start of its process too.
  */
 import { readdir, readFile, unlink } from 'node:fs/promises';
@@ -12,10 +12,10 @@ import { replaceFile } from '../base/replace-file.ts';
 import { isThisUser } from '../base/this-user.ts';
 import { isObject } from '../wire/json.ts';
 
-/** A file larger than this was not written by us. */
+/** A file larger than this was not written by Handfast. */
 const MAX_RECORD_BYTES = 64 * 1024;
 
-/** By which a record is of one process and no other. */
+/** Facts by which a record is of one process and no other. */
 interface ProcessIdentity {
   /** As `process-table.ts` reads it. */
   readonly process_start: number;
@@ -36,8 +36,8 @@ export async function registerProcess(
 }
 
 /**
- * The records whose process is alive and belongs to this user. Files of dead processes, and files without a record, are
- * removed; those of another container that shares the folder stay.
+ * Returns the records whose process is alive and belongs to this user. Files of dead processes, and files without a record, are
+ * removed; files of another container that shares the folder stay.
  */
 export async function findProcesses<T>(
   folder: string,
@@ -69,7 +69,7 @@ async function recordIn(file: string): Promise<Readonly<Record<string, unknown>>
   }
 }
 
-/** Whether the process of a record runs here; `elsewhere`: its ids are not those of this process. */
+/** Returns whether the process of a record runs here; `elsewhere`: its ids belong to another namespace than this process's. */
 async function stateOf(
   { process_start: started, system }: Readonly<Record<string, unknown>>,
   pid: number,

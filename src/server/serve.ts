@@ -1,9 +1,9 @@
 /**
- * `serve`: what `handfast up` and `handfast fleet up` run: a host out of a configuration, on all its addresses, with the
- * server of sessions and, where one is asked for, a fleet. Programs reach it through `src/serve.ts`.
+ * `serve`: the process of `handfast up` and `handfast fleet up`: a host out of a configuration, on all its addresses, with the
+ * server of sessions and, where one is requested, a fleet. Programs reach it through `src/serve.ts`.
  *
- * Order matters. Start: plugins before a peer can call them, addresses before they are registered. Close: the other way
- * round, so that no client finds this server any more, running work gets its time, and what was written is on disk.
+ * Order matters. Start: plugins before a peer can call them, addresses before they are registered. Close: the other way round,
+ * so that no client finds this server any more, running work gets its time, and all writes are on disk.
  */
 
 import { watchDescriptors } from '../base/descriptors.ts';
@@ -73,7 +73,7 @@ export interface Server extends Closable {
   /** Also resolves when a client ends the server (`system.shutdown`), or with an error when the bus of a fleet ended. */
   readonly closed: Promise<HandfastError | undefined>;
   /**
-   * Closes in order: no new clients, then running work, then what is on disk. Idempotent, never rejects, bounded.
+   * Closes in order: no new clients, then running work, then stores. Idempotent, never rejects, bounded.
    * @param graceMs time for running work, milliseconds; default `limits.shutdown_timeout_ms`
    */
   close(graceMs?: number): Promise<void>;
@@ -83,7 +83,7 @@ export interface Server extends Closable {
 export interface RunningServer extends Server {
   /** The server of sessions; undefined where it is turned off, or another process has its data. */
   readonly control: ControlServer | undefined;
-  /** What is served over HTTP, with the right each route asks for. */
+  /** Routes that are served over HTTP, with the right each requires. */
   readonly routes: readonly RouteFacts[];
   /** The fleet, where one was asked for. */
   readonly fleet: AssembledFleet | undefined;
@@ -201,7 +201,10 @@ export async function serve(config: HostConfig, options: ServerOptions = {}): Pr
   }
 }
 
-/** The server of sessions, or why there is none. Another process that has its data is no reason not to serve tools. */
+/**
+ * Returns the server of sessions, or the error that prevents it. The host still serves tools when another process has the data
+ * of the server.
+ */
 async function controlOf(
   config: HostConfig,
   options: ControlAssemblyOptions,
@@ -229,7 +232,7 @@ interface Serving {
   readonly log: Log;
   readonly announced: boolean;
   readonly now: () => number;
-  /** Of configurations that came with a folder: without them the server closes. */
+  /** Trust in configurations that came with a folder: without it the server closes. */
   readonly trusts: readonly ConfigTrust[];
 }
 
@@ -296,7 +299,7 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
     const closed = Promise.all([...opened.map((listener) => listener.close()), sockets?.close()]);
     // Tasks are stored and continue with the next process; workers of this one are ended.
     await fleet?.stop();
-    // Turns first: they use tools. Those that wait for an answer continue with the next process.
+    // Turns first: they use tools. Turns that wait for an answer continue with the next process.
     await control?.rpc.stop('sigterm');
     await assembled.stop(graceMs);
     await closed;
@@ -339,11 +342,11 @@ async function warnOfPrograms(config: HostConfig, log: Log): Promise<void> {
   for (const warning of await exposingPrincipals(config)) log.warn(warning);
 }
 
-/** What a reload did. */
+/** Outcome of a reload. */
 export interface Reloaded {
-  /** Names of the principals there are now. */
+  /** Names of the current principals. */
   readonly principals: readonly string[];
-  /** Sections of the file that differ from what is in use: they need a restart. */
+  /** Sections of the file that differ from the configuration in use: they need a restart. */
   readonly restart: readonly string[];
 }
 
@@ -359,7 +362,7 @@ interface Reloading {
 /** Members of a configuration that are no sections, are given by the command line too, or are reloaded. */
 const NOT_COMPARED: ReadonlySet<keyof HostConfig> = new Set(['auth', 'file', 'home', 'listen', 'trust', 'warnings']);
 
-/** The function that gives every principal the rights the file has now; undefined where rights cannot change. */
+/** Returns the function that gives every principal the rights the file has now; undefined where rights cannot change. */
 function reloading(
   config: HostConfig,
   { auth, log, grantsOf, guard, checkGrants, reread }: Reloading,
@@ -382,7 +385,7 @@ function reloading(
   };
 }
 
-/** Who may come in, and how that is read from a configuration. */
+/** The accepted principals, and the function that reads their grants from a configuration. */
 interface Access {
   readonly auth: ConfiguredAuthenticator;
   readonly tokenFile: string | undefined;
@@ -390,7 +393,7 @@ interface Access {
   readonly grantsOf: ((config: HostConfig) => readonly PrincipalTokens[]) | undefined;
 }
 
-/** Accepted principals: those of the configuration, and this user's own command line. */
+/** Returns the accepted principals: those of the configuration, and this user's own command line. */
 async function accessOf(config: HostConfig): Promise<Access> {
   if (!config.auth.required) return { auth: createAuthenticator([]), tokenFile: undefined, grantsOf: undefined };
   const { token, file } = await ensureLocalToken({ home: config.home });

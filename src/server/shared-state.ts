@@ -1,10 +1,10 @@
 /**
  * The state of plugins, shared by the hosts of one user that have the same `host_id`: an editor's `handfast stdio` beside
- * `handfast up`, or two of them. The first to need it has it open and listens on a socket beside it; the others make the requests
- * of plugins that need it there, with the agent's own name, and pass its pushes on. When it ends, the next one opens the state itself.
- * A request that starts work in a workspace is not made at the host of another one.
+ * `handfast up`, or two of them. The first to need it has it open and listens on a socket beside it; the others make the
+ * requests of plugins that need it there, with the agent's own name, and pass its pushes on. When it ends, the next one opens
+ * the state itself. A request that starts work in a workspace is not made at the host of another one.
  *
- * The system lets only this user connect (file 0600, folder 0700), so no token is asked for. Made by `assemble.ts`; `host/` calls it.
+ * The system lets only this user connect (file 0600, folder 0700), so no token is required.
  */
 import { readFile } from 'node:fs/promises';
 import { AgentSession, type GrantedCapability } from '../agent/agent.ts';
@@ -41,7 +41,7 @@ export async function serveState({ path, workspace, host, log }: SharingDeps): P
   if (process.platform === 'win32') return;
   try {
     const { maxMessageBytes } = host.limits;
-    // Before anyone can connect: who reads it has reached this host.
+    // Before a client can connect: a reader of the file has reached this host.
     await writePrivateFile(workspaceFile(path), workspace);
     const listener = await listenUnix({ path, maxMessageBytes }, (link) => host.accept(link, LOCAL_PRINCIPAL));
     void host.closed.then(() => listener.close());
@@ -52,7 +52,7 @@ export async function serveState({ path, workspace, host, log }: SharingDeps): P
 
 const workspaceFile = (path: string): string => `${path}.workspace`;
 
-/** Makes requests at the host that has the state, in one session for each of ours and each capability. */
+/** Makes requests at the host that has the state, in one session there for each session here and each capability. */
 export class StateForwarding implements Pick<SharedState, 'forward'> {
   readonly #path: string;
   readonly #sessions = new WeakMap<SessionView, Map<string, Promise<AgentSession>>>();
@@ -70,7 +70,7 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
       throw fail('journal_locked', 'it serves this request to administrators of this user alone');
     }
     const agent = await this.#agent(context.session, method.capability);
-    // Behind the connection: the file is that of the host which has been reached, or of one that has taken over since.
+    // Behind the connection: the file belongs to the host which has been reached, or to one that has taken over since.
     if (method.inWorkspace === true && (await this.#workspace()) !== context.workspace) {
       throw fail('journal_locked', 'it works in another folder, and this request starts work there');
     }
@@ -94,7 +94,7 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
     return this.#withLosses(await call, context, agent);
   }
 
-  /** The reply to an agent that is not notified of changes, with the losses of the state once in its session. */
+  /** Returns the reply to an agent that is not notified of changes, with the losses of the state once in its session. */
   #withLosses(reply: object, { depth, session }: CallContext, agent: AgentSession): object {
     const [granted] = agent.capabilities.values();
     const losses = granted?.metadata.losses;
@@ -104,7 +104,7 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
     return { ...reply, losses };
   }
 
-  /** That of the host which has the state; undefined: it does not say. */
+  /** Returns the workspace of the host which has the state; undefined: it names none. */
   #workspace(): Promise<string | undefined> {
     return readFile(workspaceFile(this.#path), 'utf8').catch(() => undefined);
   }

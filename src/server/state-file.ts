@@ -1,8 +1,8 @@
 /**
  * The state of plugins across restarts of their host: one JSON file per host, replaced as a whole.
  *
- * Given to hosts whose plugins have state. A file that cannot be read is quarantined, never overwritten, and
- * the host starts without it: a restart must not need an operator.
+ * For hosts whose plugins have state. A file that cannot be read is quarantined, never overwritten, and the host starts without
+ * it: a restart must not need an operator.
  */
 import { readFile, rename } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -16,11 +16,11 @@ export interface StateFileOptions {
   readonly home: string;
   readonly hostId: string;
   readonly log: Log;
-  /** Epoch milliseconds; names a file that is set aside. */
+  /** Epoch milliseconds; part of the name of a quarantined file. */
   readonly now?: () => number;
 }
 
-/** The path of a host's state. */
+/** Returns the path of a host's state. */
 export function stateFileOf(home: string, hostId: string): string {
   return join(home, 'state', `${hostId}.json`);
 }

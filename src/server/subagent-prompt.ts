@@ -1,8 +1,10 @@
-/** The words for a subagent that takes a text: its task, and what other agents send. Used by the backends of this folder. */
+/**
+ * The words for a subagent that takes a text: its task, and messages of other agents.
+ */
 import type { SubagentFacts, SubagentWork } from '../capabilities/multi_agent/backend.ts';
 import type { SubagentMessage } from '../capabilities/multi_agent/multi_agent.schema.ts';
 
-/** A role and instructions for all tasks come first, then the task, then when it is done. */
+/** Returns the prompt: a role and instructions for all tasks come first, then the task, then the condition for its end. */
 export function promptOf(
   { role, systemPrompt }: SubagentFacts,
   { instruction, success_criteria, result_schema }: SubagentWork,
@@ -22,7 +24,7 @@ export function promptOf(
 }
 
 /**
- * A message of another agent.
+ * Returns a message of another agent.
  * @param from its id; empty: the agent above
  * @param channel the channel that it was said in; undefined: it is for this subagent alone
  */

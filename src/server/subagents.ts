@@ -1,6 +1,6 @@
 /**
- * Subagents that an executor of the fleet runs: agents of the Agent Client Protocol, remote agents of A2A, claude, codex and the
- * like. Puts the capability multi_agent and the fleet's executors together, which do not know each other.
+ * Subagents that an executor of the fleet runs: agents of the Agent Client Protocol, remote agents of A2A, claude, codex and
+ * the like. Puts the capability multi_agent and the fleet's executors together, which do not know each other.
  *
  * A subagent is one conversation of the executor, and each of its tasks one turn.
  */
@@ -27,7 +27,7 @@ import { UnreadMessages } from './unread-messages.ts';
 /** Time to say whether it can work, milliseconds. */
 const PROBE_MS = 3_000;
 
-/** The backend of an executor. Fails with `config_invalid` for settings that its kind lacks or would ignore. */
+/** Makes the backend of an executor. Fails with `config_invalid` for settings that its kind lacks or would ignore. */
 export async function executorBackend(settings: ExecutorSettings, log: Log): Promise<SubagentBackend> {
   checkExecutor(settings, 'executor', (at, problem) => {
     throw fail('config_invalid', `the executor of a kind of subagents: ${at}: ${problem}`);
@@ -35,7 +35,7 @@ export async function executorBackend(settings: ExecutorSettings, log: Log): Pro
   return backendOf(makeExecutor(await executorOf(settings, process.env), { log, start: spawnLink }));
 }
 
-/** A backend whose subagents are conversations of this executor. */
+/** Makes a backend whose subagents are conversations of this executor. */
 export function backendOf(executor: Executor): SubagentBackend {
   return {
     name: executor.kind,
@@ -74,7 +74,7 @@ export function backendOf(executor: Executor): SubagentBackend {
           void running.steer(messageText(from, message)).then((became) => became === 'rejected' && wait(), wait);
           return true;
         },
-        // With the next task: whether a turn reads input is up to its executor, and in which order.
+        // With the next task: the executor decides whether a turn reads input, and in which order.
         said: (channel, said) => unread.addSaid(channel, said),
         close: async () => {},
       };
@@ -84,8 +84,8 @@ export function backendOf(executor: Executor): SubagentBackend {
 }
 
 /**
- * The result of a reply. One with a result of the fleet's protocol fails the task where it says so, and what it claims to have changed is
- * verified as the fleet does it.
+ * Reads the result of a reply. A reply with a result of the fleet's protocol fails the task where that result does, and the
+ * changes it claims are verified as the fleet does it.
  */
 async function resultOf(
   text: string,
@@ -116,7 +116,7 @@ async function resultOf(
 
 const NOT_CHECKED = { verified: 'not_checked', reasons: [] } as const;
 
-/** What an executor says of a turn, for the agents above. Questions are refused: there is no person to ask. */
+/** Reports events of an executor's turn to the agents above. Questions are refused: no person can be asked. */
 const eventsOf = (context: SubagentTaskContext): ExecutorEvents => ({
   progress: (phase, note, percent) => context.progress({ message: note ?? phase, percent }),
   usage: (total) => report(context, total),

@@ -1,6 +1,7 @@
 /**
- * What other agents said to a subagent that accepts no input now: it is given with its next task, or as soon as input is accepted. Of what
- * is said in channels the oldest is left out once too much waits; messages to the subagent alone are refused then.
+ * Messages of other agents to a subagent that accepts no input now: they are delivered with its next task, or as soon as input
+ * is accepted. The oldest messages of channels are left out once too much waits; messages to the subagent alone are refused
+ * then.
  *
  * One for each subagent of the backends of this folder.
  */
@@ -40,7 +41,7 @@ export class UnreadMessages {
     return true;
   }
 
-  /** Adds what was said in a channel. */
+  /** Adds a message of a channel. */
   addSaid(channel: string, { from, message }: ChannelMessage): void {
     const unread = { text: messageText(from, message, channel), inChannel: true };
     this.#drain(this.#accept);
@@ -53,13 +54,13 @@ export class UnreadMessages {
     this.#drain(this.#accept);
   }
 
-  /** Adds what was accepted as input and not used, behind what came back before. */
+  /** Adds a text that was accepted as input and not used, behind texts that came back before. */
   back(text: string): void {
     this.#waiting.splice(this.#cameBack, 0, { text, inChannel: false });
     this.#cameBack += 1;
   }
 
-  /** All that waits, for the beginning of a prompt. */
+  /** Returns all messages that wait, for the beginning of a prompt. */
   take(): string[] {
     const texts: string[] = [];
     this.#drain((text) => texts.push(text) > 0);
@@ -72,7 +73,7 @@ export class UnreadMessages {
     return same.length === 0 || (same.length < MAX_MESSAGES && chars <= MAX_CHARS);
   }
 
-  /** In order: what was refused before comes first, and nothing is accepted before it. */
+  /** Delivers in order: texts that were refused before come first, and none is accepted before them. */
   #drain(accept: (text: string) => boolean): void {
     if (this.#leftOut > 0) {
       if (!accept(`(${this.#leftOut} earlier messages of channels are left out.)`)) return;

@@ -1,4 +1,7 @@
-/** Approval rules in front of a running server: what a model is kept from, and what a broken rule says before the start. */
+/**
+ * Approval rules in front of a running server: commands that a model is kept from, and the errors of a broken rule before the
+ * start.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -35,7 +38,7 @@ test('a session runs what the rules cover, and neither what they forbid nor what
   await using control = await connectControl(ready.url, { token });
   const victim = join(user.cwd, 'victim');
   writeFileSync(victim, '');
-  /** The decisions about a command, without the user, and what the turn says. */
+  /** Returns the decisions about a command, which are made without the user, with their reasons. */
   const run = async (command: string, approvals: 'allow' | 'deny') => {
     const session = await control.create({ cwd: user.cwd, approvals });
     const turn = await session.prompt(`run ${JSON.stringify(command)}`);

@@ -1,6 +1,6 @@
 /**
- * Servers on pipes, whose client is an editor or a program that knows plain session RPC 1.0.0 only: what it learns of a turn
- * that waits, how the approval is answered in another terminal, and who else may not.
+ * Servers on pipes, whose client is an editor or a program that knows plain session RPC 1.0.0 only: its labels of a turn that
+ * waits, the answer to the approval in another terminal, and users who may not answer.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -30,7 +30,7 @@ after(() => Promise.all(users.map((each) => each.leave())));
 
 const sockets = (): string[] => (existsSync(join(user.home, 'sockets')) ? readdirSync(join(user.home, 'sockets')) : []);
 
-/** The server that an editor starts, and its client; the client has a session. */
+/** Starts the server that an editor starts, and its client; the client has a session. */
 async function editor(): Promise<{ client: PlainClient; session_id: string }> {
   const client = new PlainClient(process.execPath, ['-C', 'handfast-source', main, 'rpc', '--backend', 'rehearsal'], {
     cwd: user.cwd,
@@ -50,7 +50,7 @@ async function waiting(command = 'echo yes > allowed') {
   return { client, session_id, turn_id, label: payload.status_label as string };
 }
 
-/** The command line finds the socket as soon as it is open. */
+/** Lists the approvals; the command line finds the socket as soon as it is open. */
 async function listed(): Promise<Json> {
   for (const until = Date.now() + 60_000; ; ) {
     const { code, stdout, stderr } = await user.run(['approve', 'ls', '--json']);

@@ -1,4 +1,6 @@
-/** `handfast approve …`: what an agent asks in one terminal is seen and answered in another. */
+/**
+ * `handfast approve …`: a question of an agent in one terminal is seen and answered in another.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +13,7 @@ before(async () => {
   await user.up([], { env: { HANDFAST_KEYRING: 'off' } });
 });
 
-/** A turn that asks before it runs a command; gives the command line that waits for it and the question. */
+/** Starts a turn that asks before it runs a command; returns the command line that waits for it and the question. */
 async function asking(command: string): Promise<{ send: Command; id: string }> {
   const send = user.start(['session', 'send', 'new', `run "${command}"`]);
   await send.says('answer: handfast approve', 'stderr');

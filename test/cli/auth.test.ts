@@ -1,5 +1,5 @@
 /**
- * `handfast auth` and `handfast model`: keys that come in and go, models that are listed, chosen and tried, and what a
+ * `handfast auth` and `handfast model`: keys that come in and go, models that are listed, chosen and tried, and actions that a
  * restricted token cannot do.
  */
 import assert from 'node:assert/strict';
@@ -10,7 +10,7 @@ import { User } from './command.ts';
 
 const KEY = 'sk-ant-valid-0123';
 
-/** A provider that takes one key. */
+/** Starts a provider that takes one key. */
 async function provider(t: TestContext): Promise<ModelServer> {
   const server = await startModelServer({
     models: ['claude-opus-4-5', 'claude-sonnet-4-5'],

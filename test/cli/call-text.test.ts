@@ -1,4 +1,6 @@
-/** What a call would change and what it printed, from the members of its input and result. */
+/**
+ * The change that a call would make and the output it printed, from the members of its input and result.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

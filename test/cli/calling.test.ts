@@ -1,6 +1,6 @@
 /**
- * The commands that call a host, against one host that all tests of this file share: what they print for people and for
- * programs, and the exit code of every way to fail.
+ * The commands that call a host, against one host that all tests of this file share: their output for people and for programs,
+ * and the exit code of every way to fail.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -8,7 +8,7 @@ import { createServer } from 'node:net';
 import { after, before, test } from 'node:test';
 import { User } from './command.ts';
 
-/** Tools that do what these tests need to see. */
+/** Tools for the needs of these tests. */
 const PLUGIN = `
 import { setTimeout as pause } from 'node:timers/promises';
 import { fail, tool, toolsPlugin } from 'handfast';
@@ -49,7 +49,7 @@ auth:
 
 const user = new User();
 let host: Awaited<ReturnType<User['up']>>;
-/** When it was known to be up. */
+/** Time at which it was known to be up. */
 let upSince = 0;
 
 before(async () => {
@@ -293,7 +293,7 @@ test('a failure at the host ends with 5 and says what is meant', async () => {
   const failed = await user.run(['tools', 'call', 'refuses']);
   assert.equal(failed.code, 5);
   assert.equal(failed.stdout, '');
-  // What a peer says is shown, not obeyed.
+  // The text of a peer is shown, not obeyed.
   assert.equal(failed.stderr, 'handfast: no \\u{1b}[31mway [tool_error]\n');
   const wrong = await user.failure(['tools', 'call', 'typed', '{"n":"seven"}']);
   assert.deepEqual([wrong.exit, wrong.code], [5, 'schema_violation']);

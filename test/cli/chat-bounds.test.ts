@@ -1,5 +1,5 @@
 /**
- * What a chat stores and draws of very long answers and outputs: counts, never times.
+ * Very long answers and outputs in a chat, stored and drawn: counts, never times.
  */
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
@@ -69,7 +69,7 @@ describe('an answer of 1 MB', () => {
       print(answer.end(COLUMNS));
       area.close();
       assert.ok(printed > 1000, `${printed} lines`);
-      // No frame waits for more lines than 500 and those of one block.
+      // No frame waits for more lines than 500 and the lines of one block.
       assert.ok(longest < 200_000, `${longest} characters at once`);
       // A row costs its text and the codes around it; a frame, the rows below.
       assert.ok(written < characters + 10 * printed + 5000 * frames, `${written} of ${characters} characters`);

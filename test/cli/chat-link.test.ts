@@ -1,6 +1,6 @@
 /**
- * The screen of `handfast chat` when its connection is lost while a turn runs: what it says, what of the text it shows, and
- * what becomes of what was typed.
+ * The screen of `handfast chat` when its connection is lost while a turn runs: its messages, the shown part of the text, and
+ * the fate of typed text.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -45,7 +45,7 @@ class Cutter {
     for (const socket of this.#sockets) socket.resetAndDestroy();
   }
 
-  /** Carries nothing more on the connections there are, and does not end them. */
+  /** Carries nothing more on the open connections, and does not end them. */
   swallow(): void {
     for (const socket of this.#sockets) socket.unpipe().pause();
   }
@@ -88,7 +88,7 @@ const countingPrompt = Array.from({ length: COUNTED / 20 }, (_, part) => {
   return `say "${words.join(' ')}"`;
 }).join(' then wait 700 ms then ');
 
-/** The numbered words of the answer, as they are on the screen. */
+/** Returns the numbered words of the answer, as they are on the screen. */
 function counted(screen: string): number[] {
   const answer = screen.slice(screen.indexOf('I follow simple directives. Token'));
   return [...answer.matchAll(/\bw(\d+)\b/g)].map(([, number]) => Number(number));

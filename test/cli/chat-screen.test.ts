@@ -1,6 +1,6 @@
 /**
- * The screen of `handfast chat`, as its user sees it: what is typed and pasted, what streams above it, what changes with
- * the size of the terminal.
+ * The screen of `handfast chat`, as its user sees it: typed and pasted text, the stream above it, changes with the size of the
+ * terminal.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ interface Size {
   readonly rows?: number;
 }
 
-/** A chat with the rehearsal backend, ready for input. */
+/** Opens a chat with the rehearsal backend, ready for input. */
 async function chatAt(
   user: User,
   words: readonly string[] = [],
@@ -149,7 +149,7 @@ describe('the screen of a chat', { skip: noTmux }, () => {
           .replaceAll(/\d+ tokens/g, 'N tokens'),
       );
       terminal.press('Escape');
-      // The list is closed: what follows Escape at once would be one key with it.
+      // The list is closed: a key that follows Escape at once would be one key with it.
       await terminal.shows(/─\n› \/q\nrehearsal/);
       terminal.press('C-c');
       await terminal.shows(/─\n›\n/);

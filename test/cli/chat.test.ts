@@ -1,6 +1,6 @@
 /**
- * `handfast chat`: prompts from a pipe, with the server that runs and with one of its own; the session it continues; how
- * it is interrupted and left; and at a terminal, questions answered where they are asked.
+ * `handfast chat`: prompts from a pipe, with the server that runs and with one that it starts; the session it continues; how it
+ * is interrupted and left; and at a terminal, questions answered where they are asked.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -161,7 +161,7 @@ test('a second chat of its own on the same data names the process that has it, a
 const noTerminal =
   spawnSync('python3', ['-c', 'import pty']).status === 0 ? false : 'needs python3, whose pty module is the terminal';
 
-/** `handfast chat` at a terminal: what is written to its input is typed. */
+/** Starts `handfast chat` at a terminal: text written to its input is typed. */
 function atTerminal(user: User, ...words: string[]): Command {
   return user.start(['chat', ...words], { env: { ...ENV, TERM: 'xterm' }, terminal: true });
 }
@@ -209,7 +209,7 @@ describe('at a terminal', { skip: noTerminal }, () => {
     const command = atTerminal(newUser());
     await command.says('› ');
     command.child.stdin.write('say "begun" then wait 60000 ms\r');
-    // The terminal shows what was typed before the turn begins; this is in the answer.
+    // The terminal shows typed text before the turn begins; this text is in the answer.
     await command.says('Rehearsal backend:');
     await command.says('begun', 'stdout', command.stdout.indexOf('Rehearsal backend:'));
     command.child.stdin.write('say "and this"\r');

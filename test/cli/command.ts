@@ -1,6 +1,6 @@
 /**
- * The command as its users have it: a child process with a Handfast folder and a working directory of its own. Waits for
- * what the child says or for its end, each within a bound.
+ * The command as its users have it: a child process with a separate Handfast folder and working directory. Waits for output of
+ * the child or for its end, each within a bound.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
@@ -14,11 +14,11 @@ const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
 
 const atTerminal = fileURLToPath(new URL('./at-terminal.py', import.meta.url));
 
-/** What a command prints, as the test that asked for it knows it. */
-// biome-ignore lint/suspicious/noExplicitAny: each test asserts the shape of what it reads
+/** A document that a command prints, as the test that asked for it knows it. */
+// biome-ignore lint/suspicious/noExplicitAny: each test asserts the shape of its document
 export type Json = any;
 
-/** Longest wait for anything a child does: far above what it takes, also where two cores run much else. */
+/** Longest wait for anything a child does, in milliseconds: far above its need, also where two cores run other work. */
 const PATIENCE_MS = 60_000;
 
 /** Options of Node with which a child prints `importer imports module` lines on stderr when it ends. */
@@ -107,14 +107,17 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Options for Node itself. */
   readonly node?: readonly string[];
-  /** At a pseudo-terminal: both outputs are what it shows, and the input is typed. Needs python3. */
+  /** At a pseudo-terminal: both outputs are its content, and the input is typed. Needs python3. */
   readonly terminal?: boolean;
 }
 
-/** What a command has of this process's environment: nothing that is about this user, whose keys and settings are no part of a test. */
+/**
+ * Variables that a command gets from this process's environment: none that is about this user, whose keys and settings are no
+ * part of a test.
+ */
 const INHERITED = ['PATH', 'TMPDIR', 'TZ', 'LANG', 'LC_ALL', 'TERM', 'SHELL', 'USER', 'NODE_COMPILE_CACHE'];
 
-/** The environment of a command: the little that is {@link INHERITED}, and what is given. */
+/** Returns the environment of a command: the few variables of {@link INHERITED}, and the given ones. */
 export function plainEnvironment(given: Readonly<Record<string, string>>): Record<string, string> {
   const inherited = INHERITED.flatMap((name): [string, string][] => {
     const value = process.env[name];
@@ -123,7 +126,7 @@ export function plainEnvironment(given: Readonly<Record<string, string>>): Recor
   return { ...Object.fromEntries(inherited), ...given };
 }
 
-/** What is printed of tools without how long they took, which is printed of slow ones: on a busy machine of any. */
+/** Returns the text about tools without the times, which are printed of slow tools: on a busy machine of any. */
 export const untimed = (text: string): string => text.replaceAll(/ \(\d+\.\d s\)$/gm, '');
 
 /** A user: a Handfast folder, a working directory, and commands run there. */
@@ -144,12 +147,12 @@ export class User {
     return file;
   }
 
-  /** The program and arguments that run a command. */
+  /** Returns the program and arguments that run a command. */
   line(words: readonly string[], node: readonly string[] = []): string[] {
     return [process.execPath, ...node, '-C', 'handfast-source', main, ...words];
   }
 
-  /** The environment its commands have. */
+  /** Returns the environment of its commands. */
   environment(env: Readonly<Record<string, string>> = {}): Record<string, string> {
     return plainEnvironment({ HOME: this.folder, HANDFAST_HOME: this.home, NO_COLOR: '1', ...env });
   }
@@ -215,7 +218,7 @@ export class User {
     return { command, ready };
   }
 
-  /** Ends what still runs and removes the folder. */
+  /** Ends running commands and removes the folder. */
   async leave(): Promise<void> {
     for (const { child } of this.#commands)
       if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');

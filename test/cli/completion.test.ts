@@ -66,7 +66,7 @@ before(async () => {
   await user.up();
 });
 
-/** What a shell prints; undefined where it is not installed. */
+/** Returns the output of a shell; undefined where it is not installed. */
 function printed(shell: string, args: readonly string[], script: string): string | undefined {
   if (spawnSync(shell, ['--version']).error !== undefined) return undefined;
   return execFileSync(shell, [...args, '-c', script], {

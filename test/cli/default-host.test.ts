@@ -1,4 +1,7 @@
-/** A host without a configuration: every capability of the protocol that needs none is there, and nothing in it runs or reaches out. */
+/**
+ * A host without a configuration: every capability of the protocol that needs none is there, and nothing in it runs or reaches
+ * out.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -44,7 +47,7 @@ test('proc, toolkits, skill and mcp are there without a configuration, and empty
     found.data?.passages.map(({ path }) => path),
     ['notes.md'],
   );
-  // What a session without them sees is what it saw before.
+  // A session without them sees the same as before.
   await using plain = await connect(ready.url, { capabilities: ['tools'], token });
   const names = (await plain.tools.list()).map(({ name }) => name);
   assert.ok(names.includes('read_file') && !names.includes('search_files'), names.join());

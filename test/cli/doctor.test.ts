@@ -1,4 +1,6 @@
-/** `handfast doctor` about capabilities: what each has behind it, and how to get what is not there. */
+/**
+ * `handfast doctor` about capabilities: the parts behind each, and how to get a missing one.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +11,7 @@ import { type Json, User } from './command.ts';
 const users: User[] = [];
 after(() => Promise.all(users.map((user) => user.leave())));
 
-/** The checks by name. */
+/** Returns the checks by name. */
 async function checksOf(user: User): Promise<Map<unknown, Json>> {
   const { stdout } = await user.run(['doctor', '--json']);
   const { checks } = JSON.parse(stdout) as { checks: Json[] };

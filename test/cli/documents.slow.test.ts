@@ -1,6 +1,6 @@
 /**
- * Holds what commands print with `--json` to `schema/cli.json`, on a real host and a real fleet: every command that ends by
- * itself is run, names are in snake case, and each document fits its schema. The same lines are the examples of the help
+ * Holds the documents of commands with `--json` to `schema/cli.json`, on a real host and a real fleet: every command that ends
+ * by itself is run, names are in snake case, and each document fits its schema. The same lines are the examples of the help
  * that need nothing but these servers.
  */
 import assert from 'node:assert/strict';
@@ -78,14 +78,14 @@ before(async () => {
   check('worker', JSON.parse(worker.stdout));
 });
 
-/** Asserts that a document is what the schema says of this command. */
+/** Asserts that a document fits the schema of this command. */
 function check(words: string, document: Json): void {
   const validate = ajv.getSchema(`cli.json#/$defs/${encodeURIComponent(words)}`);
   assert.ok(validate, `schema/cli.json has no ${words}`);
   assert.ok(validate(document), `${words}: ${ajv.errorsText(validate.errors)}\n${JSON.stringify(document)}`);
 }
 
-/** Names of our own documents that are not in snake case. What a protocol or a user named stays as it is. */
+/** Returns the names in Handfast's own documents that are not in snake case. Names by a protocol or a user stay as they are. */
 function misspelt(document: Json): string[] {
   if (Array.isArray(document)) return document.flatMap(misspelt);
   if (typeof document !== 'object' || document === null) return [];
@@ -211,7 +211,7 @@ test('of learning', async () => {
   const [decided] = (await prints('learning decide', ['search', 'lexical', 'hybrid'])) as [{ experience_id: string }];
   await prints('learning reward', [decided.experience_id, '1']);
   await prints('learning stats');
-  // A reward of no decision is an experience of its own.
+  // A reward of no decision is a separate experience.
   assert.equal((await user.run(['learning', 'reward', 'of-no-decision', '1'])).code, 1);
   const [experiences] = await prints('learning experiences');
   assert.equal(experiences.length, 1);

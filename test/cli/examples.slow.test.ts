@@ -1,6 +1,6 @@
 /**
- * Every example that a help shows is run by a shell, for a user who has a host, a fleet, keys of providers and the files that the
- * examples name, and ends with exit code 0. What cannot be run is listed with the reason.
+ * Every example that a help shows is run by a shell, for a user who has a host, a fleet, keys of providers and the files that
+ * the examples name, and ends with exit code 0. Examples that cannot be run are listed with the reason.
  *
  * `test/docs.test.ts` finds commands without an example. Ids, ports and addresses of an example stand for those of this run.
  */
@@ -70,7 +70,7 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   'handfast worker claude.yaml --join nats://10.0.0.5:4222': 'needs claude, and a NATS server on another machine',
 };
 
-/** Examples that run until Ctrl-C, with what they print once they are ready. */
+/** Examples that run until Ctrl-C, with their output once they are ready. */
 const UNTIL_INTERRUPTED: Readonly<Record<string, string>> = {
   'handfast init && handfast up    # a host in this folder, with a first plugin': 'Ctrl-C',
   'handfast up': 'Ctrl-C',
@@ -93,7 +93,7 @@ const CODES: Readonly<Record<string, number>> = {
   'handfast audit ls --principal local --follow': 130,
 };
 
-/** Part of what an example prints, where an exit code alone would hide that it does nothing. */
+/** Part of the output of an example, where an exit code alone would hide that it does nothing. */
 const PRINTS: Readonly<Record<string, RegExp>> = {
   'handfast mcp tools everything': /^everything__echo /m,
   'handfast audit ls --since 1h': /^\d{4}-.* local +handshake\/req +ok/m,
@@ -105,11 +105,11 @@ const PRINTS: Readonly<Record<string, RegExp>> = {
   'handfast route explain last': /trial-1/,
 };
 
-/** A user, and what the examples need around one. */
+/** A user, and the surroundings that the examples need. */
 class Reader {
   readonly user = new User();
   readonly env: Readonly<Record<string, string>>;
-  /** What stands for what in the examples. */
+  /** Placeholders of the examples, and the values that stand for them. */
   readonly places = new Map<string, string>();
   /** Lines that were run. */
   readonly ran = new Set<string>();
@@ -136,7 +136,7 @@ class Reader {
     for (const [name, text] of Object.entries(files)) this.user.write(name, text);
   }
 
-  /** Starts what the examples find running, and waits until it says `ready`. */
+  /** Starts the servers that the examples find running, and waits until the output has `ready`. */
   async start(words: readonly string[], ready = '"ready":true'): Promise<Command> {
     const command = this.user.start(words, { env: this.env });
     await command.says(ready);
@@ -194,7 +194,7 @@ class Reader {
     if (printed !== undefined) assert.match(output, printed, line);
   }
 
-  /** A turn of the session "last" that waits for an approval; the examples name its id. */
+  /** Starts a turn of the session "last" that waits for an approval; the examples name its id. */
   async asks(prompt: string): Promise<void> {
     const words = ['session', 'send', 'new', '--backend', 'rehearsal', '--detach', prompt];
     await this.json(...words);
@@ -206,18 +206,18 @@ class Reader {
     assert.fail('no approval');
   }
 
-  /** A turn of the session "last" that runs until it is ended. */
+  /** Starts a turn of the session "last" that runs until it is ended. */
   async works(): Promise<void> {
     await this.json('session', 'send', 'new', '--backend', 'rehearsal', '--detach', 'wait 60000 ms');
   }
 
-  /** The task "last" asks this; the examples name its question. */
+  /** Submits the task "last", which asks this; the examples name its question. */
   async question(brief: string): Promise<void> {
     const { questions } = await this.task(brief, 'asks');
     this.places.set('7d1f02c4', questions[0].question_id.slice(0, 8));
   }
 
-  /** The task "last", once it is in this state or asks something. */
+  /** Submits the task "last"; returns it once it is in this state or asks something. */
   async task(brief: string, state: string, ...flags: string[]): Promise<Json> {
     await this.json('task', 'submit', brief, '--worker', 'trial-1', '--access', 'read', ...flags);
     for (let look = 0; look < 600; look++) {
@@ -229,7 +229,7 @@ class Reader {
   }
 }
 
-/** What an example needs before it. */
+/** Preparation of an example. */
 const BEFORE: Readonly<Record<string, (reader: Reader) => Promise<unknown>>> = {
   'handfast session steer last "only the tests, please"': (reader) => reader.works(),
   'handfast session interrupt last': (reader) => reader.works(),
@@ -297,7 +297,7 @@ const BEFORE: Readonly<Record<string, (reader: Reader) => Promise<unknown>>> = {
     reader.question('ask "Which one?" with choices "red", "blue"'),
 };
 
-/** Whether nothing listens at this port: the examples name the one that a host has by default. */
+/** Returns true when nothing listens at this port: the examples name the one that a host has by default. */
 async function isFree(port: number): Promise<boolean> {
   const server = createServer().listen(port, '127.0.0.1');
   const free = await Promise.race([
@@ -308,11 +308,11 @@ async function isFree(port: number): Promise<boolean> {
   return free;
 }
 
-/** The rows of these commands and of all below them, in the order of the table. */
+/** Returns the rows of these commands and of all below them, in the order of the table. */
 const below = (...words: readonly string[]): string[] =>
   Object.keys(examples).filter((each) => words.some((word) => each === word || each.startsWith(`${word} `)));
 
-/** Runs the examples of these rows, each line once: a parent shows those of its commands too. */
+/** Runs the examples of these rows, each line once: a parent shows the examples of its commands too. */
 async function runRows(reader: Reader, rows: readonly string[]): Promise<void> {
   for (const row of rows) {
     for (const line of examples[row] as readonly string[]) {

@@ -1,4 +1,6 @@
-/** Which running host a command means, at first and again. */
+/**
+ * The running host that a command means, at first and again.
+ */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { test } from 'node:test';

@@ -1,4 +1,6 @@
-/** A running fleet for tests of the command line: an orchestrator with workers of its own and a repository, as its user has them. */
+/**
+ * A running fleet for tests of the command line: an orchestrator with its workers and a repository, as its user has them.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -6,22 +8,22 @@ import { join } from 'node:path';
 import { gitEnvironment } from '../fleet/support/git-repository.ts';
 import { type Command, type Json, User } from './command.ts';
 
-/** What ends things: a test, or the hooks of a file. */
+/** The owner that ends things: a test, or the hooks of a file. */
 export interface Ends {
   after(end: () => Promise<void>): void;
 }
 
-/** What is running, and whose it is. */
+/** A running fleet, and its user. */
 export interface Fleet {
   readonly user: User;
   readonly up: Command;
-  /** What it printed when it was ready. */
+  /** Its output when it was ready. */
   readonly ready: Json;
   /** The repository its workers work in. */
   readonly repo: string;
   /** Starts it again. */
   again(): Promise<Command>;
-  /** The document of a command that must succeed. */
+  /** Returns the document of a command that must succeed. */
   json(...words: string[]): Promise<Json>;
 }
 

@@ -1,4 +1,6 @@
-/** What operators of a fleet run into that takes its time: waiting, stopping, starting again. */
+/**
+ * Cases of operators of a fleet that take their time: waiting, stopping, starting again.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

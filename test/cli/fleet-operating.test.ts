@@ -1,4 +1,6 @@
-/** What operators of a fleet run into: results, lists, narrow terminals, wrong words. One fleet for all of it. */
+/**
+ * Cases of operators of a fleet: results, lists, narrow terminals, wrong words. One fleet for all of it.
+ */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
@@ -57,7 +59,7 @@ test('--wait prints the result itself', async () => {
   const next = await json('task', 'submit', 'say "two"', '--after', 'last', '--access', 'read');
   assert.deepEqual(next.spec.after, [(await json('task', 'ls', '--limit', '2'))[1].task_id]);
 
-  // No worker answered it, so there is no result; programs find status and reason all the same.
+  // No worker answered it, so it has no result; programs find status and reason all the same.
   const nobody = await user.run(['task', 'submit', 'x', '--worker', 'nobody', '--wait']);
   assert.equal(nobody.code, 5);
   assert.match(nobody.stdout, /unknown_worker: no worker is named nobody; known: large, small$/m);
@@ -109,7 +111,7 @@ test('live views fit the terminal and give it back at Ctrl-C', async () => {
   for (const line of stripVTControlCharacters(`${drawn}\r\n${afterwards}`).split('\r\n')) {
     assert.ok([...line].length <= 60, `too wide: ${line}`);
   }
-  // The id is short, what it is about is still there.
+  // The id is short, its subject is still there.
   assert.match(afterwards, /^[\da-f]{8} {2}blocked, parked .*a brief of many/m);
 });
 

@@ -1,4 +1,7 @@
-/** Questions of workers at the command line: what is shown, what may be answered, what is refused before it is sent. */
+/**
+ * Questions of workers at the command line: the shown text, the possible answers, answers that are refused before they are
+ * sent.
+ */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout } from 'node:timers/promises';

@@ -1,4 +1,6 @@
-/** `handfast fleet`, `worker`, `task` and `route` as their users type them, each command a process of its own. */
+/**
+ * `handfast fleet`, `worker`, `task` and `route` as their users type them, each command a separate process.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -79,7 +81,7 @@ test('a batch runs in the order of its dependencies, and a running task can be s
   );
   await json('task', 'batch', file);
   assert.equal((await user.run(['task', 'result', 'build'])).code, 0);
-  // It may only read, so what it was to write it could not.
+  // It may only read, so it could not write its file.
   assert.equal((await user.run(['task', 'result', 'ship'])).code, 5);
   assert.throws(() => readFileSync(join(repo, 'log.txt')));
   const long = await json('task', 'submit', 'wait 60000 ms', '--access', 'read', '--worker', 'small');

@@ -1,4 +1,6 @@
-/** `handfast mcp config` in an empty home: what it prints for each client, and what becomes of settings that are there. */
+/**
+ * `handfast mcp config` in an empty home: its output for each client, and the merge into existing settings.
+ */
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

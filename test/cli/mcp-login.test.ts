@@ -9,7 +9,7 @@ import { User } from './command.ts';
 const users: User[] = [];
 after(() => Promise.all(users.map((user) => user.leave())));
 
-/** A user whose configuration names the guarded server. */
+/** Makes a user whose configuration names the guarded server. */
 async function guarded(t: TestContext, options: ServiceOptions = {}, more = ''): Promise<User> {
   const { url } = await signInService(t, options);
   const user = new User();

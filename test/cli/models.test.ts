@@ -25,7 +25,7 @@ async function provider(t: TestContext): Promise<ModelServer> {
   return server;
 }
 
-/** A user, and the environment of one who has a key. */
+/** Makes a user with the key of a provider, and the environment. */
 function userOf(t: TestContext, server?: ModelServer, key = 'sk-ant-valid-0123') {
   const user = new User();
   t.after(() => user.leave());

@@ -44,7 +44,10 @@ async function listening(t: TestContext, where: object): Promise<Server> {
   return server;
 }
 
-/** A process of another user that accepts connections and prints all bytes that it gets; it replies over HTTP as a host would. */
+/**
+ * Starts a process of another user that accepts connections and prints all bytes that it gets; it replies over HTTP as a host
+ * would.
+ */
 async function squatter(
   t: TestContext,
   where: string,

@@ -1,6 +1,6 @@
 /**
- * The commands around a host: what a newcomer types first, what an operator looks at, and what the command line itself
- * says when it is asked or mistaken.
+ * The commands around a host: the first ones of a newcomer, those of an operator, and the texts of the command line itself when
+ * it is asked or mistaken.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -101,7 +101,7 @@ auth: { tokens: [{ name: ci, token_file: ./ci.token, capabilities: [tools], tool
     [join(user.cwd, 'handfast.yaml'), join(user.cwd, 'ci.token')],
   );
   assert.match((await user.run(['config', 'check'])).stderr, /^warning: .*handfast\.yaml is in the workspace: /m);
-  // No program covers anything where there is no bubblewrap.
+  // Without bubblewrap, no program covers anything.
   user.write(
     'runs.yaml',
     'auth: { tokens: [{ name: ci, token_file: ./ci.token, capabilities: [tools], tools: { allow: [shell] } }] }\n',

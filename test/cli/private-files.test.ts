@@ -25,7 +25,7 @@ async function ran(user: User, words: readonly string[], input = ''): Promise<st
   return stdout;
 }
 
-/** Everything below a folder that another user could use. */
+/** Returns everything below a folder that another user could use. */
 function openIn(folder: string): string[] {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true });
   return entries

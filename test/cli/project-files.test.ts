@@ -1,4 +1,6 @@
-/** The list behind `@file`: what `.gitignore` leaves out, and its bounds on huge folders. */
+/**
+ * The list behind `@file`: files that `.gitignore` leaves out, and its bounds on huge folders.
+ */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

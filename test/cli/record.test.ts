@@ -8,7 +8,7 @@ import { User } from './command.ts';
 const user = new User();
 after(() => user.leave());
 
-/** Everything that is in a bundle, as one text. */
+/** Returns everything that is in a bundle, as one text. */
 const textOf = (folder: string): string =>
   readdirSync(join(user.cwd, folder))
     .map((name) => readFileSync(join(user.cwd, folder, name), 'utf8'))

@@ -1,6 +1,6 @@
 /**
  * `handfast rpc` and the conversations of the protocol that `test/control/vectors.slow.test.ts` plays only inside this process:
- * those with turns, saved chats, models and sign-ins. The tools of these turns are those of a host at an address.
+ * those with turns, saved chats, models and sign-ins. These turns use the tools of a host at an address.
  */
 import { describe, test } from 'node:test';
 import { conversations } from '../../src/conformance/session-rpc/player.ts';

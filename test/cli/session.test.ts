@@ -1,6 +1,6 @@
 /**
- * `handfast session …` as its users have it, against a `handfast up` of theirs: what people read, what programs read, and
- * the exit codes.
+ * `handfast session …` as its users have it, against a `handfast up` of theirs: the texts for people, the documents for
+ * programs, and the exit codes.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, statSync } from 'node:fs';

@@ -23,7 +23,7 @@ function newUser(): User {
   return user;
 }
 
-/** An agent that has started a host of its own, as editors do. */
+/** Connects an agent that has started a separate host, as editors do. */
 async function editor(user: User, { agentId = 'editor', config = '', token = '' } = {}) {
   const [program, ...words] = user.line(['stdio', ...(config === '' ? [] : ['--config', config])]);
   const agent = await connect(`stdio:${[program, ...words].join(' ')}`, {
@@ -138,7 +138,8 @@ test('when the host that has the state is killed, the next one takes it over; no
   await second.planning.add(plan_id, 'Before too');
   up.child.kill('SIGKILL');
   await up.ended();
-  // What only reads is repeated by the host; a change that was sent to the killed one would say that it may have run.
+  // The host repeats a request that only reads; for a change that was sent to the killed one, the error says that it may have
+  // run.
   assert.deepEqual(
     (await Promise.all([first, second].map(({ planning }) => planning.tasks(plan_id)))).map(({ length }) => length),
     [2, 2],
@@ -212,7 +213,7 @@ test('a chain and a subagent start in their own folder, never in that of the hos
   agents.push(owner, same, other);
   const write = { kind: 'tool', name: 'write_file', input: { path: 'made.txt', content: 'made' } } as const;
   await owner.chains.put('make', { nodes: [{ node_id: 'write', ...write }] });
-  // What only reads and stores is the same everywhere.
+  // Requests that only read and store give the same everywhere.
   assert.deepEqual(
     (await other.chains.list()).map(({ name }) => name),
     ['make'],

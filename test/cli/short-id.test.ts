@@ -1,4 +1,6 @@
-/** Which id a prefix names, and what tables show of ids. */
+/**
+ * The id that a prefix names, and the ids that tables show.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { shortId, shownIds } from '../../src/cli/short-id.ts';

@@ -1,15 +1,15 @@
 /**
- * A terminal that can be looked at: tmux, with a server of its own. What a command shows is asked of the terminal, as rows
- * of text, so that a test sees what a user sees and not the bytes that lead there.
+ * A terminal that can be looked at: tmux, with a separate server. The terminal gives the output of a command as rows of text,
+ * so that a test sees the user's view and not the bytes that lead there.
  */
 import { type SpawnSyncReturns, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Why there is no such terminal here, or false. */
+/** Reason why this machine has no such terminal, or false. */
 export const noTmux = spawnSync('tmux', ['-V']).status === 0 ? false : 'needs tmux: install the package tmux';
 
-/** Longest wait for what a command shows: far above what it takes, also where two cores run much else. */
+/** Longest wait for a text that a command shows, in milliseconds: far above its need, also where two cores run other work. */
 const PATIENCE_MS = 60_000;
 /** Each look starts a program. */
 const LOOK_MS = 150;
@@ -36,13 +36,16 @@ export class TmuxTerminal {
     this.#tmux('respawn-window', '-k', '-c', cwd, `${line}; echo exit code $?; exec cat`);
   }
 
-  /** The rows of the screen; with `history` also those that scrolled away. `styled` keeps the colours, `joined` undoes the cuts of the terminal. */
+  /**
+   * Returns the rows of the screen; with `history` also those that scrolled away. `styled` keeps the colours, `joined` undoes
+   * the cuts of the terminal.
+   */
   screen({ history = false, styled = false, joined = false } = {}): string {
     const flags = [...(history ? ['-S', '-'] : []), ...(styled ? ['-e'] : []), ...(joined ? ['-J'] : [])];
     return this.#tmux('capture-pane', '-p', ...flags).stdout;
   }
 
-  /** Types text as it is. */
+  /** Types text exactly as given. */
   type(text: string): void {
     this.#tmux('send-keys', '-l', '--', text);
   }

@@ -1,4 +1,6 @@
-/** Arguments as they are typed: how words become values by a schema, and what is reported when they cannot. */
+/**
+ * Arguments as they are typed: how words become values by a schema, and the reports when they cannot.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { schemaTypes } from '../../src/cli/schema-types.ts';

@@ -1,6 +1,6 @@
 /**
- * Trust of folders as users meet it: what a folder brings is refused, asked about, trusted, changed and withdrawn, through
- * the command line.
+ * Trust of folders as users meet it: files of a folder are refused, asked about, trusted, changed and withdrawn, through the
+ * command line.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -17,7 +17,7 @@ const newUser = (): User => {
 };
 after(() => Promise.all(users.map((user) => user.leave())));
 
-/** A plugin that leaves a mark when it is loaded, by way of a module it imports. */
+/** Writes a plugin that leaves a mark when it is loaded, by way of a module it imports. */
 function writeHostile(user: User): { readonly mark: string } {
   const mark = join(user.folder, 'mark');
   user.write('handfast.yaml', 'listen: http://127.0.0.1:0\nplugins: [tools, ./evil.mjs]\n');
@@ -443,7 +443,7 @@ test('a no at a terminal holds as long as the command runs: it continues without
   await chat.says('› ');
   for (const word of ['one', 'two']) {
     chat.child.stdin.write(`say "${word} was said" with $tidy\r`);
-    // The line of the answer: what was typed is shown behind a prompt. What is typed before the turn has ended steers it.
+    // The line of the answer: typed text is shown behind a prompt. Text typed before the turn has ended steers it.
     const answer = `\u001b[2K"${word} was said"`;
     await chat.says(answer);
     await chat.says('tokens', 'stdout', chat.stdout.indexOf(answer));

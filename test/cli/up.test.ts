@@ -1,6 +1,6 @@
 /**
- * `handfast up` as a process: what it says when it is ready, on which addresses it can be reached, what it refuses to
- * listen on, and how commands find it while it lives and do not when it is dead.
+ * `handfast up` as a process: its output when it is ready, the addresses on which it can be reached, the addresses it refuses,
+ * and that commands find it while it lives and do not when it is dead.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
@@ -56,7 +56,7 @@ test('a terminal of 80 columns cuts no line of the help and of what a host says'
       const starts = words.at(-1) === '0';
       await terminal.shows(starts ? 'Ctrl-C' : /^exit code \d/m, { history: true });
       const lines = terminal.screen({ history: true, joined: true }).split('\n');
-      // Only what one types and paths are longer.
+      // Only command lines and paths are longer.
       const cut = lines.filter((line) => line.trimEnd().length > 80 && !/^ +handfast |^ +\S+ +\//.test(line));
       assert.deepEqual(cut, [], words.join(' '));
       if (starts) terminal.press('C-c');
@@ -166,7 +166,7 @@ test('of several hosts the one of the current folder is meant; from elsewhere on
   assert.deepEqual([failed.exit, failed.code], [2, 'usage']);
   for (const { ready } of [first, second]) assert.ok(failed.message.includes(ready.url), failed.message);
 
-  // What is printed says whose it is, and what is not there says where it is.
+  // A printed note names the owner, and a note about a missing host names the place of one.
   const { ready } = first;
   const note = `host handfast at ${ready.url}, process ${ready.pid}, in ${here.cwd}; 1 more running: --connect chooses\n`;
   for (const words of [

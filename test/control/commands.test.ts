@@ -53,7 +53,7 @@ const compaction = {
   anchor_event_index_after: 4,
 } as const;
 
-/** Commands over other parts that only note what they were asked. */
+/** Commands over other parts that only note their calls. */
 /** Calls methods out of a list of handlers; parameters are read as if they had come over the wire. */
 function methodCaller(handlers: Iterable<Handled>): CallMethod {
   const known = new Map([...handlers].map((handled) => [handled.method.name, handled]));

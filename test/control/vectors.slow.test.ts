@@ -10,7 +10,7 @@ import { asProcess, holds, inMemory } from './support/vector-servers.ts';
 describe('the server in this process', { concurrency: 2 }, () => {
   for (const conversation of conversations()) {
     test(`${conversation} holds, word for word`, (t) =>
-      // There is no line that could be malformed; the process below gets those.
+      // A link in memory has no line that could be malformed; the process below gets those.
       holds(t, conversation, inMemory, ({ send }) => (typeof send === 'string' ? 'is no object' : undefined)));
   }
 });

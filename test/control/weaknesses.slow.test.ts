@@ -1,7 +1,7 @@
 /**
- * What the reference server of session RPC 1.0.0 is known to do badly, and that this one does it well: every weakness has
- * tests that begin with its number, most of them beside the part that mends it. Those that only the server as a whole can
- * show are here, together with the list.
+ * Known weaknesses of the reference server of session RPC 1.0.0, which this server does not have: every weakness has tests that
+ * begin with its number, most of them beside the part that mends it. Those that only the server as a whole can show are here,
+ * together with the list.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -55,7 +55,7 @@ const WEAKNESSES: Readonly<Record<number, string>> = {
   31: 'events tell e-mail addresses and whole requests to everybody',
 };
 
-/** The tests that name a weakness, by its number: `file › name`. */
+/** Returns the tests that name a weakness, by its number: `file › name`. */
 function namedTests(): Map<number, string[]> {
   const found = new Map<number, string[]>();
   const files = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' });
@@ -81,7 +81,7 @@ test('every weakness has a test that names it, and no test names another', () =>
   );
 });
 
-/** A model for one test. */
+/** Starts a model for one test. */
 async function modelFor(t: TestContext, ...rounds: ScriptedRound[]): Promise<ModelServer> {
   const model = await startModelServer({
     models: [SCRIPTED_MODEL.model_id],
@@ -98,7 +98,10 @@ async function sessionOf(client: Client, params: object = {}): Promise<string> {
   return (await client.call('session.create', params)).session_id;
 }
 
-/** Numbers of what a client was sent of a session. Events of the server that are about it have numbers of their own. */
+/**
+ * Returns numbers of the events of a session that a client was sent. Events of the server that are about it have separate
+ * numbers.
+ */
 const numbersOf = (client: Client, session: string): number[] =>
   client.events
     .filter(({ type, payload }) => payload.session_id === session && type !== 'state.changed')

@@ -1,6 +1,6 @@
 /**
- * What every bus does whose workers speak messages, over any transport. A binding adds itself by writing a `BusFactory`
- * and calling `busContract` in a test file of its own.
+ * The contract of every bus whose workers speak messages, over any transport. A binding adds itself by writing a `BusFactory`
+ * and calling `busContract` in a separate test file.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -16,7 +16,7 @@ import { type ScriptedOptions, ScriptedWorker } from './support/scripted-worker.
 export interface BusStand {
   readonly bus: OrchestratorBus;
   readonly events: PeerRecorder;
-  /** The worker ends its part in good order. Absent: its own goodbye is all there is. */
+  /** Ends the worker's part in good order. Absent: the worker only sends its goodbye. */
   leave?(agentId: string): Promise<void>;
   /** Ends both sides and frees everything. */
   stop(): Promise<void>;
@@ -24,7 +24,9 @@ export interface BusStand {
 
 export interface BusFactory {
   readonly name: string;
-  /** The bus itself stores what is sent, whether the other end is connected or not; what that changes is distinguished below. */
+  /**
+   * The bus itself stores sent messages, whether the other end is connected or not; the tests below distinguish the effects.
+   */
   readonly keepsMessages?: boolean;
   /** The worker's side of the bus keeps results for good, for an orchestrator that asks for them. */
   readonly keepsResults?: boolean;
@@ -39,7 +41,7 @@ export interface Stage {
   readonly peer: FleetPeer;
 }
 
-/** A dispatch with the envelope an orchestrator gives it. */
+/** Makes a dispatch with the envelope an orchestrator gives it. */
 export function aDispatch(task_id: string, more: Partial<TaskDispatch> = {}, attempt = 1): TaskDispatch {
   return dispatchMessage(
     { task: { task_id }, brief: 'do it', ...more },

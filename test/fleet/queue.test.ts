@@ -1,4 +1,6 @@
-/** The queue of tasks: whose turn it is, which ones wait, and that none waits for ever. */
+/**
+ * The queue of tasks: the next task, the waiting ones, and that none waits for ever.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { HEAD_START_S, type QueuedTask, TaskQueue } from '../../src/fleet/queue.ts';

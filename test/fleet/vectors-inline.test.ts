@@ -5,7 +5,7 @@ import { type Inline, parseInline } from '../../src/fleet/phases/inline.ts';
 import { emitInline, type GivenHints } from '../../src/fleet/phases/inline-emit.ts';
 import { vectorsOf } from './support/vectors.ts';
 
-/** The shape vectors compare. */
+/** Returns the shape that vectors compare. */
 const plain = ({ hints, unknown, diagnostics, ...rest }: Inline): unknown => ({
   ...rest,
   hints: { ...hints },

@@ -1,5 +1,5 @@
 /**
- * The vectors of kinds `message` and `message_text`: what the decoder makes of messages and of raw texts.
+ * The vectors of kinds `message` and `message_text`: messages and raw texts as the decoder reads them.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -18,7 +18,7 @@ interface Expected {
 /** Findings are sets. */
 const asSet = (findings: readonly Finding[]): string[] => findings.map(({ code, path }) => `${code} ${path}`).sort();
 
-/** The view of a message that vectors show: their members of ours, maps as objects. */
+/** Returns the view of a message that vectors show: the members that they name, maps as objects. */
 function view(message: Incoming, members: readonly string[]): Record<string, unknown> {
   const seen = message as unknown as Record<string, unknown>;
   return Object.fromEntries(

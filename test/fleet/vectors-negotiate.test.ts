@@ -1,5 +1,5 @@
 /**
- * The vectors of kind `negotiate`: mode and version for what is known about a peer.
+ * The vectors of kind `negotiate`: mode and version for the known facts about a peer.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

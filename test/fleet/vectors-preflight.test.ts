@@ -1,5 +1,5 @@
 /**
- * The vectors of kind `preflight`: what is refused, by which code, before a token is spent.
+ * The vectors of kind `preflight`: the refused dispatches and their codes, before a token is spent.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

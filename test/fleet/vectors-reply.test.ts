@@ -7,7 +7,7 @@ import { extractReply } from '../../src/fleet/phases/reply.ts';
 import type { ReplySchema } from '../../src/protocol/fleet.ts';
 import { vectorsOf } from './support/vectors.ts';
 
-/** The normalised view vectors compare. */
+/** Returns the normalised view that vectors compare. */
 function profileView(announced: Announced): unknown {
   const { type, protocol_version, agent_id, model, model_tier, context_window, tools, mcp_servers } = announced;
   const { mcp_health, context_id, active_tasks, repo_state, session_fresh } = announced;

@@ -39,7 +39,7 @@ const taskOf = ({ task, requirements, deadline, brief, envelope }: Wire): RouteT
     ...(envelope?.context_id !== undefined && { context_id: envelope.context_id }),
   });
 
-/** What a vector does not say of a worker is unknown. */
+/** Makes the profile of a worker; members that a vector leaves out are unknown. */
 const profileOf = (given: Vector['input']['profiles'][number]): Profile =>
   sampleProfile({
     agent_id: 'nobody',

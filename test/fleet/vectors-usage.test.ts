@@ -1,4 +1,6 @@
-/** The vectors of token accounting: recorded outputs of programs, as their adapters read them, and what they come to. */
+/**
+ * The vectors of token accounting: recorded outputs of programs, as their adapters read them, and their sums.
+ */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
 /**
- * The vectors of the fleet protocol, by kind. Read by the `vectors-….test.ts` files of this folder, one for each kind.
+ * The vectors of the fleet protocol, by kind. Each kind has a `vectors-….test.ts` file in this folder.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -24,10 +24,10 @@ export const manifest = JSON.parse(readFileSync(join(folder, 'manifest.json'), '
 /** The clock of every vector, epoch milliseconds. */
 export const vectorNowMs = Date.parse(manifest.now);
 
-/** Names of the vector files there are. */
+/** Returns the names of all vector files. */
 export const vectorFiles = (): readonly string[] => readdirSync(folder).filter((name) => name !== 'manifest.json');
 
-/** The text of a vector's file. */
+/** Returns the text of a vector's file. */
 export const vectorText = (file: string): string => readFileSync(join(folder, file), 'utf8');
 
 /** The cases of one kind; each file is parsed. */

@@ -1,4 +1,7 @@
-/** An operator reads who may run programs that nothing covers: by the shell, by rules of `proc` of the host or of a grant. */
+/**
+ * Exposures for operators: the principals who may run programs that nothing covers, by the shell, by rules of `proc` of the
+ * host or of a grant.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,6 @@
-/** How commands find the hosts of their user: what is announced, what is found, what is cleared away. */
+/**
+ * The search of commands for the hosts of their user: announced, found and removed records.
+ */
 import assert from 'node:assert/strict';
 import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

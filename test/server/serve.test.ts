@@ -1,4 +1,6 @@
-/** A host out of a configuration, in this process: plugins, principals, state, audit, and what a failed start leaves. */
+/**
+ * A host out of a configuration, in this process: plugins, principals, state, audit, and the remains of a failed start.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

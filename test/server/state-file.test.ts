@@ -1,4 +1,6 @@
-/** Plugin state in a file: what comes back after a restart, who may read it, and what happens to a damaged one. */
+/**
+ * Plugin state in a file: the state after a restart, its readers, and the handling of a damaged file.
+ */
 import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -9,7 +11,7 @@ import { replaceFile } from '../../src/base/replace-file.ts';
 import { stateFile, stateFileOf } from '../../src/server/state-file.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
-/** A log that keeps its errors. */
+/** Makes a log that keeps its errors. */
 function errorLog(): Log & { errors: string[] } {
   const errors: string[] = [];
   return { ...silentLog, errors, error: (message) => errors.push(message) };

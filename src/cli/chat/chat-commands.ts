@@ -17,7 +17,7 @@ interface Command {
   run(place: ChatPlace, text: string): unknown;
 }
 
-/** The server may have other clients; leaving is ours alone. */
+/** The server may have other clients; only this one leaves. */
 const quit: Command = { about: 'leave; a server that was already running continues', run: (place) => place.leave() };
 
 const commands: Readonly<Record<string, Command>> = {
@@ -71,7 +71,10 @@ export async function chatCommand(place: ChatPlace, text: string): Promise<void>
   place.terminal.line(JSON.stringify(output ?? null, null, 2));
 }
 
-/** All commands of a conversation with what they do: ours, and those of the server. Fails as the server does. */
+/**
+ * Returns all commands of a conversation with their descriptions: those of this terminal, and those of the server. Fails as the
+ * server does.
+ */
 export async function commandRows({
   control,
   session,
@@ -93,7 +96,7 @@ function help(place: ChatPlace, others: readonly (readonly string[])[]): void {
   list(place, withOurs(others));
 }
 
-/** The list in an output, if it is one of things with a name and a description. */
+/** Returns the list in an output, if it is one of things with a name and a description. */
 function rowsOf(output: unknown): readonly (readonly string[])[] | undefined {
   const lists = Object.values((output ?? {}) as object).filter((value): value is object[] => Array.isArray(value));
   const [items] = lists;

@@ -1,8 +1,7 @@
 /**
- * The conversation that a slash command is given in: its server and session, where it prints, and the screen of a user who
- * can choose.
+ * The conversation that a slash command runs in: its server and session, its output, and the screen of a user who can choose.
  *
- * Types only. Implemented by `conversation.ts`, used by `chat-commands.ts` and `choosing.ts`.
+ * Types only; `conversation.ts` implements them.
  */
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlSession } from '../../control-client/session.ts';

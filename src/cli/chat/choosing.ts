@@ -1,6 +1,6 @@
 /**
- * The commands of a chat that let its user choose: `/model`, `/auth`, `/sessions`, `/queue`. Without a screen they list
- * what could be chosen.
+ * The commands of a chat that let its user choose: `/model`, `/auth`, `/sessions`, `/queue`. Without a screen they list the
+ * choices.
  */
 import { type ModelOption, PROVIDERS, type Provider, type Thinking } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
@@ -11,10 +11,10 @@ import { list, note } from './chat-lists.ts';
 import type { ChatPlace } from './chat-place.ts';
 import type { Choice } from './screen/prompts.ts';
 
-/** Most sessions of a list. */
+/** Maximum number of sessions of a list. */
 const LISTED = 20;
 
-/** Gives the value that is chosen; undefined: none, or they were listed because no user can choose. */
+/** Returns the chosen value; undefined: none, or they were listed because no user can choose. */
 async function chosen(place: ChatPlace, title: string, choices: readonly Choice[]): Promise<string | undefined> {
   if (place.asker !== undefined) return place.asker.choose(title, choices);
   list(
@@ -52,7 +52,7 @@ export async function chooseModel(place: ChatPlace, words: string): Promise<void
 /** The level of a model that does not name the one it has by default. */
 const MODEL_DECIDES = 'default';
 
-/** How much a model can think. The list starts at the level in force, if the model has it, else at its default. */
+/** Levels of thinking of a model. The list starts at the level in force, if the model has it, else at its default. */
 function levelChoices(option: ModelOption, current: Thinking | undefined): Choice[] {
   const { supportedThinkingLevels: levels = [], defaultThinkingLevel: usual } = option;
   const has = (level: Thinking | undefined): boolean => level !== undefined && levels.includes(level);
@@ -68,7 +68,7 @@ function levelChoices(option: ModelOption, current: Thinking | undefined): Choic
   return [...free, ...choices];
 }
 
-/** Who signs in rather than storing a key, and in which ways. */
+/** Providers with a sign-in in place of a stored key, and the ways to sign in. */
 const SIGN_INS: Partial<Record<Provider, readonly ('browser' | 'device')[]>> = {
   openai: ['browser', 'device'],
   antigravity: ['browser'],
@@ -81,7 +81,7 @@ const WAYS: Readonly<Record<string, string>> = {
   remove: 'remove what is stored',
 };
 
-/** Providers, what can be used, and how to change that. */
+/** Lists the providers and their credentials, and lets the user change them. */
 export async function chooseAuth(place: ChatPlace): Promise<void> {
   const { control, asker } = place;
   const status = await statusOf(control, place.session.id);

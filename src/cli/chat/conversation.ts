@@ -1,8 +1,8 @@
 /**
- * Runs `handfast chat`: shows every event of the session, sends what is typed, asks before tools act.
+ * Runs `handfast chat`: shows every event of the session, sends typed lines, asks before tools act.
  *
- * At a terminal, on a screen of its own (`screen/chat-screen.ts`), what is typed while the agent works steers the running
- * turn. Without one, each line is a prompt, sent when the turn before it has ended.
+ * At a terminal, on a separate screen (`screen/chat-screen.ts`), a line typed while the agent works steers the running turn.
+ * Without one, each line is a prompt, sent when the turn before it has ended.
  */
 import { once } from 'node:events';
 import { createInterface, type Interface } from 'node:readline';
@@ -34,7 +34,7 @@ export interface ConversationDeps {
   readonly control: ControlClient;
   readonly session: ControlSession;
   readonly terminal: TerminalOutput;
-  /** Of the user who sits at a terminal; undefined: prompts come from a pipe or a file. */
+  /** The screen of a user at a terminal; undefined: prompts come from a pipe or a file. */
   readonly screen: ChatScreen | undefined;
   /** True when the server continues to run after this conversation. */
   readonly isShared: boolean;
@@ -56,7 +56,7 @@ export class Conversation implements ChatPlace {
   readonly #turns = new Map<string, PromiseWithResolvers<void>>();
   /** Prompts that are being sent: the end of a turn may arrive before its id. */
   #sending = 0;
-  /** Asked right now; the next line is its answer. */
+  /** The question that is asked right now; the next line is its answer. */
   #asked: Approval | undefined;
   #waiting: Approval[] = [];
   #interrupted = false;
@@ -210,7 +210,7 @@ export class Conversation implements ChatPlace {
 
   // Typing.
 
-  /** At a terminal. */
+  /** Runs the conversation at a terminal. */
   async #converse(screen: ChatScreen): Promise<void> {
     screen.start({
       submit: (text) => this.#typed(text).catch((error) => this.#failed(asError(error))),
@@ -222,7 +222,7 @@ export class Conversation implements ChatPlace {
     if (!this.ended.aborted) await once(this.ended, 'abort');
   }
 
-  /** Without one: a prompt a line. */
+  /** Runs the conversation without a terminal: a prompt a line. */
   async #recite(): Promise<void> {
     this.#lines = createInterface({ input: process.stdin });
     for await (const line of this.#lines) {
@@ -310,7 +310,9 @@ export class Conversation implements ChatPlace {
 
   // Ending.
 
-  /** Ctrl-C: first the turn, then the conversation. Without a terminal the conversation ends with its turn. */
+  /**
+   * Handles Ctrl-C: first the turn is stopped, then the conversation. Without a terminal the conversation ends with its turn.
+   */
   #stop(): void {
     if (this.#running === undefined || this.#interrupted) {
       return this.#leave(this.#interrupted || !this.#attended ? INTERRUPTED : 0);
@@ -341,7 +343,7 @@ export class Conversation implements ChatPlace {
     this.#leaving.abort();
   }
 
-  /** A call failed; the conversation continues. */
+  /** Reports a failed call; the conversation continues. */
   #failed(error: HandfastError): void {
     if (this.#left) return;
     if (!this.#attended) this.#exit = exitCodeOf(error.code, error.detail);
@@ -362,7 +364,7 @@ export class Conversation implements ChatPlace {
   }
 }
 
-/** What a line means as an answer; undefined = ask again. */
+/** Returns the answer that a line means; undefined = ask again. */
 function answerOf(line: string, approval: Approval) {
   const word = line.trim().toLowerCase();
   if (approval.kind === 'question' && word !== '') {

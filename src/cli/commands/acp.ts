@@ -2,7 +2,7 @@
  * `handfast acp`: the sessions of this user for the editor that started this process, by the Agent Client Protocol on its
  * pipes. Nothing but the protocol goes to stdout.
  *
- * Uses the server that runs, so that sessions outlive the editor; else one of its own for as long as the editor stays.
+ * Uses the server that runs, so that sessions outlive the editor; else it starts one for as long as the editor stays.
  */
 
 import { escapeControls } from '../../base/escape-controls.ts';
@@ -19,7 +19,7 @@ import { ownPipes } from '../own-pipes.ts';
 import { packageVersion } from '../package-info.ts';
 
 export interface AcpFlags extends ControlFlags {
-  /** Of a server of our own. */
+  /** Configuration of a server that this command starts. */
   readonly config?: string;
   /** Backend, model and thinking level of new sessions. */
   readonly backend?: string;
@@ -29,10 +29,10 @@ export interface AcpFlags extends ControlFlags {
 }
 
 /**
- * Serves until the editor closes the pipes, or a signal; where the server refuses the token, what the editor asks for fails
- * until it authenticates. Fails as reaching or starting the server does, with
- * `not_configured` when the SDK of the protocol is not installed, and with `connection_lost` when the server is lost for
- * good: an editor starts its agents again, and would not know of one that can do nothing.
+ * Serves until the editor closes the pipes, or a signal; where the server refuses the token, requests of the editor fail until
+ * it authenticates. Fails as reaching or starting the server does, with `not_configured` when the SDK of the protocol is not
+ * installed, and with `connection_lost` when the server is lost for good: an editor starts its agents again, and would not know
+ * of one that can do nothing.
  */
 export async function acp(flags: AcpFlags): Promise<void> {
   const { link, log } = ownPipes(MESSAGE_BYTES_CEILING, flags.verbose);
@@ -84,7 +84,7 @@ export async function acp(flags: AcpFlags): Promise<void> {
   }
 }
 
-/** Says on stderr, which editors show or store, what new sessions use; flags of this command win over it. */
+/** Writes the model of new sessions to stderr, which editors show or store; flags of this command win over it. */
 async function sayModel(control: ControlClient, { backend, model }: AcpFlags): Promise<void> {
   if (backend !== undefined || model !== undefined) return;
   const status = await statusOf(control);

@@ -27,7 +27,7 @@ export async function approveList(
       approvals.map(({ id }) => id),
       terminal,
     );
-    // Which editor asks is only a question where there are several.
+    // The editor that asks is of interest only where several are connected.
     const several = servers.length > 1;
     terminal.table(
       ['APPROVAL', 'STATE', 'EXPIRES', ...(several ? ['SERVER'] : []), 'WHAT'],
@@ -47,7 +47,7 @@ export interface AnswerFlags extends ControlFlags {
   readonly remember?: 'once' | 'session' | 'directory';
   /** JSON object: the answer to a question. */
   readonly content?: string;
-  /** Why it is denied, for the model. */
+  /** Reason of the denial, for the model. */
   readonly reason?: string;
 }
 
@@ -90,7 +90,7 @@ interface Asked {
   readonly server: ApprovalServer;
 }
 
-/** The approvals of all servers, oldest first. */
+/** Returns the approvals of all servers, oldest first. */
 async function askedBy(servers: readonly ApprovalServer[], all?: boolean): Promise<Asked[]> {
   const lists = await Promise.all(
     servers.map(async (server) => {
@@ -101,7 +101,7 @@ async function askedBy(servers: readonly ApprovalServer[], all?: boolean): Promi
   return lists.flat().sort((a, b) => (a.approval.created_at < b.approval.created_at ? -1 : 1));
 }
 
-/** The approval named by an id or a prefix of one, and the server that asks. */
+/** Returns the approval named by an id or a prefix of one, and the server that asks. */
 async function approvalNamed(
   servers: readonly ApprovalServer[],
   id: string,

@@ -1,4 +1,6 @@
-/** `handfast audit ls`: which requests were handled, for whom, and how they ended. Reads the files, as their owner. */
+/**
+ * `handfast audit ls`: the handled requests, their principals, and their ends. Reads the files, as their owner.
+ */
 import { parseSince } from '../../config/parse-deadline.ts';
 import { type AuditLine, type AuditPage, followAudit, listAudit } from '../../host/audit/list.ts';
 import { configOf } from '../config-file.ts';
@@ -18,7 +20,7 @@ export interface AuditLsFlags {
   readonly follow?: boolean;
 }
 
-/** Prints the newest matching lines of a file, or of what the configuration names, the newest last. */
+/** Prints the newest matching lines of a file, or of the audit that the configuration names, the newest last. */
 export async function auditLs(file: string | undefined, flags: AuditLsFlags, terminal: Terminal): Promise<void> {
   const { config, since, limit, before, follow, principal, capability, outcome, code } = flags;
   const filter = { principal, capability, outcome, code, ...(since && { sinceMs: parseSince(since, Date.now()) }) };
@@ -53,7 +55,7 @@ function hints({ unreadable, ends }: AuditPage, terminal: Terminal): void {
   }
 }
 
-/** A followed line. Its columns have no common width: the lines to come are unknown. */
+/** Prints a followed line. Its columns have no common width: the lines to come are unknown. */
 function print(line: AuditLine, terminal: Terminal): void {
   if (terminal.json) terminal.document(line);
   else terminal.line(fitted(cellsOf(line).join('  ').trimEnd(), terminal.width));
@@ -61,7 +63,7 @@ function print(line: AuditLine, terminal: Terminal): void {
 
 const HEADINGS = ['TIME', 'PRINCIPAL', 'TYPE', 'OUTCOME', 'MS', 'DETAIL'];
 
-/** The cells of a line: what the audit knows beyond the columns is the last one. */
+/** Returns the cells of a line: the last one has the audit's data beyond the columns. */
 function cellsOf(line: AuditLine): string[] {
   const {
     time,

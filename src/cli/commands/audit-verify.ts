@@ -1,4 +1,6 @@
-/** `handfast audit verify`: is the audit whole and unchanged? */
+/**
+ * `handfast audit verify`: checks that the audit is whole and unchanged.
+ */
 import { type AuditReport, verifyAudit } from '../../host/audit/verify.ts';
 import { errorTable } from '../../wire/errors.ts';
 import { configOf } from '../config-file.ts';
@@ -11,7 +13,10 @@ export interface AuditVerifyFlags {
   readonly head?: string;
 }
 
-/** Checks a file, a folder, or what the configuration names. Resolves with the exit code: 0, or 5 when it does not hold. */
+/**
+ * Checks a file, a folder, or the audit that the configuration names. Resolves with the exit code: 0, or 5 when it does not
+ * hold.
+ */
 export async function auditVerify(
   file: string | undefined,
   { config, head }: AuditVerifyFlags,

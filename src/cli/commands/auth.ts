@@ -1,6 +1,7 @@
 /**
- * `handfast auth …`: stores the key of a provider or signs in to it, removes that again, and lists what can be used and by
- * what. A key comes from the terminal or from a pipe, never as an argument: other users of the machine see those.
+ * `handfast auth …`: stores the key of a provider or signs in to it, removes that again, and lists the providers that can be
+ * used, with their credentials. A key comes from the terminal or from a pipe, never as an argument: other users of the machine
+ * see those.
  */
 import { text as textOfStream } from 'node:stream/consumers';
 import { headerProblem } from '../../base/secret-text.ts';
@@ -45,7 +46,10 @@ export async function authList(flags: AuthFlags, terminal: Terminal): Promise<vo
   });
 }
 
-/** Stores a key or signs in. Fails with `usage`, with `login_failed` for what the provider does not accept, and as the server does. */
+/**
+ * Stores a key or signs in. Fails with `usage`, with `login_failed` for a key or sign-in that the provider does not accept, and
+ * as the server does.
+ */
 export async function authLogin(name: string, flags: LoginFlags, terminal: Terminal): Promise<void> {
   const provider = providerNamed(name);
   const isSignIn =

@@ -1,4 +1,6 @@
-/** `handfast call`: sends a message of any type and prints its answer: for trying out what no command is made for. */
+/**
+ * `handfast call`: sends a message of any type and prints its answer: for trying out messages without a command.
+ */
 import { capabilityNames } from '../../protocol/a2e.ts';
 import type { ConnectFlags } from '../connect/find-host.ts';
 import { withAgent } from '../connect/open-agent.ts';

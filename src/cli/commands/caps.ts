@@ -1,4 +1,6 @@
-/** `handfast caps`: what the host grants to this token, and why it refuses the rest. */
+/**
+ * `handfast caps`: the capabilities that the host grants to this token, and the reasons why it refuses the rest.
+ */
 import { NOT_ALLOWED } from '../../host/negotiate.ts';
 import { capabilityNames } from '../../protocol/a2e.ts';
 import type { Principal } from '../../session/principal.ts';
@@ -8,7 +10,7 @@ import { withAgent } from '../connect/open-agent.ts';
 import type { Terminal } from '../output/terminal.ts';
 
 export interface CapsFlags extends ConnectFlags {
-  /** A principal of the configuration: what it would be granted, rather than the holder of this token. */
+  /** A principal of the configuration: shows its capabilities, rather than those of this token's holder. */
   readonly as?: string;
   readonly config?: string;
 }
@@ -42,7 +44,7 @@ export async function caps(flags: CapsFlags, terminal: Terminal): Promise<void> 
   });
 }
 
-/** Read from the file, trusted or not: nothing in it is acted upon. */
+/** Reads the principal from the file, trusted or not: nothing in it is acted upon. */
 async function principalOf(name: string, file: string | undefined): Promise<Principal> {
   const [{ configOf }, { principalNamed }] = await Promise.all([
     import('../config-file.ts'),
@@ -51,7 +53,7 @@ async function principalOf(name: string, file: string | undefined): Promise<Prin
   return principalNamed(await configOf(file, { unchecked: true }), name);
 }
 
-/** The reason of a refusal, or the facts of the plugin that leads the capability. */
+/** Returns the reason of a refusal, or the facts of the plugin that leads the capability. */
 function about({ reason, type, ...facts }: Readonly<Record<string, unknown>>): string {
   if (typeof reason === 'string') return reason;
   return Object.entries(facts)
@@ -60,7 +62,7 @@ function about({ reason, type, ...facts }: Readonly<Record<string, unknown>>): s
     .join(', ');
 }
 
-/** A list is counted: `--json` prints it whole. */
+/** Returns the text of a value. A list is counted: `--json` prints it whole. */
 function said(value: unknown): string {
   if (Array.isArray(value)) return String(value.length);
   return typeof value === 'string' ? value : JSON.stringify(value);

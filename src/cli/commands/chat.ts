@@ -1,8 +1,8 @@
 /**
- * `handfast chat`: a conversation in the terminal, with the server that runs or with one of its own, continuing the last
+ * `handfast chat`: a conversation in the terminal, with the server that runs or with one that it starts, continuing the last
  * session of this folder.
  *
- * This file chooses the session; `cli/chat/conversation.ts` is what happens then.
+ * This file chooses the session; `cli/chat/conversation.ts` runs the conversation.
  */
 import type { StateChange } from '../../connection/reconnect.ts';
 import type { ControlClient } from '../../control-client/control.ts';
@@ -24,7 +24,7 @@ export interface ChatFlags extends ControlFlags {
   readonly thinking?: string;
   readonly title?: string;
   readonly config?: string;
-  /** What happens where the policy asks. */
+  /** Decision where the policy asks. */
   readonly approvals?: 'ask' | 'allow' | 'deny';
 }
 
@@ -34,7 +34,7 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
   const received: { state: (change: StateChange) => void; output: TerminalOutput } = { state() {}, output: terminal };
   const { approvals } = flags;
   const server = await reachServer(
-    // With a server of its own and no terminal, no user can answer.
+    // With a server of this command and no terminal, no user can answer.
     { ...flags, ask: terminal, attended: attended || approvals !== undefined },
     {
       onStderr: (line) => received.output.note(line),
@@ -54,7 +54,7 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
       if (line !== undefined) terminal.note(line);
     }
     if (approvals !== undefined) await control.rpc.sessionConfigure({ session_id: session.id, approvals });
-    // The packages of the screen are loaded by those who see it.
+    // The packages of the screen are loaded only for users who see it.
     const screen = attended
       ? new (await import('../chat/screen/chat-screen.ts')).ChatScreen(flags.connect === undefined)
       : undefined;
@@ -73,7 +73,7 @@ export async function chat(flags: ChatFlags, terminal: Terminal): Promise<number
   }
 }
 
-/** The session that is named, else the last one of this folder, else a new one. */
+/** Opens the session that is named, else the last one of this folder, else a new one. */
 async function sessionFor(control: ControlClient, flags: ChatFlags): Promise<ControlSession> {
   if (flags.session !== undefined) return control.open(await fullId(control, flags.session));
   const { title, backend, model, thinking } = flags;
@@ -85,6 +85,6 @@ async function sessionFor(control: ControlClient, flags: ChatFlags): Promise<Con
   return control.create({ title, backend, model, thinking, ...folderFor(control), parallelTools: true });
 }
 
-/** True where a user can type, and where what is shown can be drawn again. */
+/** True where a user can type, and where the terminal can redraw the screen. */
 const isScreen = (): boolean =>
   process.stdin.isTTY === true && process.stdout.isTTY === true && process.env.TERM !== 'dumb';

@@ -1,6 +1,6 @@
 /**
- * `handfast complete`: what a shell asks at each Tab. The things that arguments name are read from the running servers of this
- * user, within a bound, and only where a command names them.
+ * `handfast complete`: answers a shell's request at each Tab. The things that arguments name are read from the running servers
+ * of this user, within a bound, and only where a command names them.
  */
 import { within } from '../../base/race.ts';
 import type { Candidate, Known } from '../completion.ts';

@@ -1,6 +1,6 @@
 /**
- * `handfast config check`: is the configuration right, what does it amount to, and who may do what? It starts no program, for
- * the file may not be trusted.
+ * `handfast config check`: checks the configuration, and shows its effect and the rights of its principals. It starts no
+ * program, for the file may not be trusted.
  */
 import { isCoverInstalled } from '../../base/workspace/path-cover.ts';
 import { formatProblem } from '../../config/config.ts';
@@ -11,7 +11,10 @@ import { configOf } from '../config-file.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { grantLines, principalNamed, principalsOf, printPrincipals, sessionsAtOnce } from './principals.ts';
 
-/** Reads a file that is not trusted, too: nothing in it is acted upon. Fails with `config_invalid` and every problem; prints warnings and the most important settings. */
+/**
+ * Reads a file that is not trusted, too: nothing in it is acted upon. Fails with `config_invalid` and every problem; prints
+ * warnings and the most important settings.
+ */
 export async function configCheck(
   file: string | undefined,
   { as }: { readonly as?: string },

@@ -45,14 +45,14 @@ export interface A2eFlags extends ConformanceFlags {
   readonly writes?: boolean;
 }
 
-/** What every protocol is given. */
+/** Options that every protocol gets. */
 interface Given {
   readonly address: string;
   readonly token: string;
   readonly patienceMs: number;
 }
 
-/** A run that may look at its target before the first case, and closes what its cases shared. */
+/** A run that may look at its target before the first case, and closes the connections that its cases shared. */
 interface Prepared<C> extends CaseRun<C> {
   /** Fails where no case could run: the target is not there, or refuses the token. */
   first(): Promise<unknown>;

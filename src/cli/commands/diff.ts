@@ -1,4 +1,6 @@
-/** `handfast diff`: where two recordings, or a recording and a journal, differ in what matters. */
+/**
+ * `handfast diff`: shows where two recordings, or a recording and a journal, differ in ways that matter.
+ */
 import { lstatSync } from 'node:fs';
 import { type Divergence, diffRecordings } from '../../recording/diff.ts';
 import { type Entry, messageOf, type Recording } from '../../recording/format.ts';
@@ -36,7 +38,7 @@ export async function diff(
   return printDivergences(found, mine, theirs, terminal);
 }
 
-/** Prints what was found, also by a replay of the client; gives the exit code. */
+/** Prints the divergences, also those of a replay of the client; returns the exit code. */
 export function printDivergences(
   found: readonly Divergence[],
   left: Recording,
@@ -49,13 +51,13 @@ export function printDivergences(
   return found.length === 0 ? 0 : 1;
 }
 
-/** A bundle, an exported one, or the lines of a journal. */
+/** Reads a bundle, an exported one, or the lines of a journal. */
 function readAny(path: string): Recording {
   const isFile = lstatSync(path, { throwIfNoEntry: false })?.isFile() === true;
   return (isFile ? readJournalFile(path) : undefined) ?? readBundle(path);
 }
 
-/** A divergence, and the messages before it. */
+/** Prints a divergence, and the messages before it. */
 function printDivergence(found: Divergence, left: Recording, right: Recording, terminal: Terminal): void {
   const { kind, part, type, path, left_value: before, right_value: after } = found;
   const where = `#${found.left ?? '-'} / #${found.right ?? '-'}`;

@@ -1,6 +1,6 @@
 /**
- * The checks of `handfast doctor`, each of which reports what it found and never throws. Nothing is changed: what is
- * written to try something out goes into a folder that is removed again.
+ * The checks of `handfast doctor`, each of which reports its finding and never throws. Nothing is changed: files that a check
+ * writes go into a folder that is removed again.
  */
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,7 +29,7 @@ export interface Check {
   /** `off`: a capability that the configuration does not name. */
   readonly status: 'ok' | 'warn' | 'fail' | 'off';
   readonly message: string;
-  /** What to do; of `ok` and `off`: how to get what is not there. */
+  /** Advice; of `ok` and `off`: the way to get a missing part. */
   readonly fix?: string;
   /** For `fail`: the name in the error table. */
   readonly code?: string;
@@ -38,7 +38,7 @@ export interface Check {
 /** Time for a host of this machine to answer. */
 const ANSWER_MS = 3_000;
 
-/** All checks, in an order in which the first failure explains those after it. */
+/** Runs all checks, in an order in which the first failure explains those after it. */
 export async function* checks(configFile: string | undefined): AsyncGenerator<Check> {
   const home = handfastHome(process.env);
   yield { name: 'node', status: 'ok', message: `${process.version} at ${process.execPath}` };
@@ -59,7 +59,7 @@ export async function* checks(configFile: string | undefined): AsyncGenerator<Ch
   yield* storeChecks(running);
 }
 
-/** Whether the stores of running hosts can store. */
+/** Checks that the stores of running hosts can store. */
 async function* storeChecks(running: readonly RunningHost[]): AsyncGenerator<Check> {
   const name = 'stores';
   for (const { host_id, listeners } of running) {
@@ -82,8 +82,8 @@ async function* storeChecks(running: readonly RunningHost[]): AsyncGenerator<Che
 }
 
 /**
- * In place of what depends on a configuration that cannot be used. Those of the defaults would not be true: no host starts with
- * this configuration, and one that is mended may name others.
+ * Stands for checks that depend on a configuration that cannot be used. Findings for the defaults would not be true: no host
+ * starts with this configuration, and one that is mended may name others.
  */
 const NOT_CHECKED: Check = {
   name: 'not checked',
@@ -92,7 +92,7 @@ const NOT_CHECKED: Check = {
   fix: 'see to "config" above, then run handfast doctor again',
 };
 
-/** A check out of something that may throw. */
+/** Makes a check of a function that may throw. */
 async function guarded(name: string, fix: string | undefined, look: () => Promise<Check>): Promise<Check> {
   try {
     return await look();
@@ -143,7 +143,7 @@ async function configCheck(file: string | undefined): Promise<{ check: Check; co
   return { check: check.code === 'untrusted_folder' ? untrusted : check, config };
 }
 
-/** Checks that each address is free, or used by a host of this user. */
+/** Checks that each address is free, or that a host of this user has it. */
 async function* portChecks({ listen }: HostConfig, running: readonly RunningHost[]): AsyncGenerator<Check> {
   for (const address of listen) {
     const name = 'listen';
@@ -168,7 +168,7 @@ async function* portChecks({ listen }: HostConfig, running: readonly RunningHost
   }
 }
 
-/** The health that each configured capability reports. */
+/** Reports the health that each configured capability reports. */
 async function* capabilityChecks({ plugins, workspace }: HostConfig): AsyncGenerator<Check> {
   const { capabilityOptions, loadCapabilities, shareOwnPackage } = await import('../../server/plugin-modules.ts');
   const release = shareOwnPackage();
@@ -196,7 +196,7 @@ async function* capabilityChecks({ plugins, workspace }: HostConfig): AsyncGener
   release();
 }
 
-/** Which model sessions would use with the environment of this command, and by what. */
+/** Reports the model that sessions would use with the environment of this command, and the setting that decides it. */
 function modelCheck({ control, providers, home }: HostConfig): Promise<Check> {
   const name = 'model';
   return guarded(name, 'correct the address, or the owner of the file', async () => {
@@ -262,7 +262,7 @@ function* lossChecks(home: string, config: HostConfig | undefined): Generator<Ch
   }
 }
 
-/** What can be promised about the programs that a host or worker starts, when it is killed. */
+/** Reports which guarantee holds for the programs that a host or worker starts, when it is killed. */
 function childrenCheck(): Check {
   const name = 'children';
   const warn = (message: string, fix?: string): Check => ({ name, status: 'warn', message, ...(fix && { fix }) });
@@ -280,7 +280,7 @@ function childrenCheck(): Check {
   return { name, status: 'ok', message: `end with a killed host, but for one that ${escapes}` };
 }
 
-/** Checks that every registered host responds and accepts our token. */
+/** Checks that every registered host responds and accepts the token of this user. */
 async function* runningChecks(running: readonly RunningHost[], home: string): AsyncGenerator<Check> {
   if (running.length === 0) {
     yield { name: 'host', status: 'ok', message: 'none is running; start one with: handfast up' };

@@ -1,4 +1,6 @@
-/** `handfast doctor`: checks everything a host and its commands depend on, and advises what to fix. */
+/**
+ * `handfast doctor`: checks everything a host and its commands depend on, and advises on fixes.
+ */
 import { errorTable, exitCodeOf } from '../../wire/errors.ts';
 import type { Terminal } from '../output/terminal.ts';
 import { type Check, checks } from './doctor-checks.ts';
@@ -10,7 +12,7 @@ export interface DoctorFlags {
 /** The longest name of a capability of the protocol. */
 const NAME_WIDTH = 'multi_agent'.length;
 
-/** Runs all checks. Resolves with the exit code: 0, or that of the first check that failed. */
+/** Runs all checks. Resolves with the exit code: 0, or the code of the first check that failed. */
 export async function doctor(flags: DoctorFlags, terminal: Terminal): Promise<number> {
   const results: Check[] = [];
   for await (const check of checks(flags.config)) {

@@ -1,4 +1,6 @@
-/** `handfast fleet check`: is the file of a fleet right, and what does it amount to? Nothing is started. */
+/**
+ * `handfast fleet check`: checks the file of a fleet, and shows its effect. Nothing is started.
+ */
 
 import { formatProblem } from '../../config/config.ts';
 import { compileHooks } from '../../fleet/route/hooks.ts';

@@ -64,7 +64,7 @@ export async function fleetUp(file: string | undefined, flags: FleetUpFlags, ter
   if (error instanceof HandfastError) throw error;
 }
 
-/** The same error with what is there and what to do next. */
+/** Returns the same error with the cause that was found and the next step. */
 async function withWayOn(thrown: unknown, { name, home, dataDir, natsServers }: FleetConfig): Promise<unknown> {
   const { code, message, detail } = asError(thrown);
   if (code === 'unreachable' && natsServers.length > 0) {
@@ -79,7 +79,7 @@ async function withWayOn(thrown: unknown, { name, home, dataDir, natsServers }: 
   return fail('journal_locked', `${there}${at}; ${way}`, detail, thrown);
 }
 
-/** The host of a fleet: its addresses are those of the fleet, its sessions are stored with its tasks. */
+/** Returns the host of a fleet: its addresses are those of the fleet, its sessions are stored with its tasks. */
 function hostOf(config: HostConfig, fleet: FleetConfig, flags: FleetUpFlags): HostConfig {
   return withListeners(
     {

@@ -23,7 +23,7 @@ export async function fleetWorkers(flags: ControlFlags, terminal: Terminal): Pro
   });
 }
 
-/** A live view of the fleet, until Ctrl-C; without a terminal, printed once. */
+/** Shows a live view of the fleet, until Ctrl-C; without a terminal, prints it once. */
 export async function fleetTop(flags: ControlFlags, terminal: Terminal): Promise<void> {
   await withFleet(flags, terminal, async ({ fleet, signal }) => {
     await liveView(terminal, signal, async () => {
@@ -91,7 +91,7 @@ export async function fleetDrain(
   });
 }
 
-/** Where a task would go now: one that was submitted, or with `--brief` one that is only described. */
+/** Shows the place where a task would go now: one that was submitted, or with `--brief` one that is only described. */
 export async function routeExplain(
   words: readonly string[],
   { brief = false, ...flags }: SubmitFlags & { readonly brief?: boolean },

@@ -42,7 +42,10 @@ const countDown = tool({
 export const plugin = toolsPlugin({ name: 'hello', tools: [hello, countDown] });
 `;
 
-/** File name → text. `schema` is the path of the JSON Schema of the configuration, as an editor finds it from there. */
+/**
+ * Returns the texts by file name. `schema` is the path of the JSON Schema of the configuration, as an editor finds it from
+ * there.
+ */
 export function initFiles(schema: string): ReadonlyMap<string, string> {
   const plugins = 'plugins:\n  - tools\n';
   const template = configTemplate();

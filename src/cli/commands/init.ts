@@ -26,9 +26,10 @@ export async function init(folder: string, { force = false }: InitFlags, termina
   const written: string[] = [];
   for (const [name, text] of files) {
     const file = join(folder, name);
-    // A link in its place is replaced: what it leads to is not this folder's.
+    // A link in its place is replaced: its target does not belong to this folder.
     if (force) await rm(file, { force: true });
-    // The configuration may get secrets, and the plugin is code that runs: neither is for other users, also without a file mask.
+    // The configuration may get secrets, and the plugin is code that runs: neither is for other users, also without a file
+    // mask.
     await writeFile(file, text, { flag: 'wx', mode: 0o600 });
     written.push(file);
   }
@@ -45,8 +46,8 @@ export async function init(folder: string, { force = false }: InitFlags, termina
 }
 
 /**
- * The schema in this package, which needs no network: relative where the package is installed in the folder or above it, so that
- * the line is true for everyone who has the same project; absolute for an installation elsewhere.
+ * Returns the schema in this package, which needs no network: relative where the package is installed in the folder or above
+ * it, so that the line is true for all users of the same project; absolute for an installation elsewhere.
  */
 function schemaFrom(folder: string): string {
   const file = join(packageFolder, 'schema', 'config.json');
@@ -55,7 +56,9 @@ function schemaFrom(folder: string): string {
   return (shared ? path : file).replaceAll('\\', '/');
 }
 
-/** What this command wrote is this user's own and needs no question, unless something else lies there by now. */
+/**
+ * Trusts the files that this command wrote without a question: they belong to this user, unless another file lies there by now.
+ */
 async function trustOwn(folder: string, files: ReadonlyMap<string, string>): Promise<void> {
   const [{ TrustStore }, { digestOf }, { survey }, { trust }] = await Promise.all([
     import('../../trust/store.ts'),

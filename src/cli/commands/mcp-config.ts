@@ -20,7 +20,7 @@ export interface McpConfigFlags {
 export async function mcpConfig(client: ClientName, flags: McpConfigFlags, terminal: Terminal): Promise<void> {
   const args = ['mcp', 'serve'];
   if (flags.connect !== undefined) args.push('--connect', flags.connect);
-  // The client starts it in a folder of its own.
+  // The client starts it in a folder that the client chooses.
   if (flags.tokenFile !== undefined) args.push('--token-file', resolve(flags.tokenFile));
   if (flags.config !== undefined) args.push('--config', resolve(flags.config));
   const { env, platform } = process;

@@ -1,8 +1,8 @@
 /**
- * `handfast mcp`: the tools, memory, prompts and resources of a host for the MCP client that started this process, on its pipes.
- * Nothing but the protocol goes to stdout.
+ * `handfast mcp`: the tools, memory, prompts and resources of a host for the MCP client that started this process, on its
+ * pipes. Nothing but the protocol goes to stdout.
  *
- * Uses the host that runs, else one of its own for as long as the client stays.
+ * Uses the host that runs, else it starts one for as long as the client stays.
  */
 import { AgentSession } from '../../agent/agent.ts';
 import type { Log } from '../../base/log.ts';
@@ -19,7 +19,7 @@ import { ownPipes } from '../own-pipes.ts';
 import { packageVersion } from '../package-info.ts';
 
 export interface McpFlags extends Pick<ConnectFlags, 'connect' | 'tokenFile'> {
-  /** Of a host of our own. */
+  /** Configuration of a host that this command starts. */
   readonly config?: string;
   readonly verbose?: boolean;
 }
@@ -27,7 +27,7 @@ export interface McpFlags extends Pick<ConnectFlags, 'connect' | 'tokenFile'> {
 /** Longest message of a client, in bytes. */
 const MAX_MESSAGE_BYTES = 4 * 1024 * 1024;
 const CONNECT_TIMEOUT_MS = 10_000;
-/** How long a lost host is dialled at the same address. */
+/** Time that a lost host is dialled at the same address, milliseconds. */
 const RECONNECT_MS = 10_000;
 
 /** A host, and how sessions with it are opened. */
@@ -37,8 +37,8 @@ interface ReachedHost {
 }
 
 /**
- * Serves until the client closes the pipes, or a signal. Fails as finding and reaching the host do, and with `config_invalid` and
- * `untrusted_folder` for a host of its own.
+ * Serves until the client closes the pipes, or a signal. Fails as finding and reaching the host do, and with `config_invalid`
+ * and `untrusted_folder` for a host that it starts.
  */
 export async function mcp(flags: McpFlags): Promise<void> {
   const { link, log } = ownPipes(MAX_MESSAGE_BYTES, flags.verbose);
@@ -59,7 +59,7 @@ export async function mcp(flags: McpFlags): Promise<void> {
   }
 }
 
-/** The host that runs, else one of this process. */
+/** Reaches the host that runs, else one of this process. */
 async function reachHost(flags: McpFlags, link: Link, log: Log): Promise<ReachedHost> {
   const find = () => findHost(flags);
   const found = await find().catch((thrown: unknown) => {
@@ -70,7 +70,7 @@ async function reachHost(flags: McpFlags, link: Link, log: Log): Promise<Reached
   log.info('using the host that runs', { address: found.address, workspace: found.running?.workspace });
   return {
     async open(capabilities, options) {
-      // Another one may run by now.
+      // Another host may run by now.
       const next = await find();
       const { token } = next;
       const { dial, reconnects } = routeOf(next, {
@@ -92,7 +92,7 @@ async function reachHost(flags: McpFlags, link: Link, log: Log): Promise<Reached
   };
 }
 
-/** A host of this process, which has the rights of its user: so have its clients, who started it. */
+/** Starts a host in this process, which has the rights of its user: so have its clients, which started it. */
 async function ownHost({ config: file }: McpFlags, link: Link, log: Log): Promise<ReachedHost> {
   const [{ configOf }, { assembleHost }] = await Promise.all([
     import('../config-file.ts'),

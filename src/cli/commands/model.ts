@@ -1,6 +1,5 @@
 /**
- * `handfast model …`: lists the models that can be used, chooses the one of sessions without a choice of their own, and tries
- * one out.
+ * `handfast model …`: lists the models that can be used, chooses the one of sessions that made no choice, and tries one out.
  */
 import { suggest } from '../../base/suggest.ts';
 import type { ModelOption } from '../../protocol/session-types.ts';
@@ -16,7 +15,7 @@ export interface ModelFlags extends ControlFlags {
   readonly config?: string;
 }
 
-/** What a model is asked when it is tried; the shortest answer costs least. */
+/** The prompt of a trial; the shortest answer costs least. */
 const TRIAL = 'Reply with the one word: ok';
 
 const nameOf = ({ provider, id }: ModelOption): string => `${provider}/${id}`;
@@ -45,7 +44,7 @@ export async function modelList(flags: ModelFlags & { readonly provider?: string
   });
 }
 
-/** Stores the model of sessions without a choice of their own. Fails with `not_found`, `usage`, `not_configured`. */
+/** Stores the model of sessions that made no choice. Fails with `not_found`, `usage`, `not_configured`. */
 export async function modelUse(
   name: string,
   flags: ModelFlags & { readonly thinking?: string },
@@ -69,7 +68,7 @@ export async function modelUse(
   });
 }
 
-/** The model that a name means: `ID` or `PROVIDER/ID`. */
+/** Returns the model that a name means: `ID` or `PROVIDER/ID`. */
 function named(name: string, models: readonly ModelOption[]): ModelOption {
   const exact = models.find((model) => nameOf(model) === name);
   if (exact !== undefined) return exact;

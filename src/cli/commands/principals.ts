@@ -1,4 +1,6 @@
-/** Who may do what, out of a configuration: for `handfast config check` and `handfast caps --as`. */
+/**
+ * The rights of principals, out of a configuration: for `handfast config check` and `handfast caps --as`.
+ */
 import type { HostConfig } from '../../config/config.ts';
 import { LOCAL_PRINCIPAL } from '../../session/auth.ts';
 import type { Grants, Principal } from '../../session/principal.ts';
@@ -8,13 +10,13 @@ import { fail } from '../../wire/errors.ts';
 import { snake } from '../output/snake-case.ts';
 import type { Terminal } from '../output/terminal.ts';
 
-/** Everybody the configuration lets in, the owner of the local token first. */
+/** Returns all principals that the configuration accepts, the owner of the local token first. */
 export const principalsOf = ({ auth }: HostConfig): readonly Principal[] => [
   LOCAL_PRINCIPAL,
   ...auth.grants.map(({ principal }) => principal),
 ];
 
-/** The principal of this name. Fails with `not_found`, which lists those there are. */
+/** Returns the principal of this name. Fails with `not_found`, which lists all names. */
 export function principalNamed(config: HostConfig, name: string): Principal {
   const all = principalsOf(config);
   const found = all.find((principal) => principal.name === name);
@@ -52,7 +54,7 @@ const rules = (group: object | undefined): string | undefined =>
     })
     .join('; ');
 
-/** The grants of a principal as lines of name and value; none for one that may only perform the handshake and ping. */
+/** Returns the grants of a principal as lines of name and value; none for one that may only perform the handshake and ping. */
 export function grantLines(principal: Principal): readonly (readonly [grant: string, value: string])[] {
   return (Object.keys(shown) as (keyof Grants)[]).flatMap((grant) => {
     const value = shown[grant](principal);
@@ -60,7 +62,7 @@ export function grantLines(principal: Principal): readonly (readonly [grant: str
   });
 }
 
-/** Most sessions of a principal at once, on each edge; undefined for one without a limit. */
+/** Returns the maximum number of sessions of a principal at once, on each edge; undefined for one without a limit. */
 export function sessionsAtOnce(
   principal: Principal,
   { limits, control }: HostConfig,

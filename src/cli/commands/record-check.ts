@@ -1,9 +1,11 @@
-/** `handfast record check`: whether a recording is whole and unchanged, and what is in it. */
+/**
+ * `handfast record check`: checks that a recording is whole and unchanged, and shows its content.
+ */
 import { whatIsMissing } from '../../recording/missing.ts';
 import { readBundle } from '../../recording/read-bundle.ts';
 import type { Terminal } from '../output/terminal.ts';
 
-/** Fails with `recording.invalid` and what is wrong, `not_found`. */
+/** Fails with `recording.invalid` and the fault, or `not_found`. */
 export async function recordCheck(path: string, terminal: Terminal): Promise<void> {
   const recording = readBundle(path);
   const { manifest, entries } = recording;

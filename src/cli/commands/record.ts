@@ -1,4 +1,6 @@
-/** `handfast record`: stands between clients and a host, and stores what passes; without `--listen` on its own pipes. */
+/**
+ * `handfast record`: stands between clients and a host, and stores their messages; without `--listen` on its own pipes.
+ */
 import { readFileSync } from 'node:fs';
 import { addressOf } from '../../agent/addresses.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
@@ -37,14 +39,14 @@ export interface RecordFlags extends RedactionFlags {
 type DialHost = (path: LinkPath) => Promise<Link>;
 
 /**
- * Records until the client has gone (on pipes), or a signal. Fails with `usage` for a folder with something in it, `unreachable`,
- * and `disk_full` when the bundle cannot be written; then the connections are dropped.
+ * Records until the client has gone (on pipes), or a signal. Fails with `usage` for a folder with something in it,
+ * `unreachable`, and `disk_full` when the bundle cannot be written; then the connections are dropped.
  */
 export async function record(command: readonly string[], flags: RecordFlags, terminal: Terminal): Promise<void> {
   const dial = dialOf(command, flags, terminal);
   const address =
     flags.listen === undefined ? undefined : checkBind(flags.listen, { hasToken: false, insecure: false });
-  // Without the host of the only client there is nothing to record: no folder is made, and the command fails.
+  // Without the host of the only client, nothing can be recorded: no folder is made, and the command fails.
   const host = address === undefined ? await dial('/rpc') : undefined;
   const { Recorder } = await import('../../recording/recorder.ts');
   const recorder = await Recorder.start({
@@ -77,7 +79,7 @@ export async function record(command: readonly string[], flags: RecordFlags, ter
   }
 }
 
-/** The only client is the program that started this one. Nothing but the protocol goes to stdout. */
+/** Records on pipes: the only client is the program that started this one. Nothing but the protocol goes to stdout. */
 async function onPipes(recorder: Recorder, host: Link, terminal: Terminal): Promise<void> {
   const { stdioLink } = await import('../../transport/stdio.ts');
   const client = stdioLink({ maxMessageBytes: MESSAGE_BYTES_CEILING });
@@ -140,12 +142,12 @@ function dialOf(command: readonly string[], { connect }: RecordFlags, terminal: 
   return (path) => routeOf(atPath(given, path)).dial(undefined);
 }
 
-/** Of an HTTP address the path that the client has used here; session RPC has one of its own. */
+/** Returns an HTTP address with the path that the client has used here; session RPC has a separate one. */
 function atPath(address: string, path: LinkPath): string {
   return path === '/ws' || path === '/rpc' ? (webSocketAddress(address, path) ?? address) : address;
 }
 
-/** The secrets that are known before the first message: of the environment, of this user, and those that were named. */
+/** Returns the secrets that are known before the first message: of the environment, of this user, and those that were named. */
 export function redactionOf({ secretEnv = [], secrets, secretField = [] }: RedactionFlags): {
   readonly secrets: readonly KnownSecret[];
   readonly fields: readonly string[];
@@ -162,7 +164,7 @@ export function redactionOf({ secretEnv = [], secrets, secretField = [] }: Redac
   return { secrets: known, fields: secretField };
 }
 
-/** A secret a line; comments and blank lines do not count. */
+/** Reads a secret a line; comments and blank lines do not count. */
 function linesOf(file: string, missing?: 'usage'): readonly string[] {
   try {
     return tokensOf(readFileSync(file, 'utf8'));

@@ -34,8 +34,8 @@ export interface ReplayFlags extends Pick<ReplayOptions, 'speed' | 'order' | 'vo
 }
 
 /**
- * Resolves with exit code 1 when a client sent what was not recorded, or a live host replied otherwise. Fails with `usage`,
- * `recording.invalid`, `not_found`, and as connecting does.
+ * Resolves with exit code 1 when a client sent a message that was not recorded, or a live host replied otherwise. Fails with
+ * `usage`, `recording.invalid`, `not_found`, and as connecting does.
  */
 export async function replay(path: string, flags: ReplayFlags, terminal: Terminal): Promise<number> {
   const { as, listen, connect } = flags;

@@ -41,7 +41,7 @@ export async function schemaExport(
   else for (const file of written) terminal.line(file);
 }
 
-/** Names of the published schemas. */
+/** Returns names of the published schemas. */
 export async function publishedNames(): Promise<string[]> {
   const files = await readdir(join(packageFolder, 'schema'));
   return files.filter((file) => file.endsWith('.json')).map((file) => basename(file, '.json'));

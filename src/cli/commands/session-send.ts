@@ -1,6 +1,6 @@
 /**
- * `handfast session send`: one prompt to a session, its answer, and an exit code that says how the turn ended. Uses the server
- * that runs, else one of its own for this turn.
+ * `handfast session send`: one prompt to a session, its answer, and an exit code for the end of the turn. Uses the server that
+ * runs, else it starts one for this turn.
  */
 import type { ControlSession } from '../../control-client/session.ts';
 import type { ImageReference, SessionSettings, StopReason } from '../../protocol/session-types.ts';
@@ -18,11 +18,11 @@ import { fullId } from './session.ts';
 type Approvals = NonNullable<SessionSettings['approvals']>;
 
 export interface SendFlags extends ControlFlags {
-  /** Of a server of its own. */
+  /** Configuration of a server that this command starts. */
   readonly config?: string;
-  /** Of a new session. */
+  /** Backend of a new session. */
   readonly backend?: string;
-  /** Of the session, from this turn on. */
+  /** Settings of the session, from this turn on. */
   readonly model?: string;
   readonly thinking?: string;
   readonly approvals?: Approvals;
@@ -32,7 +32,7 @@ export interface SendFlags extends ControlFlags {
   readonly enqueue?: boolean;
 }
 
-/** What is sent. */
+/** The prompt to send. */
 interface Prompt {
   readonly text: string;
   readonly images: readonly ImageReference[] | undefined;
@@ -53,7 +53,7 @@ export async function sessionSend(id: string, prompt: string, flags: SendFlags, 
   const text = await textOf(prompt);
   // Before a server is reached: a mistyped path costs nothing.
   const images = flags.image && (await Promise.all(flags.image.map(imageFile)));
-  // While a server of its own lasts, no user is at hand to answer.
+  // While a server of this command lasts, no user is at hand to answer.
   const attended = flags.approvals !== undefined;
   return withServer({ ...flags, attended }, terminal, (server, signal) =>
     sendTo(server, id, { text, images }, flags, terminal, signal),
@@ -109,7 +109,7 @@ async function promptIn(
   return exitCodeOf((await turn.result()).stopReason);
 }
 
-/** 0 for a turn that came to its end, also at a limit of its answer. @see docs/errors.md#exit-codes */
+/** Returns the exit code: 0 for a turn that came to its end, also at a limit of its answer. @see docs/errors.md#exit-codes */
 export function exitCodeOf(stopReason: StopReason): number {
   switch (stopReason) {
     case 'interrupted':

@@ -100,7 +100,7 @@ export async function sessionShow(id: string, flags: ControlFlags, terminal: Ter
 }
 
 export interface TailFlags extends ControlFlags {
-  /** Only what came after this sequence number. */
+  /** Only events after this sequence number. */
   readonly after?: number;
   readonly follow?: boolean;
 }
@@ -249,7 +249,7 @@ export async function sessionRemove(ids: readonly string[], flags: ControlFlags,
   });
 }
 
-/** The session named by an id, a prefix of one, or `last`. Fails with `session_not_found` or `usage`. */
+/** Returns the id of the session named by an id, a prefix of one, or `last`. Fails with `session_not_found` or `usage`. */
 export async function fullId(control: ControlClient, id: string): Promise<string> {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) return id;
   const sessions: SessionSummary[] = [];

@@ -1,6 +1,6 @@
 /**
- * `handfast tail`: reads the journal of a session, and with `--follow` what happens from now on. Sessions of both edges are
- * accepted. Without a session it lists those of the environment edge.
+ * `handfast tail`: reads the journal of a session, and with `--follow` new entries. Sessions of both edges are accepted.
+ * Without a session it lists those of the environment edge.
  */
 import type { CallEvent } from '../../connection/call.ts';
 import { byPrefix, type Sought } from '../../packages/named-id.ts';
@@ -16,7 +16,7 @@ import { fitted } from '../output/text-width.ts';
 import { shownIds } from '../short-id.ts';
 
 export interface TailFlags extends ConnectFlags {
-  /** Only what came after this cursor. */
+  /** Only entries after this cursor. */
   readonly after: number;
   readonly follow?: boolean;
 }
@@ -50,7 +50,7 @@ export async function tail(session: string | undefined, flags: TailFlags, termin
       const before = last;
       const read = { after: last, follow: flags.follow, limit: PAGE };
       const end = await agent.journal(id, read, { signal, onEvent });
-      // What is left out of the answers, such as the reading itself, does not come any more either.
+      // Entries that are left out of the answers, such as the reading itself, do not come any more either.
       if (flags.follow || last >= end.last || last === before) {
         // An unknown session and one without entries look the same.
         if (end.last === 0 && !flags.follow) terminal.note(`the journal has no entries of ${id}`);
@@ -64,8 +64,8 @@ export async function tail(session: string | undefined, flags: TailFlags, termin
 const WHOLE = /^[\da-f]{32}$/;
 
 /**
- * The session of the environment edge that an id or a prefix of one names; undefined where none is listed. A whole id is taken
- * as it is. Fails with `usage` when several have the prefix.
+ * Returns the session of the environment edge that an id or a prefix of one names; undefined where none is listed. A whole id
+ * is taken as it is. Fails with `usage` when several have the prefix.
  */
 async function listedId(given: string, flags: ConnectFlags, terminal: Terminal): Promise<string | undefined> {
   if (WHOLE.test(given)) return given;
@@ -77,7 +77,7 @@ async function listedId(given: string, flags: ConnectFlags, terminal: Terminal):
   }
 }
 
-/** Undefined for an error that means: no such session here. */
+/** Returns undefined for an error that means: no such session here. */
 function unlessAmbiguous(error: unknown): undefined {
   if (['usage', 'cancelled'].includes(asError(error).code)) throw error;
   return undefined;
@@ -108,13 +108,13 @@ async function listSessions(flags: ConnectFlags, terminal: Terminal): Promise<vo
   );
 }
 
-/** A gap for people. Its end is not named: after a crash it lies above every cursor that was used. */
+/** Returns the text of a gap for people. Its end is not named: after a crash it lies above every cursor that was used. */
 const gapText = (from: unknown): string =>
   from === 1
     ? 'the oldest entries are no longer stored'
     : `entries that may have followed #${Number(from) - 1} are not stored`;
 
-/** An entry for people: when, where, what, about which request, and as much of the message as fits. */
+/** Returns an entry for people: time, peer, type, request, and as much of the message as fits. */
 function lineOf(data: Readonly<Record<string, unknown>>): string {
   if (data.kind === 'gap') return `${' '.repeat(12)} ${gapText(data.from)}`;
   const { cursor, ts, kind, request, body } = data;

@@ -70,7 +70,7 @@ export async function taskSubmit(words: readonly string[], flags: SubmitFlags, t
   });
 }
 
-/** The specification with whole ids for `last` and the beginnings of ids. */
+/** Returns the specification with whole ids for `last` and the beginnings of ids. */
 async function withTasksMeant(fleet: FleetForCommand['fleet'], spec: TaskSpec): Promise<TaskSpec> {
   const whole = async (id: string): Promise<string> => (await resolveTask(fleet, id)).task_id;
   const { after, parent_task_id } = spec;
@@ -81,7 +81,7 @@ async function withTasksMeant(fleet: FleetForCommand['fleet'], spec: TaskSpec): 
   };
 }
 
-/** What a command line asks for. */
+/** Returns the task that a command line asks for. */
 export async function specOf(words: readonly string[], flags: SubmitFlags): Promise<TaskSpec> {
   const brief = await textOf(words.join(' '));
   if (brief.trim() === '') throw fail('usage', 'the brief is empty; give a text, @FILE, or - for standard input');
@@ -211,7 +211,7 @@ export async function taskWatch(id: string | undefined, flags: ControlFlags, ter
   });
 }
 
-/** Prints what happens to a task; resolves with the exit code when it has ended. */
+/** Prints the events of a task; resolves with the exit code when it has ended. */
 async function watched(
   { fleet, signal }: FleetForCommand,
   { task_id }: TaskRecord,
@@ -230,7 +230,7 @@ async function watched(
       if (terminal.json) terminal.document({ task_id, ...value });
       else if ('from' in value)
         terminal.note('· entries are missing here: retention removed them, or the fleet was killed');
-      // Who waits for a result follows it here.
+      // A user who waits for a result follows the task here already.
       else if (isShort && value.kind === 'session') continue;
       else if (value.kind === 'progress') terminal.passing(eventLine(task_id, value));
       else {
@@ -255,7 +255,7 @@ export async function taskResult(id: string, flags: ControlFlags, terminal: Term
   });
 }
 
-/** The JSON of a task without a result: `status` and the reason have the places that they have in a result. */
+/** Returns the JSON of a task without a result: `status` and the reason have the places that they have in a result. */
 const withoutResult = ({ task_id, state, tokens_spent, dead_letter }: TaskRecord): object => ({
   task_id,
   status: state,
@@ -283,7 +283,7 @@ async function acted(
   });
 }
 
-/** The same error with what can be done instead. */
+/** Returns the same error with the alternatives. */
 function withWayOn(thrown: unknown, taskId: string): unknown {
   const { code, message, detail } = asError(thrown);
   if (code !== 'invalid_message') return thrown;
@@ -323,12 +323,12 @@ export const taskSteer = (id: string, text: string, flags: ControlFlags, termina
   });
 
 export interface AnswerFlags extends ControlFlags {
-  /** JSON object: what was asked for. */
+  /** JSON object: the requested data. */
   readonly content?: string;
   readonly reason?: string;
 }
 
-/** Answers a question: of several that wait, the one whose id the first word is or starts. */
+/** Answers a question: of several that wait, the one whose id is or starts with the first word. */
 export const taskAnswer = (
   id: string,
   words: readonly string[],

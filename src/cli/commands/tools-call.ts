@@ -42,7 +42,7 @@ export async function toolsCall(
   });
 }
 
-/** The schema of a tool's arguments, as far as the host sends it. */
+/** Returns the schema of a tool's arguments, as far as the host sends it. */
 async function inputOf(name: string, tools: ToolsClient, signal: AbortSignal): Promise<JsonSchema | undefined> {
   const described = (await tools.list({ includeDeferred: true }, { signal })).find((tool) => tool.name === name);
   if (described === undefined) return undefined;

@@ -7,7 +7,7 @@ import type { Terminal } from '../output/terminal.ts';
 export interface ToolsFlags extends ConnectFlags {
   readonly kind?: string;
   readonly tag?: readonly string[];
-  /** Also tools that plain lists leave out. */
+  /** Lists also tools that plain lists leave out. */
   readonly all?: boolean;
 }
 

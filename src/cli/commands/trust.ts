@@ -1,4 +1,6 @@
-/** `handfast trust`: what this user trusts of the folders they work in. */
+/**
+ * `handfast trust`: the files that this user trusts in the folders they work in.
+ */
 import { statSync } from 'node:fs';
 import { dirname, resolve, sep } from 'node:path';
 import { handfastHome } from '../../base/handfast-home.ts';
@@ -14,7 +16,7 @@ import { canAsk, confirmed, shown, trust } from '../trust/trust-question.ts';
 
 const openStore = (): TrustStore => new TrustStore({ home: handfastHome(process.env) });
 
-/** Lists what is trusted, and whether it is still what was trusted. */
+/** Lists trusted files, and whether they are still as they were trusted. */
 export async function trustList(terminal: Terminal): Promise<void> {
   const entries = (await openStore().entries()).map((entry) => ({ ...entry, state: stateOf(entry) }));
   if (terminal.json) return terminal.document(entries);
@@ -31,7 +33,7 @@ export async function trustList(terminal: Terminal): Promise<void> {
   );
 }
 
-/** Whether the folder still has what was trusted. */
+/** Returns whether the folder still has the trusted content. */
 function stateOf({ path, repository, files }: TrustEntry): 'as trusted' | 'changed' | 'missing' {
   const place = placeAt(path);
   if (place === undefined || place.repository !== repository) return 'missing';
@@ -39,8 +41,8 @@ function stateOf({ path, repository, files }: TrustEntry): 'as trusted' | 'chang
 }
 
 /**
- * Trusts what a folder brings as it is now, and shows all of it. At a terminal the user is asked; elsewhere `--yes` is the answer.
- * Fails with `usage` where there is nothing to trust, the answer is no, or nothing is the answer.
+ * Trusts the files of a folder as they are now, and shows all of them. At a terminal the user is asked; elsewhere `--yes` is
+ * the answer. Fails with `usage` where the folder has nothing to trust, the answer is no, or no answer came.
  */
 export async function trustAdd(path: string, { yes }: { readonly yes?: boolean }, terminal: Terminal): Promise<void> {
   const folder = folderAt(path);
@@ -90,7 +92,7 @@ export async function trustRemove(paths: readonly string[], terminal: Terminal):
   for (const { subject, path } of removed) terminal.line(`no longer trusted: ${subject} in ${path}`);
 }
 
-/** The folder of a path that the user gave: itself, or that of the file. Fails with `usage`. */
+/** Returns the folder of a path that the user gave: the path itself, or the folder of the file. Fails with `usage`. */
 function folderAt(path: string): string {
   const absolute = resolve(path);
   const found = statSync(absolute, { throwIfNoEntry: false });
@@ -98,7 +100,7 @@ function folderAt(path: string): string {
   return found.isDirectory() ? absolute : dirname(absolute);
 }
 
-/** The place of a folder; undefined when it is missing. */
+/** Returns the place of a folder; undefined when it is missing. */
 function placeAt(folder: string): Place | undefined {
   try {
     return placeOf(folder);

@@ -25,7 +25,7 @@ export interface UpFlags {
 /**
  * Serves until SIGINT or SIGTERM, then stops in good order; a second signal ends the process at once. With
  * `--json` exactly one line goes to stdout, when everything is open. The log goes to stderr.
- * @param change what a command of a capability changes in the configuration
+ * @param change the change that a command of a capability makes to the configuration
  */
 export async function up(
   flags: UpFlags,
@@ -55,7 +55,7 @@ export async function up(
   if (error instanceof HandfastError) throw error;
 }
 
-/** What `--json` prints once. */
+/** Returns the document that `--json` prints once. */
 function readyLine({ url, listeners, tokenFile }: RunningServer): object {
   return { ready: true, url: url ?? null, listeners, token_file: tokenFile ?? null, pid: process.pid };
 }
@@ -84,7 +84,7 @@ function printBanner(
   terminal.line('Ctrl-C stops it.');
 }
 
-/** What runs the turns of sessions. */
+/** Describes the backend of sessions. */
 function sessionsOf(control: RunningServer['control']): string {
   if (control === undefined) return 'not served (turned off, or another process has their data)';
   if (control.defaultBackend !== 'rehearsal') return `session RPC at /rpc, backend ${control.defaultBackend}`;

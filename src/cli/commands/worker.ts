@@ -77,7 +77,7 @@ export async function worker(file: string | undefined, flags: WorkerFlags, termi
   }
 }
 
-/** The same error; where the worker is running already, with what to do next. */
+/** Returns the same error; where the worker is running already, with the next step. */
 function withOther(thrown: unknown, id: string): unknown {
   const { code, detail } = asError(thrown);
   if (code !== 'journal_locked') return thrown;
@@ -90,8 +90,9 @@ function withOther(thrown: unknown, id: string): unknown {
 }
 
 /**
- * A worker runs git in its folder, and the settings of a repository name programs that git starts. A folder that the user
- * named, here or in a file, is the user's own choice; the current folder is not. Fails with `untrusted_folder`.
+ * Fails with `untrusted_folder` for a current folder that is not trusted. A worker runs git in its folder, and the settings of
+ * a repository name programs that git starts. A folder that the user named, here or in a file, is the user's own choice; the
+ * current folder is not.
  */
 async function requireTrustedRepository(terminal: Terminal): Promise<void> {
   const [{ isTrustedRepository, untrusted }, { placeOf }, { TrustStore }] = await Promise.all([
@@ -110,7 +111,7 @@ async function requireTrustedRepository(terminal: Terminal): Promise<void> {
   );
 }
 
-/** The settings of the file, overridden by the command line. */
+/** Returns the settings of the file, overridden by the command line. */
 async function configured(
   file: string | undefined,
   flags: WorkerFlags,
@@ -146,7 +147,7 @@ async function configured(
   return loadWorkerConfig(file, { instead: overrides });
 }
 
-/** A problem of settings outside of a file, named by its option. */
+/** Returns a problem of settings outside of a file, named by its option. */
 function asOption(thrown: unknown): unknown {
   const { detail } = asError(thrown);
   const [problem] = (detail.problems ?? []) as readonly { readonly path: string; readonly message: string }[];
@@ -155,7 +156,7 @@ function asOption(thrown: unknown): unknown {
 
 const isNats = (join: string | undefined): join is string => /^(nats|tls):/.test(join ?? '');
 
-/** The servers of `--join`, and how this worker authenticates to them. */
+/** Returns the servers of `--join`, and the authentication of this worker to them. */
 function overNats(join: string, nats: NatsConnectionSettings, { tokenFile }: WorkerFlags) {
   const servers = join.split(',');
   if (servers.some(hasSecret)) throw fail('usage', `--join: ${NO_SECRETS}`);
@@ -163,7 +164,7 @@ function overNats(join: string, nats: NatsConnectionSettings, { tokenFile }: Wor
   return { servers, ...natsAccess(tokenFile === undefined ? nats : { ...(tls && { tls }), tokenFile }) };
 }
 
-/** Makes what the worker needs on the server, with these rights, for when it comes with fewer. */
+/** Makes the queues and consumers of the worker on the server, with these rights, for when it comes with fewer. */
 async function provisioned(
   { id, pools, maxConcurrent }: WorkerConfig,
   nats: NatsConnectionSettings,
@@ -214,7 +215,7 @@ async function joined(running: Worker, flags: WorkerFlags, { nats, log, terminal
   return belongs(running, member, address, { terminal, stopped, refused: refused.promise });
 }
 
-/** Why this worker will not be let in; undefined for what may pass. */
+/** Returns the error that refuses this worker; undefined for a reason that may pass. */
 function refusalOf(reason: string, address: string): HandfastError | undefined {
   const [code] = reason.split(':', 1);
   if (code === 'auth_failed') {
@@ -231,7 +232,7 @@ function refusalOf(reason: string, address: string): HandfastError | undefined {
   return undefined;
 }
 
-/** Until a signal, which lets running work end, or until another process has superseded it. */
+/** Waits until a signal, which lets running work end, or until another process has superseded the worker. */
 async function belongs(
   running: Worker,
   member: Joined,

@@ -13,7 +13,7 @@ import type { Terminal } from '../output/terminal.ts';
 import { type FoundHost, findHost } from './find-host.ts';
 import { type ControlFlags, openControl } from './open-control.ts';
 
-/** A server, and what a table calls it. */
+/** A server, and its name in tables. */
 export interface ApprovalServer {
   readonly control: ControlClient;
   readonly label: string;
@@ -27,7 +27,7 @@ interface Candidate {
 
 /**
  * Connects to every server, runs `work`, closes the connections. A server that cannot be reached is reported on stderr while
- * there is another one; the last failure is thrown when there is none.
+ * another one is reached; the last failure is thrown when none is.
  */
 export async function withApprovalServers<T>(
   flags: ControlFlags,

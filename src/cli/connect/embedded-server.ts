@@ -13,13 +13,13 @@ export interface EmbeddedServer {
   stop(): Promise<void>;
 }
 
-/** What it is made from. */
+/** Flags of the server. */
 export interface EmbeddedServerFlags {
   readonly config?: string;
   readonly backend?: string;
-  /** False where no user can answer approvals: what would be asked is denied. Default true. */
+  /** False where no user can answer approvals: a request that would be asked is denied. Default true. */
   readonly attended?: boolean;
-  /** Where the user is asked about what the current folder brings. Undefined: nothing is asked. */
+  /** Where the user is asked about the files of the current folder. Undefined: nothing is asked. */
   readonly ask?: Terminal;
 }
 

@@ -1,8 +1,5 @@
 /**
- * Which host a command talks to and with which token: the address on the command line, else the host of this user that
- * is running.
- *
- * Called by `open-agent.ts` and by the commands that speak HTTP to a host.
+ * The host that a command talks to, and the token: the address on the command line, else the host of this user that is running.
  */
 import { ADDRESS_FORMS, addressOf, type DialOptions, type Route } from '../../agent/addresses.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
@@ -27,7 +24,7 @@ export interface ConnectFlags {
   readonly cap?: readonly string[];
 }
 
-/** Where commands find what they need. */
+/** The environment of the process in which commands look for a host. */
 export interface ProcessContext extends Pick<OwnListener, 'listenersAt'> {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
@@ -36,24 +33,24 @@ export interface ProcessContext extends Pick<OwnListener, 'listenersAt'> {
 export interface FoundHost {
   /** As the user named it or the host announced it, for messages. */
   readonly address: string;
-  /** Where it is dialled: the private socket of a host of this user, else `address`. */
+  /** Address at which it is dialled: the private socket of a host of this user, else `address`. */
   readonly via: string;
-  /** `''` when there is none to send. */
+  /** `''` without a token to send. */
   readonly token: string;
   /** Set for the local token, which goes to hosts of this user only. */
   readonly own: OwnListener | undefined;
   /** Set when the host was found and not named. */
   readonly running: RunningHost | undefined;
-  /** How many others were found that the same words could have meant. */
+  /** Number of other hosts that the same words could have meant. */
   readonly others: number;
 }
 
 /**
  * Finds the host and the token for it.
  *
- * Fails with `unreachable` when none is named and none is running, or the one that is meant serves no sessions and they are wanted
- * (`detail.reason` is `no_sessions`), `usage` when several are and none of them is responsible for the current folder, and as
- * `tokenFromSources` does.
+ * Fails with `unreachable` when none is named and none is running, or the one that is meant serves no sessions and they are
+ * wanted (`detail.reason` is `no_sessions`), `usage` when several are and none of them is responsible for the current folder,
+ * and as `tokenFromSources` does.
  */
 export async function findHost(
   {
@@ -68,7 +65,10 @@ export async function findHost(
     readonly connectOption?: string;
     /** Its server of sessions is wanted. */
     readonly sessions?: boolean;
-    /** One that was found before: the same is looked for, also as another process. While it is down, no other stands in for it. */
+    /**
+     * A host that was found before: the same is looked for, also as another process. While it is down, no other stands in for
+     * it.
+     */
     readonly like?: RunningHost | undefined;
   },
   { env, cwd, listenersAt: listeners = listenersAt }: ProcessContext = { env: process.env, cwd: process.cwd() },
@@ -94,7 +94,7 @@ export async function findHost(
   };
 }
 
-/** A running host at the address it announced. */
+/** Reaches a running host at the address it announced. */
 export async function reachRunning(
   running: RunningHost,
   { env, home }: Pick<ProcessContext, 'env'> & { readonly home: string },
@@ -105,7 +105,7 @@ export async function reachRunning(
   return { address, via: viaOf(running, address, home), token: found?.token ?? '', own, running, others: 0 };
 }
 
-/** How a found host is dialled. With the local token each link is checked first. */
+/** Returns the route to a found host. With the local token each link is checked first. */
 export function routeOf(found: FoundHost, options: DialOptions, at = (address: string): string => address): Route {
   const address = at(found.via);
   const route = addressOf(address, options);
@@ -113,8 +113,8 @@ export function routeOf(found: FoundHost, options: DialOptions, at = (address: s
 }
 
 /**
- * The host of this user that announced a named address, where the system does not tell which user listens there: its private
- * socket is used in place of the address.
+ * Finds the host of this user that announced a named address, where the system does not tell which user listens there: its
+ * private socket is used in place of the address.
  */
 async function announcedAt(address: string, home: string, listeners: ListenersAt): Promise<RunningHost | undefined> {
   const named = originOf(address);
@@ -122,13 +122,13 @@ async function announcedAt(address: string, home: string, listeners: ListenersAt
   return (await findRunning(home)).find((host) => host.listeners.some((each) => originOf(each) === named));
 }
 
-/** Host and port, equal for two spellings of an address on this machine; undefined for an address without a port. */
+/** Returns host and port, equal for two spellings of an address on this machine; undefined for an address without a port. */
 function originOf(address: string): string | undefined {
   const [, host = '', port] = /^\w+:\/\/(\[[^\]]+\]|[^:/?#]+):(\d+)/.exec(dialable(address)) ?? [];
   return port === undefined ? undefined : `${/^(?:localhost|\[::1\])$/i.test(host) ? '127.0.0.1' : host}:${port}`;
 }
 
-/** Where a host is dialled: at its private socket, or at `address` where it has no usable one. */
+/** Returns the address at which a host is dialled: its private socket, or `address` where it has no usable one. */
 function viaOf({ socket }: RunningHost, address: string, home: string): string {
   return socket !== null && isOwnSocket(socket, home) ? `unix://${socket}` : address;
 }
@@ -145,7 +145,10 @@ function isOwnSocket(path: string, home: string): boolean {
 /** Commands that have said it: some connect twice. */
 const noted = new WeakSet<Terminal>();
 
-/** Says once a command which of several hosts was chosen. Nothing where one was named or only one is running, and for `--json`. */
+/**
+ * Prints, once a command, the host that was chosen of several. Prints nothing where one was named or only one is running, and
+ * for `--json`.
+ */
 export function noteChosen({ address, running, others }: FoundHost, terminal: Terminal): void {
   if (running === undefined || others === 0 || terminal.json || noted.has(terminal)) return;
   noted.add(terminal);
@@ -155,7 +158,7 @@ export function noteChosen({ address, running, others }: FoundHost, terminal: Te
   terminal.note(`${what} at ${address}, process ${pid}, in ${workspace}; ${others} more running: ${option} chooses`);
 }
 
-/** The error of a host that has no server of sessions, with those that have one. */
+/** Returns the error of a host that has no server of sessions, with the hosts that have one. */
 function noSessions({ host_id, pid, workspace }: RunningHost, running: readonly RunningHost[]): HandfastError {
   const why = 'another process had their data when it started, or its configuration turns them off';
   const others = running.filter(({ sessions }) => sessions).map((host) => `  ${described(host)}`);
@@ -167,11 +170,11 @@ function noSessions({ host_id, pid, workspace }: RunningHost, running: readonly 
 const described = (host: RunningHost): string =>
   `${publicAddressOf(host)}  ${host.host_id}, process ${host.pid}, in ${host.workspace}`;
 
-/** The host meant when none is named: the only one, else the one whose workspace is nearest around the current folder. */
+/** Chooses the host when none is named: the only one, else the one whose workspace is nearest around the current folder. */
 function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | string, option: string): RunningHost {
   const named = typeof fleet === 'string';
   const meant = running.filter((host) => (named ? host.fleet === fleet : (host.fleet !== null) === fleet));
-  // A fleet's server has tools and sessions too, but is not what is meant while there is another.
+  // A fleet's server has tools and sessions too, but it is not meant while another host runs.
   const hosts = meant.length === 0 && !fleet ? running : meant;
   const [first, ...others] = hosts;
   if (first === undefined && fleet) {
@@ -197,13 +200,16 @@ function pick(running: readonly RunningHost[], cwd: string, fleet: boolean | str
   throw fail('usage', `several hosts are running; name one with --connect:\n${lines.join('\n')}`);
 }
 
-/** The address of a running host that is cheapest to reach. */
+/** Returns the address of a running host that is cheapest to reach. */
 function publicAddressOf({ listeners, url }: RunningHost): string {
   const nearest = listeners.find((each) => each.startsWith('unix:')) ?? listeners.find((each) => /^tcp:/.test(each));
   return dialable(nearest ?? url ?? '');
 }
 
-/** Where a found host serves operators over HTTP, and the token for it. Fails with `usage` when it has no HTTP address. */
+/**
+ * Returns the HTTP address at which a found host serves operators, and the token for it. Fails with `usage` when it has no HTTP
+ * address.
+ */
 export function operatorOf({ address, token, own, running }: FoundHost): Operator {
   const listed = running?.listeners.find((each) => each.startsWith('http'));
   const base = listed === undefined ? httpBaseOf(address) : dialable(listed).replace(/\/$/, '');
@@ -215,7 +221,7 @@ export function operatorOf({ address, token, own, running }: FoundHost): Operato
   return { base, token, own, ...(isUsable && { socketPath }) };
 }
 
-/** The HTTP address behind an address of HTTP or WebSocket. */
+/** Returns the HTTP address behind an address of HTTP or WebSocket. */
 function httpBaseOf(address: string): string | undefined {
   const [, secure, authority] = /^(?:http|ws)(s?):\/\/([^/?#]+)/.exec(address) ?? [];
   return authority === undefined ? undefined : `http${secure}://${authority}`;

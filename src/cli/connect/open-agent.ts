@@ -1,7 +1,5 @@
 /**
  * An agent for one command: finds the host, performs the handshake, and is closed when the command is done, however it ends.
- *
- * Called by every command that talks to a host.
  */
 import { type AgentOptions, AgentSession } from '../../agent/agent.ts';
 import { ToolsClient } from '../../capabilities/tools/client.ts';
@@ -15,10 +13,10 @@ import { LossReporter } from './told-losses.ts';
 /** Time for reaching the host and for the handshake. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** What commands about tools ask for: those of enabled toolkits are tools of sessions that have both. */
+/** Capabilities of commands about tools: tools of enabled toolkits are tools of sessions that have both. */
 export const TOOL_CAPABILITIES = ['tools', 'toolkits'];
 
-/** What a command works with. */
+/** Parts that a command works with. */
 export interface AgentForCommand {
   readonly agent: AgentSession;
   readonly tools: ToolsClient;
@@ -85,7 +83,7 @@ async function open(
   }
 }
 
-/** The same error with advice for a user at a terminal. */
+/** Returns the same error with advice for a user at a terminal. */
 function explained(
   error: HandfastError,
   { address, token, running }: Pick<FoundHost, 'address' | 'token' | 'running'>,

@@ -16,7 +16,7 @@ const CONNECT_TIMEOUT_MS = 10_000;
 
 export type ControlFlags = Pick<ConnectFlags, 'connect' | 'tokenFile' | 'fleet'>;
 
-/** What a command works with. */
+/** Parts that a command works with. */
 export interface ControlForCommand {
   readonly control: ControlClient;
   readonly address: string;
@@ -84,6 +84,9 @@ async function connectAs(
   }
 }
 
-/** The current folder as the folder of a new session. Servers of plain 1.0.0 have one folder for all sessions: their own. */
+/**
+ * Returns the current folder as the folder of a new session. Servers of plain 1.0.0 have one folder for all sessions: their
+ * own.
+ */
 export const folderFor = ({ server }: ControlClient): { readonly cwd?: string } =>
   isPlain(server) ? {} : { cwd: process.cwd() };

@@ -8,7 +8,7 @@ import type { Terminal } from '../output/terminal.ts';
 import { findHost } from './find-host.ts';
 import { type ControlFlags, openControl, withControl } from './open-control.ts';
 
-/** What a command works with. */
+/** Parts that a command works with. */
 export interface FleetForCommand {
   readonly fleet: FleetClient;
   /** Aborted by Ctrl-C. */
@@ -38,7 +38,7 @@ export interface FleetFlags {
   readonly fleetTokenFile?: string;
 }
 
-/** A client of the fleet of this user, or of the one that is named, for a command that talks to a host as well. */
+/** Opens a client of the fleet of this user, or of the one that is named, for a command that talks to a host as well. */
 export async function openFleet(flags: FleetFlags, terminal: Terminal, signal: AbortSignal): Promise<CommandFleet> {
   const { fleet: named = true, fleetConnect: connect, fleetTokenFile: tokenFile } = flags;
   const found = await findHost({
@@ -68,7 +68,7 @@ export async function openFleet(flags: FleetFlags, terminal: Terminal, signal: A
 /** States of tasks that have not ended; `blocked` and `lost` are also states of some that have. */
 const OPEN: readonly TaskState[] = ['queued', 'reserved', 'sent', 'accepted', 'running', 'blocked', 'lost'];
 
-/** The newest tasks that have not ended. */
+/** Returns the newest tasks that have not ended. */
 export const openTasks = (fleet: FleetClient, query: TaskQuery): Promise<readonly TaskRecord[]> =>
   fleet.select({ ...query, states: OPEN }, ({ ended_at }) => ended_at === null);
 
@@ -77,7 +77,7 @@ const NEWEST = 1000;
 
 const SOUGHT: Sought = { noun: 'task', missing: 'not_found', see: 'handfast task ls' };
 
-/** The task named by an id, the prefix of one, or `last`. Fails with `not_found`, `usage`. */
+/** Finds the task named by an id, the prefix of one, or `last`. Fails with `not_found`, `usage`. */
 export async function resolveTask(fleet: FleetClient, id: string): Promise<TaskRecord> {
   if (id === '') throw fail('usage', 'pass a task: its id, its first characters, or "last"');
   if (id === 'last') {

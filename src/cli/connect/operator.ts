@@ -1,4 +1,6 @@
-/** Requests from a host over HTTP what only operators may read (`server/http/operator-routes.ts`). Used by `tail` and `doctor`. */
+/**
+ * Requests data from a host over HTTP that only operators may read (`server/http/operator-routes.ts`).
+ */
 import { once } from 'node:events';
 import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { request } from '../../base/http/node-http.ts';
@@ -23,10 +25,10 @@ export interface Operator {
 }
 
 /**
- * The JSON answer to a request without a body, `GET` unless `method` says otherwise.
+ * Returns the JSON answer to a request without a body, `GET` unless `method` says otherwise.
  *
- * Fails with `unreachable`, `auth_failed`, `unauthorized`, `config_invalid`, `timeout`, `cancelled`, `foreign_listener`, and `unknown_type` when
- * the host does not serve it.
+ * Fails with `unreachable`, `auth_failed`, `unauthorized`, `config_invalid`, `timeout`, `cancelled`, `foreign_listener`, and
+ * `unknown_type` when the host does not serve it.
  */
 export async function askOperator<T>(
   operator: Operator,
@@ -114,7 +116,7 @@ const parsed = (body: Buffer): unknown => {
   }
 };
 
-/** The error that the host sent with its refusal. */
+/** Returns the error that the host sent with its refusal. */
 function refusalOf({ status, body: bytes }: HttpResponse, base: string): HandfastError {
   const body = parsed(bytes);
   const error = isObject(body) && isObject(body.error) ? body.error : {};

@@ -2,8 +2,8 @@
  * Holds the token of this user back from every listener that may belong to another user. A port is free for all users of the
  * machine, so an address alone does not identify the listener's user.
  *
- * Used for each link that is dialled with the local token, also when a lost link is dialled again. Tokens that were named by an
- * option or a variable are sent without this check.
+ * The check runs for each link that is dialled with the local token, also when a lost link is dialled again. Tokens that were
+ * named by an option or a variable are sent without this check.
  */
 import type { Route } from '../../agent/addresses.ts';
 import { listenersAt, processOf, type TcpListener, userName } from '../../base/tcp-listeners.ts';
@@ -21,8 +21,8 @@ export interface OwnListener {
 }
 
 /**
- * Rejects with `foreign_listener` unless each process that accepts connections at `address` is of this user. Resolves with false
- * where none does.
+ * Rejects with `foreign_listener` unless each process that accepts connections at `address` is of this user. Resolves with
+ * false where none does.
  */
 export async function requireOwnListener(address: string, own: OwnListener): Promise<boolean> {
   // The other end is a child of this process.
@@ -38,7 +38,7 @@ export async function requireOwnListener(address: string, own: OwnListener): Pro
   return found.length > 0;
 }
 
-/** A route that checks the listener before it dials, and again on the open connection before anything is sent. */
+/** Returns a route that checks the listener before it dials, and again on the open connection before anything is sent. */
 export function onlyToOwn(route: Route, address: string, own: OwnListener): Route {
   return {
     ...route,
@@ -69,7 +69,7 @@ function requireOwnSocket(address: string, own: OwnListener): boolean {
   return true;
 }
 
-/** Host and port of an address of HTTP, WebSocket or TCP. */
+/** Returns host and port of an address of HTTP, WebSocket or TCP. */
 export function authorityOf(address: string): { readonly host: string; readonly port: number } {
   // The parser of addresses leaves out the default port of a scheme, and knows no `tcp:`.
   const secure = /^(?:https|wss):/.test(address);

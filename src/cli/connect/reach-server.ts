@@ -1,7 +1,6 @@
 /**
- * The server of sessions a command talks to: the one that runs, else one of its own for as long as the command lasts.
- *
- * Used by `chat`, `acp`, `session send`, `model` and `auth`.
+ * The server of sessions a command talks to: the one that runs, else one that the command starts and that lasts as long as the
+ * command.
  */
 import type { ConnectOptions } from '../../control-client/connect.ts';
 import type { ControlClient } from '../../control-client/control.ts';
@@ -23,8 +22,8 @@ export interface ReachedServer {
 }
 
 /**
- * Runs `work` with the server that runs, else with one of its own, and closes it. Ctrl-C aborts the signal. Fails as
- * {@link reachServer} and `work` do.
+ * Runs `work` with the server that runs, else with one that it starts, and closes it. Ctrl-C aborts the signal. Fails as {@link
+ * reachServer} and `work` do.
  */
 export function withServer<T>(
   flags: ControlFlags & Omit<EmbeddedServerFlags, 'ask'>,
@@ -45,9 +44,9 @@ export function withServer<T>(
 }
 
 /**
- * Finds or starts the server and connects. `config`, `backend` and `attended` are those of a server of its own. Fails as finding,
- * connecting and `embeddedServer` do; with an address named, no server is started.
- * @param flags `ask`: where the user is asked to trust what the current folder brings
+ * Finds or starts the server and connects. `config`, `backend` and `attended` are those of a server that the command starts.
+ * Fails as finding, connecting and `embeddedServer` do; with an address named, no server is started.
+ * @param flags `ask`: where the user is asked to trust the files of the current folder
  */
 export async function reachServer(
   flags: ControlFlags & EmbeddedServerFlags,
@@ -55,7 +54,7 @@ export async function reachServer(
 ): Promise<ReachedServer> {
   const found = await findHost({ ...flags, sessions: true }).catch((thrown: unknown) => {
     const { code, detail } = asError(thrown);
-    // A host without sessions runs beside a process that has them: a server of its own could not open their data either.
+    // A host without sessions runs beside a process that has them: a server of this command could not open their data either.
     if (flags.connect === undefined && code === 'unreachable' && detail.reason !== 'no_sessions') return undefined;
     throw thrown;
   });
@@ -69,7 +68,7 @@ export async function reachServer(
   const server = await embeddedServer(flags).catch((thrown: unknown) => {
     const { code, message, detail } = asError(thrown);
     if (code !== 'journal_locked') throw thrown;
-    // Usually a second terminal, or a second window of an editor, whose process has a server of its own too.
+    // Usually a second terminal, or a second window of an editor, whose process has started a server too.
     const advice =
       'end it and start one server for all: handfast up (any number of terminals and editors share its sessions)';
     throw fail('journal_locked', `${message}; ${advice}`, detail, thrown);

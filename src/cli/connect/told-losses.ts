@@ -1,10 +1,10 @@
 /**
  * Reports on stderr that databases of a host or a server lost writes, so that no command shows the remaining data as if it were
- * complete. Used where commands connect.
+ * complete.
  */
 import type { GrantedCapability } from '../../agent/agent.ts';
 
-/** The note on each loss of a list that a peer sent. */
+/** Returns the note on each loss of a list that a peer sent. */
 export function lossNotes(losses: unknown): string[] {
   if (!Array.isArray(losses)) return [];
   return losses

@@ -1,4 +1,6 @@
-/** The host of `handfast demo`: this command as `handfast up`, a process of its own that can be killed and started again. */
+/**
+ * The host of `handfast demo`: this command as `handfast up`, a separate process that can be killed and started again.
+ */
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
@@ -10,7 +12,7 @@ import { fail } from '../../wire/errors.ts';
 /** Time to start, and to stop, in milliseconds. */
 const START_MS = 60_000;
 const STOP_MS = 5_000;
-/** What is read of the reason why it does not start. */
+/** Maximum number of characters read of the reason why it does not start. */
 const COMPLAINT_CHARS = 2_000;
 
 export interface DemoHostOptions {
@@ -41,7 +43,7 @@ export class DemoHost {
     return this.#child?.pid;
   }
 
-  /** Starts it. Rejects with `unreachable`, and with what it said, where it does not come up. */
+  /** Starts it. Rejects with `unreachable`, and with its output, where it does not come up. */
   async start(): Promise<void> {
     this.#signal.throwIfAborted();
     const [, script = ''] = process.argv;

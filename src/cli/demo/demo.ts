@@ -1,6 +1,6 @@
 /**
- * `handfast demo`: what the protocols are for, shown on this machine in half a minute. A host, an agent, a session and a fleet really run,
- * in a folder that is removed again; every line is printed when it happens.
+ * `handfast demo`: shows the use of the protocols on this machine in half a minute. A host, an agent, a session and a fleet
+ * really run, in a folder that is removed again; every line is printed when it happens.
  */
 import { rmSync } from 'node:fs';
 import { mkdir, mkdtemp } from 'node:fs/promises';

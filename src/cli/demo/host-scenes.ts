@@ -1,4 +1,6 @@
-/** The scenes of `handfast demo` with a host and an agent. Each ends with what it shows having happened, or rejects. */
+/**
+ * The scenes of `handfast demo` with a host and an agent. Each resolves when the shown event has really happened, or rejects.
+ */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { addressOf } from '../../agent/addresses.ts';
@@ -42,13 +44,13 @@ export async function toolStreamed({ host, say }: Stage): Promise<void> {
   say('reply', `${duration_ms} ms after the request`);
 }
 
-/** An agent of a host. */
+/** Connects an agent of a host. */
 function connect(address: string, capabilities: readonly string[], options: AgentOptions): Promise<AgentSession> {
   const { dial } = addressOf(address, { timeoutMs: CONNECT_MS, maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES });
   return AgentSession.open(dial, capabilities, options);
 }
 
-/** The call appends to a file: what it left there says how often it ran. */
+/** Cuts the link during a call that appends to a file: the length of the file shows how often the call ran. */
 export async function linkCut({ host, workspace, say }: Stage): Promise<void> {
   await using wire = await CuttableWire.to(new URL(host.tcp));
   await using agent = await connect(wire.address, ['tools'], {

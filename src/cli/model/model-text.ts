@@ -1,8 +1,6 @@
 /**
- * What the command line says of models and providers: which one a new session uses and why, and what to run where none can be
- * used. Read from `model.status`; no key is ever in it.
- *
- * Used by `session send`, `chat`, `acp`, `model`, `auth` and `doctor`.
+ * Texts of the command line about models and providers: the one that a new session uses and why, and the command to run where
+ * none can be used. Their data is the reply of `model.status`; no key is ever in it.
  */
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ResultOf } from '../../protocol/rpc-reader.ts';
@@ -12,7 +10,7 @@ import { fail } from '../../wire/errors.ts';
 export type ModelStatus = ResultOf<typeof modelStatus>;
 type Provider = Pick<ModelStatus['providers'][number], 'provider' | 'usable' | 'credential' | 'variables'>;
 
-/** What the line about a model is read from. */
+/** Data of the line about a model. */
 interface KnownModels {
   readonly backend: string;
   readonly choice: ModelStatus['choice'];
@@ -25,7 +23,7 @@ const USUAL_VARIABLES = 'ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY or OP
 /** The commands that make a model usable. */
 export const ENABLE_A_PROVIDER = `store a key: handfast auth login anthropic (or openai, google, openrouter), or set ${USUAL_VARIABLES}`;
 
-/** What a provider is enabled by, in a few words; '' = it is not. */
+/** Names the credential that enables a provider, in a few words; '' = it is not enabled. */
 export function enabledBy({ credential, variables }: Provider): string {
   switch (credential) {
     case 'sign_in':
@@ -42,7 +40,7 @@ export function enabledBy({ credential, variables }: Provider): string {
 }
 
 /**
- * The line that says what a session uses, and what to run next.
+ * Returns the line about the model that a session uses, with the next command.
  * @param env of the command: a key in it does not reach a server that was started without it
  */
 export function modelLine(
@@ -66,7 +64,7 @@ export function modelLine(
   return `${name} (${reasonOf(choice, providers)})`;
 }
 
-/** What enables a provider, for a user who has none. */
+/** Returns the way to enable a provider, for a user who has none. */
 function nextStep(providers: readonly Provider[], env: Readonly<Record<string, string | undefined>>): string {
   for (const { provider, variables } of providers) {
     const set = variables.find((name) => (env[name] ?? '').trim() !== '');
@@ -87,7 +85,7 @@ function reasonOf(
   return `the default of ${provider}, by ${by === undefined ? 'its key' : enabledBy(by)}; another: handfast model use ID`;
 }
 
-/** The status of a session, or of new ones; undefined from a server that has no `model.status`. */
+/** Returns the status of a session, or of new ones; undefined from a server that has no `model.status`. */
 export async function statusOf(control: ControlClient, sessionId?: string): Promise<ModelStatus | undefined> {
   if (!control.server.methods.includes(modelStatus.name)) return undefined;
   return control.rpc.modelStatus({ session_id: sessionId });

@@ -1,17 +1,15 @@
 /**
- * A question of an agent, for people: what is asked, with everything that would be done. Pure.
- *
- * Used by `chat`, `approve ls` and `session-output.ts`.
+ * A question of an agent, for people: the request, with everything that would be done. Pure.
  */
 import { escapeControls } from '../../base/escape-controls.ts';
 import { choicesOf, expectedOf } from '../../base/question-words.ts';
 import type { Approval } from '../../protocol/session-types.ts';
 
-/** Before the further lines of a title: a model writes it, and no line of it may pass for a question of its own. */
+/** Before the further lines of a title: a model writes it, and no line of it may pass for a separate question. */
 const MARGIN = '\n    │ ';
 
 /**
- * What is asked, with the arguments where the title leaves some out: a user must see what they allow.
+ * Returns the text of the question, with the arguments where the title leaves some out: a user must see what they allow.
  * @param input the arguments that are shown here; default: all of the call
  */
 export function questionOf(approval: Approval, input = approval.tool?.input): string {
@@ -27,7 +25,7 @@ function inputBeside(title: string, input: Readonly<Record<string, unknown>> = {
   return inTitle ? '' : ` ${JSON.stringify(input)}`;
 }
 
-/** The prompt while it is pending. Models and agents wrote parts of it, and it goes to the terminal as it is. */
+/** Returns the prompt while it is pending. Models and agents wrote parts of it, and it goes to the terminal as it is. */
 export function promptFor(approval: Approval): string {
   return escapeControls(plainPromptFor(approval)).replaceAll(/\s+/g, ' ');
 }

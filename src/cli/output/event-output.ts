@@ -1,8 +1,6 @@
 /**
  * Events of a call as they come: JSON lines for programs; for people the output of programs as such, progress on one
  * line of the terminal, the rest as notes.
- *
- * Used by `tools call` and `call`.
  */
 import type { CallEvent } from '../../connection/call.ts';
 import type { Terminal } from './terminal.ts';

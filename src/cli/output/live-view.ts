@@ -1,19 +1,17 @@
 /**
  * A view that is redrawn every second and when the terminal changes its size, on the terminal's alternate screen. The
  * first screen returns afterwards, with the last picture below it. Without a terminal it is drawn once.
- *
- * Called by `fleet top` and `task watch`.
  */
 
 import { escapeControls } from '../../base/escape-controls.ts';
 import type { Terminal } from './terminal.ts';
 import { fitted } from './text-width.ts';
 
-/** One snapshot of what is shown. */
+/** One snapshot of the view. */
 export interface View {
-  /** What programs get. */
+  /** The document for programs. */
   readonly document: unknown;
-  /** The picture for the present width. */
+  /** Returns the picture for the present width. */
   lines(): readonly string[];
 }
 
@@ -22,7 +20,7 @@ const REFRESH_MS = 1000;
 const ENTER = '\u001b[?1049h\u001b[?25l';
 const LEAVE = '\u001b[?25h\u001b[?1049l';
 
-/** Shows what `read` returns until `signal` aborts, its orderly end; once without a terminal. Fails as `read` does. */
+/** Shows the result of `read` until `signal` aborts, its orderly end; once without a terminal. Fails as `read` does. */
 export async function liveView(terminal: Terminal, signal: AbortSignal, read: () => Promise<View>): Promise<void> {
   let view = await read();
   if (terminal.json) return terminal.document(view.document);
@@ -52,7 +50,7 @@ export async function liveView(terminal: Terminal, signal: AbortSignal, read: ()
   for (const line of view.lines()) terminal.line(cut(line, terminal.width));
 }
 
-/** The lines that replace the previous picture, as many as fit. */
+/** Returns the lines that replace the previous picture, as many as fit. */
 function picture(lines: readonly string[], width: number): string {
   const rows = Math.max(4, process.stdout.rows ?? 24);
   const shown = lines.slice(0, rows).map((line) => `${cut(escapeControls(line), width)}\u001b[K`);
@@ -61,7 +59,7 @@ function picture(lines: readonly string[], width: number): string {
 
 const cut = (line: string, width: number): string => fitted(line.replaceAll('\n', ' '), width);
 
-/** After a moment: true; when the signal aborts: false. */
+/** Resolves after a moment with true; when the signal aborts, with false. */
 function passed(signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     const done = (): void => {

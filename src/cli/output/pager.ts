@@ -1,14 +1,14 @@
 /**
- * Long output goes through the user's pager: nothing is held back while it fits the screen, the rest is read page by page.
+ * Long output goes through the user's pager: output that fits the screen is not held back, longer output is read page by page.
  * `PAGER` names the program (default `less`); empty or `cat` turns it off.
  *
- * Used by `terminal.ts`, only where stdout is a terminal.
+ * Only where stdout is a terminal.
  */
 import { NOT_FOUND, startAtTerminal, type TerminalProgram } from '../../base/terminal-program.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The command line of the pager; undefined where there is none. */
+/** Returns the command line of the pager; undefined where none is set. */
 export function pagerOf(env: Environment, platform: NodeJS.Platform = process.platform): string | undefined {
   const line = env.PAGER?.trim() ?? (platform === 'win32' || env.TERM === 'dumb' ? '' : 'less');
   return line === '' || line === 'cat' ? undefined : line;
@@ -36,7 +36,7 @@ export class Pager {
     this.#start = start;
   }
 
-  /** The output so far, as it must be written when the pager does not show it. */
+  /** Takes the output so far, as it must be written when the pager does not show it. */
   write(text: string): void {
     this.#text += text;
     if (this.#program !== undefined) return this.#program.write(text);

@@ -16,7 +16,7 @@ import type { TaskQuestion } from '../../protocol/fleet.ts';
 import type { JsonObject } from '../../wire/json.ts';
 import { oneLine } from './tool-summary.ts';
 
-/** The end of the command that answers a question. */
+/** Returns the end of the command that answers a question. */
 export function answerHint(question: Askable): string {
   const schema = contentSchema(question);
   if (schema === undefined) return 'yes|no';
@@ -25,7 +25,7 @@ export function answerHint(question: Askable): string {
   return takesText(schema) ? '"TEXT"' : "yes --content 'JSON'";
 }
 
-/** A question in one line, with what may be answered and how. */
+/** Returns a question in one line, with the possible answers and the command. */
 export function questionLine(taskId: string, question: TaskQuestion): string {
   const expected = expectedOf(question);
   const what = expected === undefined ? '' : ` (${oneLine(expected, 1_000)})`;
@@ -36,8 +36,8 @@ export function questionLine(taskId: string, question: TaskQuestion): string {
 }
 
 /**
- * The content of an answer given in words of a command. Undefined: the words are a plain yes or no, or the question asks for
- * more than one value.
+ * Returns the content of an answer given in words of a command. Undefined: the words are a plain yes or no, or the question
+ * asks for more than one value.
  */
 export function contentOfWords(words: string, question: Askable): JsonObject | undefined {
   // Without such a choice they allow or refuse, with no content.

@@ -1,13 +1,11 @@
 /**
  * The result of a tool for people: text where the result is a text, the output of a program where it is one, else JSON
  * that is indented. Programs get the whole result as one JSON document.
- *
- * Used by `tools call`.
  */
 import type { ToolResult } from '../../capabilities/tools/messages.ts';
 import type { Terminal } from './terminal.ts';
 
-/** Fields that hold what the caller asked for, when one of them is a text. */
+/** Fields with the data that the caller asked for, when one of them is a text. */
 const TEXT_FIELDS = ['content', 'text', 'diff'];
 
 /** @param showedOutput the output of the program was shown while it ran */
@@ -22,7 +20,7 @@ export function printResult(terminal: Terminal, result: ToolResult, showedOutput
   } else printData(terminal, data);
   if (result.truncated) terminal.note('(there is more: the result was cut)');
   if (typeof exit_code === 'number' && exit_code !== 0) terminal.note(`(exit code ${exit_code})`);
-  // What a person at a terminal would otherwise have to read out of the JSON.
+  // The summary, which a person at a terminal would otherwise have to find in the JSON.
   if (terminal.watched && typeof result.summary === 'string') terminal.note(`(${result.summary})`);
 }
 

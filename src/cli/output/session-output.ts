@@ -1,8 +1,6 @@
 /**
- * Events of a session as people read them: the answer as text on stdout, what the agent does meanwhile as short lines on
+ * Events of a session as people read them: the answer as text on stdout, the agent's activity meanwhile as short lines on
  * stderr. With `--json` each event is one line of stdout, as it came.
- *
- * Used by `chat`, `session send` and `session tail`.
  */
 import { UnsplitText } from '../../base/escape-controls.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
@@ -16,7 +14,7 @@ import { failureOf, oneLine, subjectOf, summaryOf } from './tool-summary.ts';
 /** Duration in milliseconds above which a tool's time is shown. */
 const LONG_MS = 1000;
 
-/** Why a turn ended that did not come to its end by itself. */
+/** Reasons of turns that ended early. */
 const endings: Readonly<Record<string, string>> = {
   max_tokens: 'the reply was truncated: it reached the output token limit of the model',
   max_rounds: 'stopped: round limit reached',
@@ -43,14 +41,14 @@ const CHOOSE_A_MODEL =
 export class SessionOutput {
   readonly #terminal: TerminalOutput;
   readonly #options: SessionOutputOptions;
-  /** What the last thing on stdout was: a line that has not ended, or one that was ended here. */
+  /** State of the last line on stdout: it has not ended, or it was ended here. */
   #line: 'ended' | 'open' | 'broken' = 'ended';
   #thinking = false;
   readonly #answerPieces = new UnsplitText();
   readonly #thoughtPieces = new UnsplitText();
   /** The server has explained the end of this turn in its own words. */
   #explained = false;
-  /** What each running call is about. */
+  /** Subject of each running call. */
   readonly #calls = new Map<string, string>();
   readonly #asked = new Set<string>();
 
@@ -67,7 +65,7 @@ export class SessionOutput {
     this.#terminal.raw('\n');
   }
 
-  /** A line about what happens. */
+  /** Prints a line about an event. */
   note(text: string): void {
     this.settle();
     this.#endThought();
@@ -102,7 +100,7 @@ export class SessionOutput {
       case 'session.tool.call.completed':
         return this.#done(event.payload.data.executed, event.payload.duration_ms);
       case 'session.status':
-        // What passes by itself is not worth a line; waiting for a provider, or for another turn, is.
+        // A status that passes by itself is not worth a line; waiting for a provider, or for another turn, is.
         if (event.payload.detail?.retry !== undefined || event.payload.status_label.startsWith('queued')) {
           // An answer may continue behind it: on a pipe it stays one text.
           if (this.#terminal.watched) this.note(`· ${event.payload.status_label}`);
@@ -138,7 +136,7 @@ export class SessionOutput {
     }
   }
 
-  /** Text of the answer. */
+  /** Prints text of the answer. */
   #print(text: string): void {
     // A line that was ended for a note in between is not ended twice.
     const rest = this.#line === 'broken' ? text.replace(/^\n/, '') : text;
@@ -149,7 +147,7 @@ export class SessionOutput {
     this.#line = rest.endsWith('\n') ? 'ended' : 'open';
   }
 
-  /** Reasoning is not the reply, so it goes to stderr, and only to a terminal. */
+  /** Prints reasoning: it is not the reply, so it goes to stderr, and only to a terminal. */
   #think(piece: string): void {
     if (piece === '' || !this.#terminal.watched) return;
     this.settle();
@@ -167,7 +165,7 @@ export class SessionOutput {
     this.#terminal.rawError('\n');
   }
 
-  /** A running tool is a temporary line; its result replaces it. */
+  /** Shows a running tool as a temporary line; its result replaces it. */
   #called({ callId, name, input }: ToolCall): void {
     const subject = `${name} ${subjectOf(input)}`.trim();
     this.#calls.set(callId, subject);
@@ -185,7 +183,10 @@ export class SessionOutput {
     this.note(`${ok ? '✓' : '✗'} ${subject}${what === '' ? '' : `: ${what}`}${time}`);
   }
 
-  /** A subagent or a chain of the session. How it goes is for who watches; an end that a call reports is in the line of the call. */
+  /**
+   * Prints an event of a subagent or a chain of the session. Its progress is shown only to a user who watches; an end that a
+   * call reports is in the line of the call.
+   */
   #worked({ work, event, text = '', delivered }: SessionEventPayloads['session.work']): void {
     if (delivered === true || event === 'delivered') return;
     if (event !== 'ended' && !this.#terminal.watched) return;
@@ -198,7 +199,7 @@ export class SessionOutput {
     this.note(`? ${questionOf(approval)}; answer: handfast approve yes|no ${shortId(approval.id)}`);
   }
 
-  /** A call decided without asking has only its tool's line, which shows the decision. */
+  /** Prints the decision of an approval. A call decided without asking has only its tool's line, which shows the decision. */
   #resolved({ id, title, state, answered_by: by }: Approval): void {
     if (!this.#asked.delete(id) || this.#options.asking) return;
     this.note(`· ${title}: ${state}${by === undefined ? '' : ` by ${by}`}`);
@@ -214,6 +215,6 @@ export class SessionOutput {
   }
 }
 
-/** A gap for people. Its end is not named: after a crash it lies above every number that was used. */
+/** Returns the text of a gap for people. Its end is not named: after a crash it lies above every number that was used. */
 const gapText = (from: number): string =>
   from === 1 ? 'the oldest events are no longer stored' : `events that may have followed #${from - 1} are not stored`;

@@ -6,6 +6,6 @@
 /** `statusLabel` → `status_label`. */
 export const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-/** The object with its own member names in snake case. What its members hold stays as it is: it may be a user's. */
+/** Returns the object with its own member names in snake case. Values of its members stay as they are: they may be a user's. */
 export const snakeKeys = (value: object): Readonly<Record<string, unknown>> =>
   Object.fromEntries(Object.entries(value).map(([name, member]) => [snake(name), member]));

@@ -1,4 +1,6 @@
-/** Tasks, workers and what happens to them, as people read it. */
+/**
+ * Tasks, workers and their events, as people read them.
+ */
 import type { TaskEvent } from '../../bridge/fleet-client.ts';
 import type { BusOutage } from '../../fleet/bus/peer.ts';
 import type { WorkerView } from '../../fleet/orchestrator/orchestrator-options.ts';
@@ -24,7 +26,7 @@ export function spanOf(ms: number): string {
 export const tokensOf = (tokens: number | null | undefined, claimed = false): string =>
   tokens === null || tokens === undefined ? '?' : `${tokens}${claimed && tokens > 0 ? ' claimed' : ''}`;
 
-/** What a task has spent, with its mark. */
+/** Returns the tokens that a task has spent, with their mark. */
 const spentOf = ({ tokens_spent, attempts }: TaskRecord): string =>
   tokensOf(
     tokens_spent,
@@ -37,21 +39,21 @@ export const stateOf = ({ state, parked, questions, not_before }: TaskRecord, no
   return state === 'queued' && not_before !== null && not_before > now ? 'queued, waits' : state;
 };
 
-/** 06:41:18Z */
+/** Returns the time of day: `06:41:18Z`. */
 const clock = (ms: number): string => `${new Date(ms).toISOString().slice(11, 19)}Z`;
 
-/** The sentence of a decision without the task id, where the output shows the id already. */
+/** Returns the sentence of a decision without the task id, where the output shows the id already. */
 const about = (taskId: string, text: string): string =>
   text.replaceAll(`${taskId} not routed: `, '').replaceAll(`${taskId} → `, '→ ');
 
-/** What `columns` and `table` of a terminal take. */
+/** Arguments of `columns` and `table` of a terminal. */
 type Table = readonly [
   headings: readonly string[],
   rows: readonly (readonly string[])[],
   dispensable: readonly string[],
 ];
 
-/** Tasks as the lines of a table, for views that are drawn again. */
+/** Returns tasks as the lines of a table, for views that are drawn again. */
 export const taskLines = (tasks: readonly TaskRecord[], terminal: Terminal, now: number): string[] =>
   terminal.columns(...tableOfTasks(tasks, terminal, now));
 
@@ -81,11 +83,11 @@ function taskRow(task: TaskRecord, id: string, now: number): string[] {
   ];
 }
 
-/** A bus that carries nothing, and what that means for the workers on it. */
+/** Describes a bus that carries nothing, and the effect on the workers on it. */
 export const outageLine = ({ reason, since }: BusOutage, now: number): string =>
   `${reason} (since ${clock(since)}, ${spanOf(now - since)}): the status of workers on it is unknown, and they get no tasks`;
 
-/** Workers as the lines of a table, for views that are drawn again. */
+/** Returns workers as the lines of a table, for views that are drawn again. */
 export const workerLines = (workers: readonly WorkerView[], terminal: Terminal, now: number): string[] =>
   terminal.columns(...tableOfWorkers(workers, now));
 
@@ -121,7 +123,7 @@ function workerRow(worker: WorkerView, now: number): string[] {
   ];
 }
 
-/** What a queued task waits for; undefined where it does not wait, or was not routed yet. */
+/** Returns the cause of a queued task's wait; undefined where it does not wait, or was not routed yet. */
 function waitOf({ task_id, state, explanation, not_before, spec }: TaskRecord, now: number): string | undefined {
   if (state !== 'queued') return undefined;
   if (not_before !== null && not_before > now) return `until ${clock(not_before)}, then the next attempt starts`;
@@ -137,17 +139,17 @@ function waitOf({ task_id, state, explanation, not_before, spec }: TaskRecord, n
 const COMMIT =
   'commit what was changed there, or use --worktree, --access read, or the --context of those changes at the worker that made them';
 
-/** Advice where a decision or a refusal was for uncommitted changes; undefined for any other. */
+/** Returns advice where a decision or a refusal was for uncommitted changes; undefined for any other. */
 const adviceOn = (why: unknown): string | undefined =>
   typeof why === 'string' && /its working tree has changes|^dirty_repo\b/.test(why) ? COMMIT : undefined;
 
-/** What can be done about an event; undefined where there is nothing to do. */
+/** Returns advice after an event; undefined where no action helps. */
 export function adviceAfter({ kind, body }: TaskEvent): string | undefined {
   if (kind === 'decided') return body.chosen === null ? adviceOn(body.sentence) : undefined;
   return kind === 'blocked' ? adviceOn(body.reason) : undefined;
 }
 
-/** A task, whole. */
+/** Prints a whole task. */
 export function showTask(task: TaskRecord, terminal: Terminal, now: number): void {
   const { spec, result, state } = task;
   const facts: [string, string | null | undefined][] = [
@@ -200,7 +202,9 @@ export function showTask(task: TaskRecord, terminal: Terminal, now: number): voi
   }
 }
 
-/** How a task ended, or why it waits for an operator: its result where it has one. `named`: one of several. */
+/**
+ * Prints the end of a task, or the reason why it waits for an operator: its result where it has one. `named`: one of several.
+ */
 export function showOutcome(task: TaskRecord, terminal: Terminal, named = false): void {
   const { task_id, result } = task;
   const why = result?.blocked_reason ?? result?.error_summary ?? result?.summary ?? task.dead_letter;
@@ -225,7 +229,7 @@ const NAMES: Readonly<Record<string, string>> = {
   stale_result: 'stale',
 };
 
-/** One event of a task in one line. */
+/** Returns one event of a task in one line. */
 export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string {
   const text = (key: string): string =>
     typeof body[key] === 'string' ? oneLine(about(taskId, body[key] as string), 300) : '';
@@ -259,7 +263,7 @@ export function eventLine(taskId: string, { ts, kind, body }: TaskEvent): string
       const at = typeof body.not_before === 'number' ? ` at ${clock(body.not_before)}` : '';
       return `again${at} (${text('cause')})`;
     },
-    // Where it was parked for want of a worker, the decision before it gives the reason.
+    // For a task that was parked for want of a worker, the decision before it gives the reason.
     parked: () => `waiting for an operator${reason.split(': no eligible worker', 1)[0]}`,
     lost: () => `${text('worker')}${reason}`,
     failed: () => text('reason'),

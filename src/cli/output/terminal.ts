@@ -1,7 +1,7 @@
 /**
- * Where commands print: results to stdout, everything about them to stderr; text for people or JSON for programs.
+ * Output of commands: results to stdout, everything about them to stderr; text for people or JSON for programs.
  *
- * Made once per command by `program.ts`. The only place of the command line that knows about widths and pipes.
+ * One per command. The only place of the command line that knows about widths and pipes.
  */
 import { styleText } from 'node:util';
 import { escapeControls, escapedJson } from '../../base/escape-controls.ts';
@@ -11,19 +11,22 @@ import { leadOf, type Tone, toneOf } from './tones.ts';
 
 /** Narrowest width text is fitted into. */
 const NARROWEST = 20;
-/** Between columns, and the least the last column and any other is given while others can be left out or cut. */
+/**
+ * Columns between two columns of a table, and the least width of the last column and of any other while others can be left out
+ * or cut.
+ */
 const GAP = 2;
 const LEAST_LAST = 20;
 const LEAST_COLUMN = 4;
 
-/** Columns and rows where the terminal does not tell its own. */
+/** Columns and rows where the terminal does not report its own. */
 const COLUMNS = 80;
 const ROWS = 24;
 
 /** Headings of columns whose words have a colour. */
 const TONED = ['STATE', 'STATUS', 'GRANTED'];
 
-/** Where a terminal writes, and what decides about colour and the pager. */
+/** Streams of a terminal, and the environment that decides about colour and the pager. */
 export interface TerminalStreams {
   readonly stdout: NodeJS.WriteStream;
   readonly stderr: NodeJS.WriteStream;
@@ -36,7 +39,7 @@ interface Cell {
   readonly tone?: Tone;
 }
 
-/** Where a view of a session prints: the terminal itself, or the screen of `handfast chat`. */
+/** Output of a view of a session: the terminal itself, or the screen of `handfast chat`. */
 export type TerminalOutput = Pick<
   Terminal,
   'json' | 'watched' | 'document' | 'line' | 'note' | 'passing' | 'raw' | 'rawError' | 'settle'
@@ -74,7 +77,7 @@ export class Terminal {
     return this.#stdout.isTTY ? Math.max(NARROWEST, this.#stdout.columns || COLUMNS) : Number.POSITIVE_INFINITY;
   }
 
-  /** Gives what follows on stdout to the user's pager once it is longer than the screen. Nothing happens without a terminal. */
+  /** Sends further stdout to the user's pager once it is longer than the screen. Nothing happens without a terminal. */
   page(): void {
     const line = this.live ? pagerOf(this.#env) : undefined;
     const screen = { rows: this.#stdout.rows || ROWS, columns: this.width };
@@ -89,46 +92,46 @@ export class Terminal {
     if (unseen) this.#stdout.write(unseen);
   }
 
-  /** One JSON document, on one line. */
+  /** Prints one JSON document, on one line. */
   document(value: unknown): void {
     this.#write(`${escapedJson(value)}\n`);
   }
 
-  /** One line of result. */
+  /** Prints one line of result. */
   line(text = ''): void {
     this.raw(`${text}\n`);
   }
 
-  /** A label and its text, which stays to the right of the label: on a terminal it is cut between words. */
+  /** Prints a label and its text, which stays to the right of the label: on a terminal it is cut between words. */
   labelled(label: string, text: string): void {
     const space = ' '.repeat(widthOf(label));
     const rows = text.split('\n').flatMap((row) => wrapped(row, Math.max(NARROWEST, this.width - space.length)));
     this.line(label + rows.join(`\n${space}`));
   }
 
-  /** Result text, without anything that would act on a terminal: a file or a pipe is read at one later. */
+  /** Prints result text, without anything that would act on a terminal: a file or a pipe is read at one later. */
   raw(text: string): void {
     this.#write(escapeControls(text));
   }
 
-  /** Data by its nature: the output of a program, a script, a file that is written. Byte for byte, except on a terminal. */
+  /** Prints data byte for byte, except on a terminal: the output of a program, a script, a file that is written. */
   exact(text: string): void {
     this.#write(this.#stdout.isTTY ? escapeControls(text) : text);
   }
 
-  /** The standard error of a program: byte for byte, except on a terminal. */
+  /** Prints the standard error of a program: byte for byte, except on a terminal. */
   exactError(text: string): void {
     this.settle();
     this.#stderr.write(this.watched ? escapeControls(text) : text);
   }
 
-  /** Text of the other side's stderr. */
+  /** Prints text of the other side's stderr. */
   rawError(text: string): void {
     this.settle();
     this.#stderr.write(escapeControls(text));
   }
 
-  /** One line about the result, for people: to stderr. A mark at its start has its colour. */
+  /** Prints one line about the result, for people: to stderr. A mark at its start has its colour. */
   note(text: string): void {
     const lead = leadOf(text);
     if (lead === undefined) return this.rawError(`${text}\n`);
@@ -138,7 +141,7 @@ export class Terminal {
     this.#stderr.write(`${this.#styled(tone, mark, this.#stderr)}${escapeControls(rest)}\n`);
   }
 
-  /** A line that the next one replaces; only where people watch. */
+  /** Prints a line that the next one replaces; only where people watch. */
   passing(text: string): void {
     if (!this.watched) return;
     const columns = Math.max(NARROWEST, this.#stderr.columns || COLUMNS);
@@ -146,7 +149,7 @@ export class Terminal {
     this.#passing = true;
   }
 
-  /** Rows in columns, as {@link columns} lays them out; words of states in colour. */
+  /** Prints rows in columns, as {@link columns} lays them out; words of states in colour. */
   table(headings: readonly string[], rows: readonly (readonly string[])[], dispensable: readonly string[] = []): void {
     for (const [index, cells] of this.#layOut(headings, rows, dispensable).entries()) {
       const painted = cells.map(({ text, tone }) => {
@@ -160,8 +163,8 @@ export class Terminal {
   }
 
   /**
-   * The lines of a table, without colour. The last column gets the rest of the width and is cut there with `…`. Before too
-   * little is left for it, the columns of the `dispensable` headings are left out, the first one first, and then the widest
+   * Returns the lines of a table, without colour. The last column gets the rest of the width and is cut there with `…`. Before
+   * too little is left for it, the columns of the `dispensable` headings are left out, the first one first, and then the widest
    * others are cut.
    */
   columns(
@@ -177,7 +180,7 @@ export class Terminal {
     );
   }
 
-  /** The rows as cells that are cut and padded to their columns, the headings first. */
+  /** Returns the rows as cells that are cut and padded to their columns, the headings first. */
   #layOut(headings: readonly string[], rows: readonly (readonly string[])[], dispensable: readonly string[]): Cell[][] {
     const all = [headings, ...rows].map((row) => row.map((cell) => escapeControls(cell).replaceAll(/\s+/g, ' ')));
     const natural = headings.map((_, column) => Math.max(...all.map((row) => widthOf(row[column] ?? ''))));
@@ -194,7 +197,7 @@ export class Terminal {
     );
   }
 
-  /** Numbers of the columns there is room for. */
+  /** Returns the numbers of the columns that fit. */
   #fitting(headings: readonly string[], widths: readonly number[], dispensable: readonly string[]): number[] {
     let columns = headings.map((_, column) => column);
     for (const heading of dispensable) {
@@ -220,7 +223,7 @@ export class Terminal {
     return [...widths, Math.max(1, Math.min(last, this.width - fixed()))];
   }
 
-  /** Text in a colour, where the stream shows colours: a terminal without `NO_COLOR`, or any with `FORCE_COLOR`. */
+  /** Returns text in a colour, where the stream shows colours: a terminal without `NO_COLOR`, or any with `FORCE_COLOR`. */
   #styled(tone: Tone, text: string, stream: NodeJS.WriteStream = this.#stdout): string {
     return this.json ? text : styleText(tone, text, { stream });
   }

@@ -1,5 +1,5 @@
 /**
- * How many columns of a terminal a text takes: wide characters take two, combining ones none. The one file that knows
+ * The width of a text in columns of a terminal: wide characters take two, combining ones none. The one file that knows
  * `string-width`.
  */
 import { createRequire } from 'node:module';
@@ -8,19 +8,19 @@ import type stringWidth from 'string-width';
 let measure: typeof stringWidth | undefined;
 let graphemes: Intl.Segmenter | undefined;
 
-/** Loads the package with the first text that needs it: its tables are a quarter of what a short command costs to start. */
+/** Loads the package with the first text that needs it: its tables are a quarter of the start of a short command. */
 const measureNow = (): typeof stringWidth => {
   measure ??= (createRequire(import.meta.url)('string-width') as { default: typeof stringWidth }).default;
   return measure;
 };
 
-/** Nearly every text is plain ASCII, which needs no table of widths. */
+/** True for plain ASCII, which nearly every text is and which needs no table of widths. */
 const isPlain = (text: string): boolean => !/[^\x20-\x7e]/.test(text);
 
 /** Columns that a text takes. */
 export const widthOf = (text: string): number => (isPlain(text) ? text.length : measureNow()(text));
 
-/** The text within `width` columns; what was cut off shows as `…`. No character is cut in two. */
+/** Returns the text within `width` columns; `…` stands for the part that was cut off. No character is cut in two. */
 export function fitted(text: string, width: number): string {
   if (text.length <= width / 2 || widthOf(text) <= width) return text;
   graphemes ??= new Intl.Segmenter(undefined, { granularity: 'grapheme' });
@@ -34,7 +34,7 @@ export function fitted(text: string, width: number): string {
   return `${taken.trimEnd()}…`;
 }
 
-/** The text as lines of at most `width` columns, cut between words; a longer word has a line of its own. */
+/** Returns the text as lines of at most `width` columns, cut between words; a longer word has a separate line. */
 export function wrapped(text: string, width: number): string[] {
   if (widthOf(text) <= width) return [text];
   const lines: string[] = [];
@@ -49,5 +49,5 @@ export function wrapped(text: string, width: number): string[] {
   return [...lines, line];
 }
 
-/** The text with spaces behind it, up to `width` columns. */
+/** Returns the text with spaces behind it, up to `width` columns. */
 export const padded = (text: string, width: number): string => text + ' '.repeat(Math.max(0, width - widthOf(text)));

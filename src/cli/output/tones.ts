@@ -1,6 +1,6 @@
 /**
- * Which colour a word of the output has: green for what is well, yellow for what waits for a person, red for what failed.
- * Colour repeats what the word says, so nothing is lost without it. Pure.
+ * The colour of a word of the output: green for success, yellow for a wait for a person, red for failure. Colour repeats the
+ * meaning of the word, so nothing is lost without it. Pure.
  */
 
 /** A style of `styleText` of `node:util`. */
@@ -21,14 +21,14 @@ function tone(name: Tone, words: readonly string[]): Record<string, Tone> {
   return Object.fromEntries(words.map((word) => [word, name]));
 }
 
-/** The colour of a state word: of a whole cell, or of what stands before its comma or plus (`error, parked`). */
+/** Returns the colour of a state word: of a whole cell, or of the part before its comma or plus (`error, parked`). */
 export function toneOf(cell: string): Tone | undefined {
   const last = cell.split(', ').at(-1) as string;
   const [word = ''] = (Object.hasOwn(WORDS, last) ? last : (cell.split(/[,+]/, 1)[0] as string)).split('+');
   return Object.hasOwn(WORDS, word) ? WORDS[word] : undefined;
 }
 
-/** The mark or the word `warning:` that a note starts with, and its colour. */
+/** Returns the mark or the word `warning:` that a note starts with, and its colour. */
 export function leadOf(note: string): readonly [lead: string, tone: Tone] | undefined {
   if (note.startsWith('warning:')) return ['warning:', 'yellow'];
   const mark = note.charAt(0);

@@ -1,6 +1,6 @@
 /**
- * What a tool was called with and its outcome, on one line for people. Goes by the members results have in common
- * rather than by the names of tools, so that tools of plugins and of agents read well too. Pure.
+ * The arguments of a tool call and its outcome, on one line for people. Goes by the members results have in common rather than
+ * by the names of tools, so that tools of plugins and of agents read well too. Pure.
  */
 
 /** Longest input or result shown, in characters. */
@@ -11,13 +11,13 @@ const SUBJECTS = ['command', 'argv', 'pattern', 'patterns', 'query', 'path', 'fi
 
 type Facts = Readonly<Record<string, unknown>>;
 
-/** A value on one line, cut where it is long. */
+/** Returns a value on one line, cut where it is long. */
 export function oneLine(value: unknown, longest = LONGEST): string {
   const text = (typeof value === 'string' ? value : (JSON.stringify(value) ?? '')).trim().replaceAll(/\s+/g, ' ');
   return text.length > longest ? `${text.slice(0, longest)}…` : text;
 }
 
-/** What a call is about: `README.md`, `npm test`, `TODO in src`. */
+/** Returns the subject of a call: `README.md`, `npm test`, `TODO in src`. */
 export function subjectOf(input: Facts): string {
   const subject = SUBJECTS.find((name) => Object.hasOwn(input, name));
   if (subject === undefined) {
@@ -33,7 +33,7 @@ export function subjectOf(input: Facts): string {
   return oneLine(isIn ? `${oneLine(shown)} in ${input.path}` : shown);
 }
 
-/** The outcome of a call: `4 lines, 20 bytes`, `exit code 1: no such file`. `''`: nothing worth showing. */
+/** Returns the outcome of a call: `4 lines, 20 bytes`, `exit code 1: no such file`. `''`: nothing worth showing. */
 export function summaryOf(result: unknown): string {
   if (typeof result === 'string') return firstLine(result);
   if (typeof result !== 'object' || result === null)
@@ -45,7 +45,7 @@ export function summaryOf(result: unknown): string {
   return facts.truncated === true ? `${found}, cut` : found;
 }
 
-/** Why a call failed: the first sentence, which is for people; what follows is for the model. */
+/** Returns the reason why a call failed: the first sentence, which is for people; the rest is for the model. */
 export function failureOf(error: string | undefined, result: unknown): string {
   const ran = exitOf((result ?? {}) as Facts);
   if (ran !== undefined) return ran;
@@ -100,7 +100,7 @@ const kinds: readonly ((facts: Facts) => string | undefined)[] = [
   },
 ];
 
-/** A program that ran. */
+/** Describes the end of a program that ran. */
 function exitOf({ exit_code: code, signal, timed_out: late, stdout, stderr }: Facts): string | undefined {
   if (typeof code !== 'number' && typeof signal !== 'string') return undefined;
   const ended = late === true ? 'out of time' : typeof code === 'number' ? `exit code ${code}` : `ended by ${signal}`;

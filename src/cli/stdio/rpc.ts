@@ -6,7 +6,7 @@
  */
 import type { RpcFlags } from './serve-rpc.ts';
 
-/** Read when no file is named. */
+/** The file that is read when none is named. */
 const DEFAULT_FILE = 'handfast.yaml';
 
 /** The options that have a value, and their member of the flags. */
@@ -33,7 +33,7 @@ export async function run(words: readonly string[]): Promise<number> {
   }
 }
 
-/** The flags; undefined for anything that is not an option of this command with its value. */
+/** Returns the flags; undefined for anything that is not an option of this command with its value. */
 function readFlags(words: readonly string[]): RpcFlags | undefined {
   const flags: Partial<Record<keyof RpcFlags, string | boolean>> = {};
   for (let at = 0; at < words.length; at++) {

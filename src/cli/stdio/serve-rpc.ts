@@ -1,8 +1,7 @@
 /**
  * Session RPC on the pipes of this process, from the first byte to the end of the input, a signal, or `system.shutdown`.
  *
- * Called by `commands/rpc.ts` and `rpc-default.ts`, which decide what is served. Standard output belongs to the link from the
- * first line on: all other output goes to stderr.
+ * Standard output belongs to the link from the first line on: all other output goes to stderr.
  */
 import { createLog, type Log } from '../../base/log.ts';
 import type { HostConfig } from '../../config/config.ts';
@@ -19,12 +18,12 @@ export interface RpcFlags {
   readonly backend?: string;
   /** Working directory of new sessions that name none. Default: where the command was called. */
   readonly cwd?: string;
-  /** What the handshake calls this server. */
+  /** Name of this server in the handshake. */
   readonly serverName?: string;
   readonly verbose?: boolean;
 }
 
-/** What a server of sessions is made from. */
+/** The parts of a server of sessions. */
 export interface RpcComposition {
   readonly config: HostConfig;
   readonly log: Log;
@@ -36,23 +35,23 @@ export interface RpcComposition {
 /** Milliseconds after the start: opening the private socket takes nothing of the time until the handshake is answered. */
 const SOCKET_AFTER_MS = 100;
 
-/** Makes the server; stopping it stops what it depends on. */
+/** Makes the server; stopping it stops the parts it depends on. */
 export type ComposeRpc = (composition: RpcComposition) => Promise<RpcServer>;
 
-/** What a signal is called in `state.changed`. */
+/** The reason in `state.changed` for each signal. */
 const reasons = { SIGINT: 'sigint', SIGTERM: 'sigterm' } as const;
 
 /**
- * Serves until the end; everything has ended and is written then. Nothing but the protocol goes to stdout; without
- * `verbose` only errors are logged to stderr. Without `backend`, turns go to the configured model: where there is none,
- * each ends with an error that names the missing model. Fails as `configOf` and `compose` do.
+ * Serves until the end; everything has ended and is written then. Nothing but the protocol goes to stdout; without `verbose`
+ * only errors are logged to stderr. Without `backend`, turns go to the configured model: without one, each ends with an error
+ * that names the missing model. Fails as `configOf` and `compose` do.
  */
 export async function serveRpc(
   { backend, cwd, serverName, verbose }: RpcFlags,
   configOf: () => Promise<HostConfig>,
   compose: ComposeRpc,
 ): Promise<void> {
-  // Before any other code is loaded: from here on what it prints goes to stderr.
+  // Before any other code is loaded: from here on its prints go to stderr.
   const link = stdioLink({ maxMessageBytes: MESSAGE_BYTES_CEILING, loneReturns: true });
   const log = createLog({ level: verbose ? 'info' : 'error', format: 'text' });
   logUnhandledRejections(log);
@@ -77,7 +76,10 @@ export async function serveRpc(
   }
 }
 
-/** The process ends soon after, even if tools or plugins left work running. A second signal ends it at once. */
+/**
+ * Serves until the end. The process ends soon after, even if tools or plugins left work running. A second signal ends it at
+ * once.
+ */
 async function serveUntilEnd(link: Link, server: RpcServer): Promise<void> {
   const stop = (signal: keyof typeof reasons): void => {
     for (const name of Object.keys(reasons)) process.removeListener(name, stop);

@@ -1,8 +1,8 @@
 /**
  * One host on the pipes of this process, from the first byte to the end of the input.
  *
- * Called by both modes of `handfast stdio`. The parent process has the rights of this one already, so a token is required
- * only when the configuration lists some: then the token selects the principal.
+ * The parent process has the rights of this one already, so a token is required only when the configuration lists some: then
+ * the token selects the principal.
  */
 
 import { createLog } from '../../base/log.ts';
@@ -15,14 +15,14 @@ import type { HandfastError } from '../../wire/errors.ts';
 import { leaveSoon } from '../leave.ts';
 
 export interface ServeStdioOptions {
-  /** Log handshakes and the like to stderr. By default only what goes wrong is written there. */
+  /** Log handshakes and the like to stderr. By default only errors are written there. */
   readonly verbose: boolean;
   readonly newId?: () => string;
 }
 
 /** Serves until the input has ended and everything is answered, or a signal; resolves with the exit code 0. */
 export async function serveStdio(config: HostConfig, { verbose, newId }: ServeStdioOptions): Promise<number> {
-  // Before any plugin is loaded: from here on what they print goes to stderr.
+  // Before any plugin is loaded: from here on their prints go to stderr.
   const link = stdioLink();
   const log = createLog({ level: verbose ? 'info' : 'error', format: 'text' });
   try {

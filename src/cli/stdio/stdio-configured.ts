@@ -1,4 +1,6 @@
-/** `handfast stdio` with a configuration file. Called by `stdio.ts`, which loads it only when there is one. */
+/**
+ * `handfast stdio` with a configuration file. It is loaded only for such a file.
+ */
 import { configOf } from '../config-file.ts';
 import { serveStdio } from './serve-stdio.ts';
 

@@ -10,7 +10,7 @@ export function serveDefaults(verbose: boolean): Promise<number> {
   return serveStdio(defaultConfig(), { verbose, newId: randomId });
 }
 
-/** 128 random bits straight from the system where it has a file of them: loading the crypto module is slower. */
+/** Returns 128 random bits straight from the system where it has a file of them: loading the crypto module is slower. */
 function randomId(): string {
   // Not imported, as in `stdio.ts`.
   const { closeSync, openSync, readSync } = process.getBuiltinModule('node:fs');

@@ -1,11 +1,11 @@
 /**
- * `handfast stdio`: a host for the parent process, on stdin and stdout. The fast path: reads its few options
- * itself and loads neither the command line library nor, without a configuration file, what reads one.
+ * `handfast stdio`: a host for the parent process, on stdin and stdout. The fast path: reads its few options itself and loads
+ * neither the command line library nor, without a configuration file, the code that reads one.
  *
- * Called by `main.ts`; `program.ts` has the help text. Nothing but the protocol goes to stdout.
+ * `program.ts` has the help text. Nothing but the protocol goes to stdout.
  */
 
-/** Read when no file is named. */
+/** The file that is read when none is named. */
 const DEFAULT_FILE = 'handfast.yaml';
 
 interface StdioOptions {

@@ -1,8 +1,7 @@
 /**
- * What a folder brings that needs trust, and whether this user trusts it as it is now.
+ * The files of a folder that need trust, and whether this user trusts them as they are now.
  *
- * Called by `handfast trust add` and by the question at a terminal. Here the content is read to be shown; nothing of it is
- * acted upon.
+ * The content is read to be shown; nothing of it is acted upon.
  */
 import { join } from 'node:path';
 import { scanSkills, skillRoots } from '../../base/skills/scan.ts';
@@ -22,17 +21,19 @@ import { quoted } from '../../trust/quoted.ts';
 import { nameIn, type Place, placeOf } from '../../trust/repository.ts';
 import { subjects, type TrustEntry, type TrustStore, type TrustSubject } from '../../trust/store.ts';
 
-/** One thing that a folder brings. */
+/** One finding about a folder. */
 export interface Finding {
   readonly subject: TrustSubject;
-  /** What is stored when the user trusts it. */
+  /** The entry that is stored when the user trusts it. */
   readonly entry: Omit<TrustEntry, 'added_at'>;
   readonly trusted: boolean;
   /** Heading → lines about it; not yet escaped for terminals. */
   readonly about: Readonly<Record<string, readonly string[]>>;
 }
 
-/** What a folder brings of these subjects. Fails with `config_invalid` for a file that cannot be read or shown. */
+/**
+ * Returns the findings about these subjects in a folder. Fails with `config_invalid` for a file that cannot be read or shown.
+ */
 export async function survey(
   folder: string,
   store: TrustStore,
@@ -65,7 +66,7 @@ const entryOf = (place: Place, subject: TrustSubject, files: TrustEntry['files']
   files,
 });
 
-/** A configuration file and what it would do. */
+/** Returns a configuration file and its effects. */
 async function fileFinding(
   place: Place,
   name: 'handfast.yaml' | 'fleet.yaml',
@@ -88,7 +89,7 @@ async function fileFinding(
   };
 }
 
-/** The skills between the top of the repository and the folder. */
+/** Finds the skills between the top of the repository and the folder. */
 async function skillsFinding(place: Place, store: TrustStore): Promise<Finding | undefined> {
   const files: Record<string, string> = {};
   const lines: string[] = [];
@@ -107,7 +108,7 @@ async function skillsFinding(place: Place, store: TrustStore): Promise<Finding |
   return { subject: 'skills', entry: entryOf(place, 'skills', files), trusted, about: { 'gives to models': lines } };
 }
 
-/** Files that the programs of workers read in the folder. */
+/** Finds files that the programs of workers read in the folder. */
 async function agentFinding(place: Place, store: TrustStore): Promise<Finding | undefined> {
   const { digests, read } = agentFilesOf(place);
   const there = Object.keys(digests).filter((name) => digests[name] !== ABSENT);
@@ -127,7 +128,7 @@ async function agentFinding(place: Place, store: TrustStore): Promise<Finding | 
   };
 }
 
-/** The repository itself: git runs programs that its settings name. */
+/** Finds the repository itself: git runs programs that its settings name. */
 async function repositoryFinding(place: Place, store: TrustStore): Promise<Finding | undefined> {
   if (!place.isRepository) return undefined;
   return {

@@ -1,8 +1,8 @@
 /**
- * The question whether what a folder brings may be used: shows all of it, then waits for the user's answer.
+ * The question whether the files of a folder may be used: shows all of them, then waits for the user's answer.
  *
- * Called by commands at a terminal before they read the configuration of the folder, and by `handfast trust add`. It is
- * asked on stderr; elsewhere nothing is asked and what is not trusted is refused where it is needed.
+ * It is asked at a terminal, on stderr, before the configuration of the folder is read; elsewhere nothing is asked, and a file
+ * that is not trusted is refused where it is needed.
  */
 import { createInterface } from 'node:readline/promises';
 import { escapeControls } from '../../base/escape-controls.ts';
@@ -21,7 +21,7 @@ const BEYOND = [
 export const canAsk = (terminal: Terminal): boolean =>
   !terminal.json && process.stdin.isTTY === true && terminal.watched;
 
-/** Asks about what a folder brings of these subjects and is not trusted. Without a terminal nothing happens. */
+/** Asks about the files of these subjects in a folder that are not trusted. Without a terminal nothing happens. */
 export async function offerTrust(subjects: readonly TrustSubject[], terminal: Terminal, folder = '.'): Promise<void> {
   if (!canAsk(terminal)) return;
   const { survey } = await import('./survey.ts');
@@ -44,7 +44,7 @@ export async function trust(
   return entries;
 }
 
-/** The lines that a user decides about: whole command lines, with nothing in them that a terminal would obey. */
+/** Returns the lines that a user decides about: whole command lines, with nothing in them that a terminal would obey. */
 export function shown(findings: readonly Finding[]): readonly string[] {
   const lines: string[] = [];
   for (const { subject, entry, about } of findings) {
@@ -61,7 +61,9 @@ export function shown(findings: readonly Finding[]): readonly string[] {
   return lines.map((line) => escapeControls(line).replaceAll('\n', '\\n'));
 }
 
-/** How much there is of each kind, last: a file may say so much that what it starts is off the screen. */
+/**
+ * Counts the lines of each kind, printed last: a file may have so many lines that the programs it starts are off the screen.
+ */
 function inAll(findings: readonly Finding[]): string {
   const amounts = new Map<string, number>();
   for (const [heading, { length }] of findings.flatMap(({ about }) => Object.entries(about))) {

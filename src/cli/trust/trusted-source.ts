@@ -38,7 +38,7 @@ export async function trustedSource(name: 'handfast.yaml' | 'fleet.yaml'): Promi
   };
 }
 
-/** The content of a file that is read to report what it says, whether it is trusted or not. */
+/** Returns the content of a file that is read for a report, whether it is trusted or not. */
 export const uncheckedSource = (name: 'handfast.yaml' | 'fleet.yaml'): TrustedSource => ({
   source: foundHere(name).bytes,
 });

@@ -1,10 +1,9 @@
 /**
  * Decides approvals: by policy first, then by a remembered no, by the session's setting, by a remembered yes, and then by the
- * user: what forbids comes before what was allowed once. Called by
- * turns (`ask`), by `handlers.ts` (`answer`) and by the session pool for stored sessions (`restore`).
+ * user: each rule or answer that forbids comes before an answer that allowed once.
  *
- * A request is settled exactly once, by whichever comes first: an answer, its expiry, the end of its last waiter. It
- * is removed from the pending map before waiters are notified: a waiter may call back and must not settle it twice.
+ * A request is settled exactly once, by the first of these: an answer, its expiry, the end of its last waiter. It is removed
+ * from the pending map before waiters are notified: a waiter may call back and must not settle it twice.
  */
 import { randomUUID } from 'node:crypto';
 import { Deadlines } from '../../base/deadlines.ts';
@@ -22,7 +21,7 @@ import { type DirectoryRules, type RememberedAnswer, RememberedAnswers } from '.
 import { WaitingStatus } from './waiting-status.ts';
 
 export interface ApprovalBrokerOptions {
-  /** Default: what only reads is allowed, all else is asked. */
+  /** Default: a call that only reads is allowed, all others are asked. */
   readonly policy?: Policy;
   /** Reads the commands of calls. Default: one parser. */
   readonly reader?: CommandReader;
@@ -30,11 +29,11 @@ export interface ApprovalBrokerOptions {
   readonly directories?: DirectoryRules;
   /** For sessions that set none. Default `ask`. */
   readonly defaultMode?: NonNullable<SessionSettings['approvals']>;
-  /** False where no user can answer: what would be asked is denied, also in sessions that allow. Default true. */
+  /** False where no user can answer: a request that would be asked is denied, also in sessions that allow. Default true. */
   readonly attended?: boolean;
   /** Time for an answer where the request names none, in milliseconds. Default one hour. */
   readonly timeoutMs?: number;
-  /** Most requests of one session that wait at once; past it they are denied. Default 64. */
+  /** Maximum number of requests of one session that wait at once; past it they are denied. Default 64. */
   readonly maxPending?: number;
   /** Epoch milliseconds. */
   readonly now?: () => number;
@@ -69,7 +68,7 @@ interface Waiter {
   failed(error: HandfastError): void;
 }
 
-/** What ends a request. */
+/** The part of an approval that ends its request. */
 type Outcome = Pick<Approval, 'state' | 'answer' | 'answered_by'>;
 
 export class ApprovalBroker implements Approver {
@@ -169,7 +168,9 @@ export class ApprovalBroker implements Approver {
     }
   }
 
-  /** A request by its id, for answering it: the session while it waits, its owner and what became of it afterwards. */
+  /**
+   * Finds a request by its id, for answering it: with its session while it waits, with its owner and its outcome afterwards.
+   */
   find(id: string): { readonly owner: string; readonly approval: Approval; readonly log?: SessionLog } | undefined {
     const pending = this.#pending.get(id);
     if (pending === undefined) return this.#settled.get(id);
@@ -186,7 +187,7 @@ export class ApprovalBroker implements Approver {
     yield* this.#settled.values();
   }
 
-  /** The server ends: waiters get `cancelled`; the requests stay pending in their sessions. */
+  /** Ends with the server: waiters get `cancelled`; the requests stay pending in their sessions. */
   close(): void {
     this.#deadlines.clear();
     const left = [...this.#pending.values()];
@@ -194,7 +195,9 @@ export class ApprovalBroker implements Approver {
     for (const { approval, waiters } of left) notify(waiters, this.#done(approval, { state: 'cancelled' }));
   }
 
-  /** The request that this one repeats: the same call of the same turn, or a question without a waiter since a restart. */
+  /**
+   * Returns the request that this one repeats: the same call of the same turn, or a question without a waiter since a restart.
+   */
   #earlier(log: SessionLog, turnId: string, { kind, title, tool, schema }: ApprovalRequest): Approval | undefined {
     const shape = JSON.stringify(schema ?? null);
     // One that is being stored is pending and not in the record yet.
@@ -233,7 +236,10 @@ export class ApprovalBroker implements Approver {
     return Math.min(Math.max(timeoutMs, 1), MAX_TIMEOUT_MS);
   }
 
-  /** What need not be asked. Allowing is silent; a denial is an event, so that it can be seen why nothing happened. */
+  /**
+   * Decides a request that need not be asked. Allowing is silent; a denial is an event, so that the user sees why nothing
+   * happened.
+   */
   #decide(
     log: SessionLog,
     draft: Approval,
@@ -276,7 +282,7 @@ export class ApprovalBroker implements Approver {
     return { ...draft, reason: verdict.reason };
   }
 
-  /** The decision about a call that another one makes. What is not known of it yet could be what a rule denies. */
+  /** Decides about a call that another one makes. An input that is not known yet could be one that a rule denies. */
   #included(call: IncludedCall, place: Pick<PolicySubject, 'session' | 'turn'>): Verdict {
     const { name, kind, input, risks, computed = false } = call;
     const verdict = this.#policy.decide({ tool: { name, kind, input }, risks, ...place });
@@ -370,7 +376,7 @@ export class ApprovalBroker implements Approver {
     return settled;
   }
 
-  /** An answer that holds for longer settles the other requests it covers. */
+  /** Settles the other requests that an answer covers which holds for longer. */
   #spread(
     log: SessionLog,
     { answer, answered_by, state }: Approval,

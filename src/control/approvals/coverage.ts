@@ -1,10 +1,9 @@
 /**
- * What a remembered answer covers: keys that calls share exactly when one answer is good for them. Pure; called by
- * `broker.ts` and `remembered.ts`.
+ * Coverage of a remembered answer: keys that calls share exactly when one answer is good for them. Pure.
  *
- * Kept narrow on purpose. A yes for a command covers the same words, also as part of a longer line; of git, what only shows
- * is covered with other operands. Programs that run code of others (`commands/programs.ts`) are never covered, and what
- * a shell would do besides running programs covers itself alone.
+ * Coverage is narrow on purpose. A yes for a command covers the same words, also as part of a longer line; a git subcommand
+ * that only shows is covered with other operands. Programs that run code of others (`commands/programs.ts`) are never covered,
+ * and an effect of a shell besides running programs covers itself alone.
  */
 import { dirname, resolve } from 'node:path';
 import { digestOfJson } from '../../base/canonical-json.ts';
@@ -18,17 +17,17 @@ import {
 } from './commands/command-reader.ts';
 import { GIT_SHOWS, runsOthersCode } from './commands/programs.ts';
 
-/** A key and what it is for people: `shell: git status …`. */
+/** A key and its text for people: `shell: git status …`. */
 export interface CoveredPart {
   readonly key: string;
   readonly words: string;
 }
 
-/** What one answer covers. */
+/** The calls that one answer covers. */
 export interface Coverage {
   /** A yes covers every call whose parts are all among those that were allowed; never empty. */
   readonly parts: readonly CoveredPart[];
-  /** The call as a whole: what a no covers where there are several parts. */
+  /** The call as a whole: the coverage of a no where the call has several parts. */
   readonly whole: CoveredPart;
   /** False: a yes is never remembered for this call. */
   readonly lasting: boolean;
@@ -39,7 +38,7 @@ export interface Coverage {
 /** The call an answer is about. */
 type Call = Pick<NonNullable<Approval['tool']>, 'name' | 'input'>;
 
-/** What a line may do besides and still be remembered, as a whole. */
+/** Effects that a line may have besides its commands and still be remembered, as a whole. */
 const REMEMBERED_WHOLE: ReadonlySet<string> = new Set(['writes', 'reads', 'members', 'folder']);
 
 /** An operand: no option, no assignment. */
@@ -48,7 +47,7 @@ const OPERAND = /^[^-=][^=]*$/;
 /** Characters of a command that are shown and stored in words. */
 const SHOWN_CHARACTERS = 80;
 
-/** What an answer for this call covers in a session that works in `cwd` (absolute). */
+/** Returns the coverage of an answer for this call in a session that works in `cwd` (absolute). */
 export function coverageOf(call: Call, risks: readonly string[], cwd: string, reader: CommandReader): Coverage {
   const { name, input } = call;
   if (risks.includes('exec')) return commandCoverage(call, cwd, reader);
@@ -98,7 +97,7 @@ function commandCoverage(call: Call, cwd: string, reader: CommandReader): Covera
   return { parts, whole: parts.length === 1 ? (parts[0] as CoveredPart) : whole, lasting: true, words };
 }
 
-/** One command of a line: its words, or of git what only shows with any operands. */
+/** Returns one command of a line: its words, or a git subcommand that only shows with any operands. */
 function partOf(name: string, command: Command, folder: string, cwd: string): CoveredPart {
   const words = command.words.map(({ value = '' }) => value);
   const where = folder === cwd ? '' : ` in ${folder}`;
@@ -112,7 +111,7 @@ function partOf(name: string, command: Command, folder: string, cwd: string): Co
   return { key: keyOf(name, 'words', folder, digestOfJson(words)), words: `${name}: ${shown(words)}${where}` };
 }
 
-/** Words as people would write them, not too many. */
+/** Returns words as people would write them, not too many. */
 function shown(words: readonly string[]): string {
   const text = words.map((word) => (/^[\w@%+:,./=-]+$/.test(word) ? word : JSON.stringify(word))).join(' ');
   return text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text;
@@ -124,11 +123,11 @@ function originOf(url: unknown): string | undefined {
   return origin === 'null' ? undefined : origin;
 }
 
-/** Exactly this call. */
+/** Returns the part of exactly this call. */
 function exact({ name, input }: Call, cwd: string): CoveredPart {
   const covered = Object.fromEntries(Object.entries(input).filter(([member]) => !BESIDE_THE_POINT.has(member)));
   return { key: keyOf(name, 'exact', resolve(cwd), digestOfJson(covered)), words: `${name}: exactly this call` };
 }
 
-/** Parts cannot run into each other. */
+/** Joins parts so that they cannot run into each other. */
 const keyOf = (...parts: readonly string[]): string => JSON.stringify(parts);

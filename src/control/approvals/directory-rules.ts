@@ -1,7 +1,7 @@
 /**
  * Remembered answers for a working directory, in one JSON file of the data directory: owner → directory → rules.
  *
- * The file is 0600 and replaced as a whole; one that cannot be read is set aside and nothing is remembered, which means
+ * The file is 0600 and replaced as a whole; one that cannot be read is quarantined and nothing is remembered, which means
  * asking again.
  */
 import { readFile, rename } from 'node:fs/promises';
@@ -15,22 +15,24 @@ export interface DirectoryRulesOptions {
   /** The file; made with its folder when the first rule is added. */
   readonly file: string;
   readonly log: Log;
-  /** Epoch milliseconds; names a file that is set aside. */
+  /** Epoch milliseconds; part of the name of a quarantined file. */
   readonly now?: () => number;
 }
 
 /** Rules that outlive the process. */
 export interface DirectoryRuleFile extends DirectoryRules {
-  /** Everything added so far is on disk. Rejects with `disk_full` or `runtime_error` when it could not be stored. */
+  /**
+   * Resolves when everything added so far is on disk. Rejects with `disk_full` or `runtime_error` when it could not be stored.
+   */
   flushed(): Promise<void>;
 }
 
-/** Most rules of one directory; past it the oldest is removed. */
+/** Maximum number of rules of one directory; past it the oldest is removed. */
 const MAX_RULES = 512;
 
 type Stored = Record<string, Record<string, DirectoryRule[]>>;
 
-/** Opens the file. Never rejects: what fails is logged. */
+/** Opens the file. Never rejects: failures are logged. */
 export async function directoryRules({ file, log, now = Date.now }: DirectoryRulesOptions): Promise<DirectoryRuleFile> {
   const rules = await load(file, log, now);
   let writing: Promise<void> = Promise.resolve();

@@ -18,9 +18,9 @@ const MAX_REASON = 2000;
 export interface ApprovalHandlerDeps {
   readonly broker: ApprovalBroker;
   readonly sessions: {
-    /** A session the principal may use. Fails with `session_not_found`. */
+    /** Returns a session the principal may use. Fails with `session_not_found`. */
     openFor(principal: Principal, id: string, action: SessionAction): SessionLog;
-    /** The sessions in memory: all that wait for an answer are. */
+    /** Returns the sessions in memory: all that wait for an answer are. */
     opened(): Iterable<SessionLog>;
   };
   /**
@@ -45,7 +45,7 @@ export function approvalHandlers({
       const asked = [...(one === undefined ? sessions.opened() : [one])].filter(({ record }) =>
         may(caller.principal, 'read', record.owner),
       );
-      // Records hold those of running turns only.
+      // Records have the approvals of running turns only.
       const earlier = all ? [...broker.decided()].filter(({ owner }) => may(caller.principal, 'read', owner)) : [];
       const known = [
         ...earlier.map(({ approval }) => approval).filter(({ session_id }) => one === undefined || session_id === id),
@@ -83,7 +83,7 @@ export function approvalHandlers({
         answer,
         caller.clientName === null ? name : `${name} (${caller.clientName})`,
       );
-      // What was answered is not asked again, not even after a crash.
+      // An answered question is not asked again, not even after a crash.
       await log.flushed();
       if (answered.approval.answer?.remember === 'directory') await rulesStored();
       return answered;
@@ -91,7 +91,7 @@ export function approvalHandlers({
   ];
 }
 
-/** A request in the record of an open session that the broker does not know any more. */
+/** Finds a request in the record of an open session that the broker does not know any more. */
 function stored(
   sessions: Iterable<SessionLog>,
   id: string,

@@ -1,9 +1,9 @@
 /**
- * The rules of the configuration about tool calls: expressions (CEL) over the call, and patterns for the commands it runs.
- * The strictest rule that matches decides, and `riskPolicy` where none matches. Compiled by `control-server.ts`, which loads
- * this file only when there are rules, and by `handfast config check`.
+ * The rules of the configuration about tool calls: expressions (CEL) over the call, and patterns for the commands it runs. The
+ * strictest rule that matches decides, and `riskPolicy` where none matches. This file is loaded only when a configuration has
+ * rules.
  *
- * Rules are compiled and type-checked once, with their examples, when the server starts. What fails later fails closed.
+ * Rules are compiled and type-checked once, with their examples, when the server starts. A failure after that fails closed.
  */
 import { normalize, relative, resolve } from 'node:path';
 import { type Condition, conditionCompiler } from '../../base/expressions.ts';
@@ -29,7 +29,7 @@ export interface PolicyOptions {
   readonly maxSteps?: number;
 }
 
-/** Most rules of a policy. */
+/** Maximum number of rules of a policy. */
 const MAX_RULES = 256;
 
 /**
@@ -72,14 +72,14 @@ function byInput(rules: readonly CompiledRule[]): Policy['byInput'] {
   return looking.some(({ then }) => then === 'deny') ? 'denies' : 'decides';
 }
 
-/** Everything that is wrong with rules, as {@link compilePolicy} would throw it. */
+/** Returns all errors of rules, as {@link compilePolicy} would throw them. */
 export const ruleErrors = (rules: readonly PolicyRule[]): readonly HandfastError[] =>
   compileRules(rules, new CommandReader()).errors;
 
 interface CompiledRule extends PolicyRule {
   readonly condition: Condition | undefined;
   readonly patterns: readonly CommandPattern[];
-  /** How the rule is named where it gives no reason. */
+  /** Name of the rule where it gives no reason. */
   readonly name: string;
 }
 
@@ -148,7 +148,7 @@ function compileRule(
   return compiled;
 }
 
-/** What begins like a command that is allowed may run anything else: the text of a command says nothing. */
+/** Refuses a condition on the text of a command: a text that begins like an allowed command may run anything else. */
 function refuseText(condition: Condition, what: string, index: number): void {
   const at = condition.usesPartOf(['tool', 'input', 'command']);
   if (at === undefined) return;
@@ -189,7 +189,7 @@ function subjectOf({ command, tool = 'shell', kind = '', input, risks }: RuleExa
   };
 }
 
-/** A rule about every call beats all that allow something: they would never do so. */
+/** Finds rules that never act: a rule about every call beats all that allow something. */
 function uselessRules(rules: readonly CompiledRule[]): HandfastError[] {
   const all = rules.findIndex(
     ({ when, command, then }) => when?.trim() === 'true' && !command?.length && then !== 'allow',
@@ -205,7 +205,10 @@ const readingOf = ({ tool, risks, session }: PolicySubject, reader: CommandReade
   reader.read(tool.input, session.cwd) ??
   (risks.includes('exec') ? reader.readUnknown(tool.input, tool.kind === 'execute') : undefined);
 
-/** Deny before ask before allow, in any order of the rules. A rule that may be about the call keeps it from being allowed. */
+/**
+ * Decides: deny before ask before allow, in any order of the rules. A rule that may be about the call keeps it from being
+ * allowed.
+ */
 function strictest(
   rules: readonly CompiledRule[],
   subject: PolicySubject,
@@ -265,7 +268,9 @@ interface Deciding {
   readonly isAllowed: (words: readonly Word[]) => boolean;
 }
 
-/** Whether a rule is about a call, as far as rules that ask or deny go. `unclear`: its expression fails for this call. */
+/**
+ * Returns whether a rule is about a call, as far as rules that ask or deny go. `unclear`: its expression fails for this call.
+ */
 function about(
   rule: CompiledRule,
   subject: PolicySubject,
@@ -278,7 +283,7 @@ function about(
   return when === undefined && command !== 'no' ? 'unclear' : command;
 }
 
-/** The expression of a rule that asks or denies holds for one of the ways to write the paths of a call. */
+/** True when the expression of a rule that asks or denies holds for one of the ways to write the paths of a call. */
 function holds({ condition }: CompiledRule, subject: PolicySubject, steps: Steps): boolean | undefined {
   if (condition === undefined) return true;
   const { cwd } = subject.session;
@@ -288,12 +293,12 @@ function holds({ condition }: CompiledRule, subject: PolicySubject, steps: Steps
   return results.includes(true) || (results.includes(undefined) ? undefined : false);
 }
 
-/** Paths as they are meant: `docs/../x` is `x`. Links are not looked at. */
+/** Normalizes paths: `docs/../x` is `x`. Links are not looked at. */
 const plainly = (subject: PolicySubject): PolicySubject => withPaths(subject, normalize);
 
 const nearest = (cwd: string, path: string): string => relative(cwd, resolve(cwd, path)) || '.';
 
-/** The same call with its paths written in another way; the call itself where it has none. */
+/** Returns the same call with its paths written in another way; the call itself where it has none. */
 function withPaths(subject: PolicySubject, written: (path: string) => string): PolicySubject {
   const { tool } = subject;
   const paths = PATH_MEMBERS.flatMap((member) => {
@@ -307,7 +312,7 @@ function withPaths(subject: PolicySubject, written: (path: string) => string): P
 
 const ADDRESS = /^[a-z][a-z\d+.-]*:\/\//i;
 
-/** A command that rules ask about or deny; `maybe` where one may be started that is not in the line. */
+/** Returns whether rules ask about or deny a command; `maybe` where one may be started that is not in the line. */
 function concerned(
   patterns: readonly CommandPattern[],
   reading: CommandReading | undefined,
@@ -318,7 +323,7 @@ function concerned(
   for (const { words, supposed, unknown, mayStart } of reading.commands) {
     for (const pattern of patterns) {
       const match = pattern.concerns(words);
-      // Of a text that may be a script, a word that is not known says nothing.
+      // In a text that may be a script, a word that is not known proves nothing.
       if (match === 'yes' && !supposed) return 'yes';
       if (match === 'yes' || (match === 'maybe' && !supposed)) result = 'maybe';
       else if (mayStart && pattern.mayConcern(words)) result = 'maybe';
@@ -328,7 +333,7 @@ function concerned(
   return result;
 }
 
-/** Why a rule may be about a call. */
+/** Returns the reason why a rule may be about a call. */
 function whyMaybe(reading: CommandReading | undefined, isAllowed: (words: readonly Word[]) => boolean): string {
   const named = reading?.commands.find(({ unknown, words }) => unknown && !isAllowed(words));
   const program = named?.words[0]?.text.slice(0, 64);
@@ -341,14 +346,14 @@ function whyMaybe(reading: CommandReading | undefined, isAllowed: (words: readon
   );
 }
 
-/** The rules that allow calls and whose expression holds for this one. */
+/** Returns the rules that allow calls and whose expression holds for this one. */
 const allowingRules = (rules: readonly CompiledRule[], subject: PolicySubject, steps: Steps): readonly CompiledRule[] =>
   rules.filter(
     ({ then, condition }) =>
       then === 'allow' && (condition === undefined || condition.test({ ...plainly(subject) }, steps) === true),
   );
 
-/** Why a call is allowed; undefined when it is not. Different rules may cover the commands of one line. */
+/** Returns the reason why a call is allowed; undefined when it is not. Different rules may cover the commands of one line. */
 function allows(
   allowing: readonly CompiledRule[],
   subject: PolicySubject,

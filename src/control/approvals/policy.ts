@@ -1,9 +1,9 @@
 /**
- * The approval policy: what it is asked about a tool call, what it answers, and the default without any rule, which goes by
- * the risks a tool declares. `policy-rules.ts` compiles the rules of a configuration; `broker.ts` asks for every call.
+ * The approval policy: its question about a tool call, its verdict, and the default without any rule, which goes by the risks a
+ * tool declares. `policy-rules.ts` compiles the rules of a configuration.
  */
 
-/** What a rule decides. */
+/** Decision of a rule. */
 export type Decision = 'allow' | 'ask' | 'deny';
 
 /** One rule as the configuration has it: `when`, `command` or both, and then both must hold. */
@@ -12,10 +12,10 @@ export interface PolicyRule {
   readonly when?: string;
   /** The commands the rule is about; see `compilePattern`. A call is allowed only when all its commands are covered. */
   readonly command?: readonly string[];
-  /** Options that what `command` allows may have. */
+  /** Options that a command allowed by `command` may have. */
   readonly options?: readonly string[];
   readonly then: Decision;
-  /** Shown to the user, and to the model when the call is denied. */
+  /** Text for the user, and for the model when the call is denied. */
   readonly reason?: string;
   /** Calls that this rule alone must be about, and that it must not; checked when the rules are compiled. */
   readonly matches?: readonly RuleExample[];
@@ -31,7 +31,7 @@ export interface RuleExample {
   readonly risks?: readonly string[];
 }
 
-/** What expressions see. Members of `tool.input` that may be absent are looked at with `has(tool.input.x)`. */
+/** Values that expressions see. Members of `tool.input` that may be absent are looked at with `has(tool.input.x)`. */
 export interface PolicySubject {
   readonly tool: {
     readonly name: string;
@@ -54,13 +54,15 @@ export interface PolicySubject {
 export interface Verdict {
   readonly decision: Decision;
   readonly reason: string;
-  /** Of `ask`: why a rule that denies may be about this call. Where nothing is asked, such a call is denied. */
+  /**
+   * For `ask`: the reason why a rule that denies may be about this call. Where no question can be asked, such a call is denied.
+   */
   readonly mayBeDenied?: string;
 }
 
 const STRICTNESS: Readonly<Record<Decision, number>> = { allow: 0, ask: 1, deny: 2 };
 
-/** The strictest of several decisions, the first of equal ones. At least one is given. */
+/** Returns the strictest of several decisions, the first of equal ones. At least one is given. */
 export function strictestOf(verdicts: readonly Verdict[]): Verdict {
   const [first, ...others] = verdicts as [Verdict, ...Verdict[]];
   const chosen = others.reduce(
@@ -80,10 +82,12 @@ export interface Policy {
   decide(subject: PolicySubject): Verdict;
 }
 
-/** The policy without rules: allows what only reads, asks for everything else. */
+/** The policy without rules: allows calls that only read, asks for all others. */
 export const riskPolicy: Policy = { decide: ({ risks }) => byRisks(risks) };
 
-/** Without a rule: what only reads may run, everything else is asked; a tool that declares nothing could do anything. */
+/**
+ * Decides without a rule: a call that only reads may run, all others are asked; a tool that declares nothing could do anything.
+ */
 export function byRisks(risks: readonly string[]): Verdict {
   const asked = risks.filter((risk) => risk !== 'reads');
   if (asked.length > 0) return { decision: 'ask', reason: `this tool ${risksInWords(asked)}` };

@@ -1,6 +1,6 @@
 /**
- * Remembered answers: those of a session, found in its record, and those of a working directory, found in a store outside
- * the sessions.
+ * Remembered answers: the answers of a session are in its record, the answers of a working directory in a store outside the
+ * sessions.
  */
 import { setNewest } from '../../base/evict-oldest.ts';
 import type { Approval } from '../../protocol/session-types.ts';
@@ -10,12 +10,12 @@ import { type Coverage, type CoveredPart, coverageOf } from './coverage.ts';
 
 /** An answer that holds for a working directory for good. */
 export interface DirectoryRule {
-  /** What it covers: {@link import('./coverage.ts').CoveredPart.key}. */
+  /** Its coverage: {@link import('./coverage.ts').CoveredPart.key}. */
   readonly key: string;
-  /** The same in words, for people who read the store. */
+  /** Its coverage in words, for people who read the store. */
   readonly words: string;
   readonly decision: 'allow' | 'deny';
-  /** Who answered. */
+  /** Name of the principal who answered. */
   readonly by: string;
   /** ISO 8601. */
   readonly at: string;
@@ -23,7 +23,7 @@ export interface DirectoryRule {
 
 /** Stores the answers of directories. `directory-rules.ts` does so in a file. */
 export interface DirectoryRules {
-  /** The rules of one owner in one directory (absolute path). */
+  /** Returns the rules of one owner in one directory (absolute path). */
   get(owner: string, cwd: string): readonly DirectoryRule[];
   /** Adds a rule; one with the same key is replaced. In effect at once; storing it is the store's concern. */
   add(owner: string, cwd: string, rule: DirectoryRule): void;
@@ -35,14 +35,14 @@ export interface RememberedAnswer {
   readonly reason: string;
 }
 
-/** Most answers one session remembers; the oldest goes first. */
+/** Maximum number of answers one session remembers; the oldest goes first. */
 const MAX_SESSION_ANSWERS = 1024;
 
 /** The remembered answers of every loaded session. */
 export class RememberedAnswers {
   readonly #directories: DirectoryRules;
   readonly #reader: CommandReader;
-  /** By session, then by key; removed with the session object. */
+  /** Answers by session, then by key; removed with the session object. */
   readonly #sessions = new WeakMap<SessionLog, Map<string, 'allow' | 'deny'>>();
 
   constructor(directories: DirectoryRules, reader: CommandReader) {
@@ -58,8 +58,8 @@ export class RememberedAnswers {
   }
 
   /**
-   * Remembers an answer for its scope, and returns what it covers. `directory` answers hold for the session too, should the
-   * store lose them.
+   * Remembers an answer for its scope, and returns its coverage. `directory` answers hold for the session too, should the store
+   * lose them.
    */
   add(log: SessionLog, approval: Approval): ReadonlyMap<string, RememberedAnswer> {
     const { answer } = approval;
@@ -81,8 +81,8 @@ export class RememberedAnswers {
   }
 
   /**
-   * The remembered answer for a call: no where one of its parts, or the call itself, was refused; yes where every part was
-   * allowed. Of one key, the session's own answer wins.
+   * Returns the remembered answer for a call: no where one of its parts, or the call itself, was refused; yes where every part
+   * was allowed. Of one key, the session's own answer wins.
    *
    * @param given answers by key that count too
    */
@@ -107,7 +107,7 @@ export class RememberedAnswers {
     return rule && { decision: rule.decision, reason: `as answered before in ${cwd}` };
   }
 
-  /** Returns what was remembered. */
+  /** Remembers an answer in the session, and returns the parts it covers. */
   #remember(log: SessionLog, { tool, risks, answer }: Approval): readonly CoveredPart[] {
     if (tool === undefined || answer === undefined) return [];
     const { parts, whole, lasting } = coverageOf(tool, risks, log.record.cwd, this.#reader);

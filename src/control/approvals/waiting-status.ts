@@ -1,9 +1,8 @@
 /**
  * The status of a session while its turn waits for the user. Clients of plain 1.0.0 ignore `approval.*` events, but show every
- * status label: the label says what is waited for and which command answers it. After the decision the label from before
- * the request returns.
+ * status label: the label names the request that the session waits for and the command that answers it. After the decision the
+ * label from before the request returns.
  *
- * Called by `broker.ts` behind each `approval.requested` and `approval.resolved`.
  * @see docs/protocol/session-rpc.md#status-labels
  */
 import type { Approval } from '../../protocol/session-types.ts';
@@ -17,7 +16,7 @@ const ID_CHARACTERS = 8;
 /** The label after a decision in a process that did not see the label from before the request. */
 const CONTINUING = 'thinking...';
 
-/** The label while this request waits. */
+/** Returns the label while this request waits. */
 export function waitingLabel({ id, kind, title }: Pick<Approval, 'id' | 'kind' | 'title'>): string {
   const line = [...title.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')];
   const shown = line.length > TITLE_CHARACTERS ? `${line.slice(0, TITLE_CHARACTERS - 1).join('')}…` : line.join('');
@@ -27,10 +26,10 @@ export function waitingLabel({ id, kind, title }: Pick<Approval, 'id' | 'kind' |
 
 /** Shows and withdraws the status. One for each broker. */
 export class WaitingStatus {
-  /** By session: the label that the first pending request replaced. */
+  /** Labels that the first pending request replaced, by session. */
   readonly #before = new Map<string, string>();
 
-  /** A request was sent: it is what the session waits for now. */
+  /** Notes that a request was sent: the session waits for it now. */
   requested(log: SessionLog, approval: Approval): void {
     const { id, statusLabel } = log.record;
     // A request that repeats after a restart finds the label of its first time.
@@ -38,7 +37,7 @@ export class WaitingStatus {
     this.#emit(log, waitingLabel(approval), approval);
   }
 
-  /** A request was settled: the next pending one is shown, else the label from before. */
+  /** Notes that a request was settled: the next pending one is shown, else the label from before. */
   resolved(log: SessionLog, settled: Approval): void {
     const { record } = log;
     const next = record.approvals.find(({ state, id }) => state === 'pending' && id !== settled.id);

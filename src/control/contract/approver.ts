@@ -19,11 +19,11 @@ export interface IncludedCall {
 
 /** A question to the user. */
 export interface ApprovalRequest {
-  /** Why it is denied without a question: the owner of the session has no right to it. */
+  /** Reason why it is denied without a question: the owner of the session has no right to it. */
   readonly refused?: string;
   readonly kind: ApprovalKind;
   readonly title: string;
-  /** For `tool`: what is to be called. Asking again for the same `call_id` of a turn waits for the first request. */
+  /** For `tool`: the call. Asking again for the same `call_id` of a turn waits for the first request. */
   readonly tool?: {
     readonly name: string;
     readonly input: Readonly<Record<string, unknown>>;
@@ -35,8 +35,8 @@ export interface ApprovalRequest {
   /** For `tool`: calls that this one makes. The strictest decision about all of them is that about the call. */
   readonly includes?: readonly IncludedCall[];
   /**
-   * For `tool`: checks, before a person is asked, whether the call can be made at all. False: the request comes back as `cancelled`,
-   * without an event. Never rejects.
+   * For `tool`: checks, before a person is asked, whether the call can be made at all. False: the request comes back as
+   * `cancelled`, without an event. Never rejects.
    */
   readonly possible?: () => Promise<boolean>;
   /** For `question`: JSON Schema of the answer's `content`. */
@@ -50,8 +50,8 @@ export interface ApprovalRequest {
 export interface Approver {
   /**
    * Decides by policy and remembered answers, or asks and waits. Resolves with the approval as it was decided: `allowed`,
-   * `denied`, `expired`, or `cancelled` when `signal` aborts. What the policy allows is not an event. A question is on disk
-   * before a client gets it; rejects as `SessionLog.flushed` does when it cannot be, and then no client does.
+   * `denied`, `expired`, or `cancelled` when `signal` aborts. A call that the policy allows causes no event. A question is on
+   * disk before a client gets it; rejects as `SessionLog.flushed` does when it cannot be, and then no client does.
    */
   ask(log: SessionLog, turnId: string, request: ApprovalRequest, signal: AbortSignal): Promise<Approval>;
   /**
@@ -64,6 +64,8 @@ export interface Approver {
     answer: ApprovalAnswer,
     by: string,
   ): { readonly approval: Approval; readonly accepted: boolean };
-  /** A session was loaded again: pending requests get their expiry back; those of ended turns are cancelled. */
+  /**
+   * Restores a session that was loaded again: pending requests get their expiry back; requests of ended turns are cancelled.
+   */
   restore(log: SessionLog): void;
 }

@@ -1,9 +1,9 @@
 /**
- * The backend contract: what runs the turns of a session. `model` and `rehearsal` think in rounds and share the loop of
+ * The backend contract: a backend runs the turns of a session. `model` and `rehearsal` think in rounds and share the loop of
  * `rounds/rounds.ts`; `acp` hands the whole turn to another agent.
  *
- * Called by `sessions/`, which owns the turn: it has emitted `preparing...`, read the images and appended the user's
- * message before `run`, and writes the assistant's message and the one terminal event after it.
+ * `sessions/` owns the turn: it has emitted `preparing...`, read the images and appended the user's message before `run`, and
+ * writes the assistant's message and the one terminal event after it.
  */
 import type {
   Approval,
@@ -24,15 +24,15 @@ import type { HistoryItem, SessionLog } from './session-log.ts';
 export interface Turn {
   readonly id: string;
   readonly log: SessionLog;
-  /** Whose rights it runs with. */
+  /** The principal whose rights it runs with. */
   readonly principal: Principal;
   /** The session's settings, with the server's defaults. */
   readonly settings: SessionSettings;
   readonly cwd: string;
   readonly prompt: { readonly text: string; readonly images: readonly Image[] };
-  /** What the model was given before this prompt. The prompt itself and what follows are in `log.record.history`. */
+  /** The model's history before this prompt. The prompt itself and later items are in `log.record.history`. */
   readonly history: readonly HistoryItem[];
-  /** True when the turn continues after a restart of the server: `log.record.history` ends with what it had done. */
+  /** True when the turn continues after a restart of the server: `log.record.history` ends with the work it had done. */
   readonly continued: boolean;
   /** Aborts on interrupt, time limit, close and shutdown; the reason is a `HandfastError`. `run` must settle soon after. */
   readonly signal: AbortSignal;
@@ -43,32 +43,33 @@ export interface Turn {
   answer(text: string): void;
   /** Changes the status line; `detail` is for machines, e.g. `{retry: {attempt, max_attempts, delay_ms}}`. */
   status(label: string, detail?: Readonly<Record<string, unknown>>): void;
-  /** A call of the model begins; rounds count from 1. */
+  /** Reports that a call of the model begins; rounds count from 1. */
   toolStarted(
     round: number,
     call: ToolCall,
     facts?: { readonly toolKind?: string; readonly risks?: readonly string[] },
   ): void;
-  /** Live output of a call. */
+  /** Reports live output of a call. */
   toolOutput(callId: string, stream: string, text: string): void;
   toolDone(round: number, done: ToolDone, durationMs?: number): void;
-  /** All calls of a round have ended, in call order. */
+  /** Reports that all calls of a round have ended, in call order. */
   toolResults(round: number, done: readonly ToolDone[]): void;
-  /** Adds what a request to the provider has used. */
+  /** Adds the usage of a request to the provider. */
   usage(used: Usage): void;
-  /** The pending steers; they are appended as user messages (and to the history) before they are returned. */
+  /** Returns the pending steers; they are appended as user messages (and to the history) before they are returned. */
   takeSteers(): readonly string[];
   /**
-   * Asks the user, or the policy; waits for the answer. Expired and refused both come back as such; never rejects but by `signal`.
+   * Asks the user, or the policy; waits for the answer. Expired and refused both come back as such; never rejects but by
+   * `signal`.
    *
    * @param withdrawn aborts when the answer is not needed any more: the request comes back as `cancelled`
    */
   ask(request: ApprovalRequest, withdrawn?: AbortSignal): Promise<Approval>;
-  /** A debug step; sent only to connections that asked for it. */
+  /** Reports a debug step; sent only to connections that asked for it. */
   debug(stage: string, data: unknown): void;
 }
 
-/** How a turn ended that did not fail. */
+/** The end of a turn that did not fail. */
 export interface TurnOutcome {
   readonly stopReason: Extract<StopReason, 'end_turn' | 'max_tokens' | 'max_rounds' | 'refusal' | 'interrupted'>;
 }
@@ -101,7 +102,7 @@ export interface Compaction {
 export interface Backend {
   /** `model`, `acp`, `rehearsal`, or the name a configuration gives it. */
   readonly name: string;
-  /** What it is, in a line, for people. */
+  /** A line for people that describes it. */
   readonly label: string;
   /** True when `run` can continue a turn after a restart (`turn.continued`). */
   readonly continues: boolean;
@@ -111,9 +112,9 @@ export interface Backend {
    */
   preflight(settings: SessionSettings): void | Promise<void>;
   /**
-   * Compresses the context before a turn; emits `compaction.*`, replaces the history and appends a system message,
-   * all by itself. `auto` does so only when the context has grown over its limit, the other two whenever there is
-   * something to sum up. Rejects when the summary could not be made; the history is then as it was.
+   * Compresses the context before a turn; emits `compaction.*`, replaces the history and appends a system message, all by
+   * itself. `auto` does so only when the context has grown over its limit, the other two whenever the history has something to
+   * sum up. Rejects when the summary could not be made; the history is then as it was.
    */
   compact?(
     turn: Pick<Turn, 'id' | 'log' | 'settings' | 'signal' | 'status'>,
@@ -121,9 +122,9 @@ export interface Backend {
   ): Promise<Compaction>;
   /** Runs a turn. Rejects with a `HandfastError` when it failed; the message is shown to the user. */
   run(turn: Turn): Promise<TurnOutcome>;
-  /** What a turn with these settings would use, for saved chats; null where that means nothing. */
+  /** Returns the model that a turn with these settings would use, for saved chats; null for a backend without models. */
   modelOf(settings: SessionSettings): UsedModel | null;
-  /** The session was closed or deleted: what is held for it can go. */
+  /** Frees the state of a session that was closed or deleted. */
   release?(sessionId: string): void;
   /** Ends everything. Bounded, never rejects. */
   stop?(): Promise<void>;

@@ -1,8 +1,6 @@
 /**
  * Events inside the server: made and serialised once by the emitter, journaled, and passed to every
  * connection that wants them.
- *
- * Emitted by `sessions/` (events of a session) and `settings/` (events of the server); read by `rpc/`.
  */
 import type { ServerEventPayloads, SessionEvent } from '../../protocol/session-events.ts';
 
@@ -14,9 +12,9 @@ export interface PublishedEvent {
   readonly owner: string;
   readonly type: string;
   readonly seq: number;
-  /** The whole notification as JSON text, without a newline: what text links send. */
+  /** The whole notification as JSON text, without a newline: the form that text links send. */
   readonly line: string;
-  /** `params` of the notification: what in-memory links send. */
+  /** `params` of the notification: the form that in-memory links send. */
   readonly params: SessionEvent;
 }
 
@@ -25,32 +23,36 @@ export interface EventPage {
   readonly events: readonly PublishedEvent[];
   /** Set when events between the requested number and the first returned one were evicted. Inclusive. */
   readonly gap?: { readonly from_seq: number; readonly to_seq: number };
-  /** Newest sequence number there is. */
+  /** Newest sequence number. */
   readonly last: number;
 }
 
-/** Where connections get events from. */
+/** The source of events for connections. */
 export interface EventSource {
   /**
-   * Calls `listener` with every event, in order, synchronously, once it is on disk (stream chunks need not be). `wantsDebug` is asked
-   * before debug steps are made: without a listener that wants them there are none. Returns how to stop.
+   * Calls `listener` with every event, in order, synchronously, once it is on disk (stream chunks need not be). `wantsDebug` is
+   * asked before debug steps are made: without a listener that wants them none are made. Returns the function that removes the
+   * listener.
    */
   listen(listener: (event: PublishedEvent) => void, wantsDebug?: () => boolean): () => void;
-  /** Stored events with `seq > after`, oldest first, at most `limit`. Fails with `session_not_found`. */
+  /** Returns stored events with `seq > after`, oldest first, at most `limit`. Fails with `session_not_found`. */
   read(session: string, after: number, limit: number): Promise<EventPage>;
-  /** The newest sequence number that clients may know; 0 = none yet. Fails with `session_not_found`. */
+  /** Returns the newest sequence number that clients may know; 0 = none yet. Fails with `session_not_found`. */
   lastSeq(session: string): number;
   /**
    * Resolves when every change so far of a session (absent: of all) is on disk, or could not be stored; undefined where
    * nothing is waited for. Never rejects.
    */
   settled(session?: string): Promise<unknown> | undefined;
-  /** Name of the principal a session belongs to; undefined = no such session. Loads nothing. */
+  /** Returns name of the principal a session belongs to; undefined = no such session. Loads nothing. */
   ownerOf(session: string): string | undefined;
 }
 
 /** Emits events of the server. */
 export interface ServerEvents {
-  /** `owner`: name of the principal whose business it is; administrators and that principal see it. Default: everybody. */
+  /**
+   * `owner`: name of the principal that the event is about; administrators and that principal see it. Default: every principal
+   * sees it.
+   */
   emit<Type extends keyof ServerEventPayloads>(type: Type, payload: ServerEventPayloads[Type], owner?: string): void;
 }

@@ -1,5 +1,5 @@
 /**
- * How a method of session RPC is answered: a handler beside its method value. Each part of the control edge offers its
+ * Handlers of the methods of session RPC: each stands beside its method value. Each part of the control edge offers its
  * handlers as a list; `control-server.ts` joins them and `rpc/` calls them.
  */
 import type { RpcMethod } from '../../protocol/rpc-reader.ts';
@@ -24,14 +24,14 @@ export interface RpcCall {
   readonly needs?: Right | undefined;
   /** Aborts on `$/cancel_request`, on the end of the connection, and on shutdown; its reason is a `HandfastError`. */
   readonly signal: AbortSignal;
-  /** Gives up the place of this call in the limit of its connection while it only waits. The returned function ends the wait. */
+  /** Yields the slot of this call in the limit of its connection while it only waits. The returned function ends the wait. */
   yieldSlot(): () => void;
   /** Runs `work` once the answer of this call has been handed to the link. */
   afterAnswer(work: () => void): void;
   /**
    * Sends the stored events of a session to this connection, as far as it takes events of their types, and no event of the
-   * session twice. Resolves when nothing newer is stored, with the sequence number of the last one; what happens from then
-   * on comes as it did before. Fails with `session_not_found`, and with the signal's reason.
+   * session twice. Resolves when nothing newer is stored, with the sequence number of the last one; later events come as they
+   * did before. Fails with `session_not_found`, and with the signal's reason.
    * @param after only events after this number. Default 0.
    */
   replay(session: string, after?: number): Promise<number>;
@@ -41,8 +41,8 @@ export interface RpcCall {
 export interface Handled {
   readonly method: RpcMethod;
   /**
-   * What the caller must be granted, asked before the handler runs. A handler that looks for a session asks the same right
-   * for that session's owner.
+   * The right that the caller must be granted, checked before the handler runs. A handler that looks for a session checks the
+   * same right for that session's owner.
    */
   readonly needs: Right;
   handle(params: Readonly<Record<string, unknown>>, call: RpcCall): unknown;

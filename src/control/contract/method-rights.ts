@@ -1,6 +1,6 @@
 /**
- * Which right each method of session RPC asks for. Asked by `handlers.ts` for every method of the specification; methods of
- * other parts name their right beside their handler.
+ * The right that each method of session RPC requires, for every method of the specification; methods of other parts name their
+ * right beside their handler.
  *
  * @see docs/security/rights.md
  */
@@ -11,7 +11,7 @@ import { fail } from '../../wire/errors.ts';
 /** An action that can be asked for without its object: any session at all, the settings, the fleet. */
 export type GeneralAction = Exclude<Action, 'use' | 'call' | 'backend' | 'provider' | 'mcp_server' | 'folder' | 'work'>;
 
-/** `none`: everybody who may connect. */
+/** `none`: every principal that may connect. */
 export type Right = GeneralAction | 'none';
 
 const methods: { readonly [Name in Right]?: readonly string[] } = {
@@ -56,7 +56,7 @@ const rights = new Map(
   Object.entries(methods).flatMap(([right, names]) => names.map((name) => [name, right as Right])),
 );
 
-/** The right of a method. Throws `runtime_error` for one that is in no list: nothing is open by omission. */
+/** Returns the right of a method. Throws `runtime_error` for one that is in no list: nothing is open by omission. */
 export function rightOf(method: string): Right {
   const right = rights.get(method);
   if (right === undefined) throw fail('runtime_error', `no right is named for the method ${method}`);

@@ -1,6 +1,5 @@
 /**
- * What the model backend needs of the settings: which model, with which credentials, at which address. Implemented by
- * `settings.ts` of this folder.
+ * The interface of the settings for the model backend: the model, its credentials, its address. `settings.ts` implements it.
  */
 import type { ModelOption, Provider, SessionSettings, Thinking } from '../../protocol/session-types.ts';
 
@@ -11,11 +10,11 @@ export interface ModelChoice {
   readonly thinking: Thinking;
   /** `any`, or the name of a provider on OpenRouter. */
   readonly openRouterProvider: string;
-  /** What is known of the model; undefined = not in the catalogue. */
+  /** Known facts of the model; undefined = not in the catalogue. */
   readonly option: ModelOption | undefined;
 }
 
-/** How a provider is reached. Never logged, journaled or sent. */
+/** Access to a provider. Never logged, journaled or sent. */
 export interface ProviderAccess {
   /** Without a final slash. */
   readonly baseUrl: string;
@@ -29,7 +28,7 @@ export interface ProviderAccess {
 }
 
 export interface Providers {
-  /** The session's choice, else the server's; undefined = none made. */
+  /** Returns the session's choice, else the server's; undefined = none made. */
   choose(settings: SessionSettings): ModelChoice | undefined;
   /**
    * Looks whether a choice could be used, without the network. Throws `not_configured` with the protocol's words: no model

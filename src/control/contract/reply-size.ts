@@ -8,7 +8,9 @@ import { fail } from '../../wire/errors.ts';
 /** In bytes, and so at most as many characters. */
 export const MAX_REPLY_BYTES = 32 * 1024 * 1024;
 
-/** Fails with `too_large` for a reply of about so many characters. `advice`: how to get it in parts. */
+/**
+ * Fails with `too_large` for a reply of more than the limit; `characters` may be an estimate. `advice`: how to get it in parts.
+ */
 export function mustFitReply(what: string, characters: number, advice: string): void {
   if (characters <= MAX_REPLY_BYTES) return;
   const detail = { limit: MAX_REPLY_BYTES, size: characters };

@@ -1,8 +1,8 @@
 /**
- * A session as the parts of the control edge see it: what is known of it, and the one way to change it, which is to emit
- * an event. State is the fold of the journal's entries; there is no second truth.
+ * A session as the parts of the control edge see it: its state, and the one way to change it, which is to emit an event. State
+ * is the fold of the journal's entries; no other copy decides.
  *
- * Implemented by `sessions/`; used by turns, backends and approvals.
+ * `sessions/` implements it.
  */
 import type { SessionEventPayloads, SessionEventType } from '../../protocol/session-events.ts';
 import type {
@@ -19,8 +19,8 @@ import type {
 } from '../../protocol/session-types.ts';
 
 /**
- * One item of what the model is given. Tool activity is part of it, so that neither a restart nor a later turn forgets what
- * was done. `turn` is the turn it belongs to.
+ * One item of the model's conversation. Tool activity is part of it, so that neither a restart nor a later turn loses the work
+ * that was done. `turn` is the turn it belongs to.
  */
 export type HistoryItem =
   | {
@@ -28,7 +28,7 @@ export type HistoryItem =
       readonly turn: string;
       readonly text: string;
       readonly images?: readonly Image[];
-      /** True when its turn failed before any model was asked: a later turn knows what was wanted. */
+      /** True when its turn failed before any model was asked: a later turn knows the request. */
       readonly unsent?: boolean;
       /** Not a message: a part of the history that later requests do not have. */
       readonly leavesOut?: LeavesOut;
@@ -45,7 +45,7 @@ export type HistoryItem =
       }[];
       /** True when the calls were started at the same time and not one after the other. */
       readonly parallel?: boolean;
-      /** What the provider wants back with the message, as the model backend wrote it. */
+      /** Data that the provider wants back with the message, as the model backend wrote it. */
       readonly providerData?: Readonly<Record<string, unknown>>;
     }
   | {
@@ -63,8 +63,8 @@ export type HistoryItem =
 export const LEFT_OUT_PARTS = ['turn', 'earlier', 'attachments', 'all_attachments', 'provider_data'] as const;
 
 /**
- * A part of the history that its provider refused: the whole turn, all turns before it, attachments of the turn or of everything
- * before, or the data that the provider wanted back with its own messages.
+ * A part of the history that its provider refused: the whole turn, all turns before it, attachments of the turn or of
+ * everything before, or the data that the provider wanted back with its own messages.
  */
 export interface LeavesOut {
   readonly part: (typeof LEFT_OUT_PARTS)[number];
@@ -99,16 +99,16 @@ export interface Steer {
 
 /** A subagent's task, a run of a chain, or a process, that the model of the session began. */
 export interface SessionWork {
-  /** Of the task, of the run, or of the process. */
+  /** Id of the task, of the run, or of the process. */
   readonly id: string;
   readonly kind: 'subagent' | 'chain' | 'process';
   readonly name: string;
-  /** What it is to do. */
+  /** Its task. */
   readonly about: string;
   readonly subagent_id?: string;
   /** `running`, then how it ended. */
   readonly state: string;
-  /** JSON of what it made; there until it was delivered to the model. */
+  /** JSON of its result; present until it was delivered to the model. */
   readonly result?: string;
 }
 
@@ -129,13 +129,13 @@ export interface TurnRow {
   readonly usage: Usage;
 }
 
-/** All that is known of a session. Never changed in place by anybody but the fold. */
+/** The whole state of a session. Only the fold changes it in place. */
 export interface SessionRecord {
   readonly id: string;
   /** Name of the principal it belongs to. */
   readonly owner: string;
   readonly parent: string | null;
-  /** The subagent whose turns it has; null: it is a session of its owner's. */
+  /** The subagent whose turns it has; null: the session belongs to its owner. */
   readonly subagent: string | null;
   readonly createdAt: string;
   readonly updatedAt: string;
@@ -153,12 +153,12 @@ export interface SessionRecord {
   /** The running turn. */
   readonly turn: { readonly id: string; readonly text: string; readonly startedAt: string } | null;
   readonly steers: readonly Steer[];
-  /** Those that wait, and those of the running turn that were answered. */
+  /** Requests that wait, and requests of the running turn that were answered. */
   readonly approvals: readonly Approval[];
   readonly turns: readonly TurnRow[];
-  /** The task list; `elsewhere`: it was changed by others than its model. Null: there was none yet. */
+  /** The task list; `elsewhere`: it was changed by others than its model. Null: it was never set. */
   readonly plan: { readonly entries: readonly PlanEntry[]; readonly elsewhere: boolean } | null;
-  /** What its model began and what runs, or has ended and was not delivered to it yet. */
+  /** Work that its model began and that runs, or has ended and was not delivered to it yet. */
   readonly work: readonly SessionWork[];
   readonly chatId: string | null;
   readonly provider: Provider | null;
@@ -183,16 +183,15 @@ export interface SessionLog {
    * chunks and tool output are journaled `volatile`, all else `durable`. Throws `session_closed` once it is deleted.
    */
   emit<Type extends SessionEventType>(type: Type, payload: SessionEventPayloads[Type], turnId?: string): void;
-  /** Appends to, or replaces, what the model is given. Journaled, not sent to anybody. */
+  /** Appends to, or replaces, the model's conversation. Journaled, sent to no client. */
   remember(items: readonly HistoryItem[], mode?: 'append' | 'replace'): void;
   /** Appends a message with a new id, and emits `session.message.appended`. Returns it. */
   appendMessage(kind: UiMessage['kind'], text: string, turnId?: string): UiMessage;
   /**
-   * Stores an approval; only then `approval.requested` may publish it: a question that a client has seen outlives the
-   * process. Undefined where there is nothing to wait for, else resolves once it is on disk. Rejects as `flushed` does,
-   * throws as `emit` does.
+   * Stores an approval; only then `approval.requested` may publish it: a question that a client has seen outlives the process.
+   * Undefined where nothing needs a wait, else resolves once it is on disk. Rejects as `flushed` does, throws as `emit` does.
    */
   persistApproval(approval: Approval): Promise<void> | undefined;
-  /** Everything emitted so far that is durable is on disk. Rejects with `disk_full` or `runtime_error`. */
+  /** Resolves when everything emitted so far that is durable is on disk. Rejects with `disk_full` or `runtime_error`. */
   flushed(): Promise<void>;
 }

@@ -1,8 +1,8 @@
 /**
- * One server per data directory: two would overwrite each other's settings and credentials. The lock is the operating
- * system's, so it ends with its holder however that one dies; the process id beside it only serves the message.
+ * One server per data directory: two would overwrite each other's settings and credentials. The lock is the operating system's,
+ * so it ends with its holder, in whichever way the process ends; the process id beside it only serves the message.
  *
- * Acquired by `settings.ts` before it reads any file.
+ * The lock is acquired before any file is read.
  */
 import { join } from 'node:path';
 import { acquireNamedLock, type NamedLock } from '../../base/file-lock.ts';

@@ -1,6 +1,6 @@
 /**
- * What a server in a data directory could use, without starting one: for `handfast doctor`. Reads credentials, choices and
- * stored lists as they are; asks no network and takes no lock.
+ * The providers and models that a server in a data directory could use, without starting one: for `handfast doctor`. Reads
+ * credentials, choices and stored lists as they are; asks no network and takes no lock.
  */
 import type { Log } from '../../base/log.ts';
 import type { ResultOf } from '../../protocol/rpc-reader.ts';
@@ -25,7 +25,7 @@ export interface OverviewOptions {
 }
 
 export interface ModelOverview {
-  /** What a session without a choice of its own would use; null = nothing. */
+  /** The model that a session without its own choice would use; null = none. */
   readonly choice: ResultOf<typeof modelStatus>['choice'];
   readonly providers: readonly ProviderStatus[];
 }

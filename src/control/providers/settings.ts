@@ -1,8 +1,8 @@
 /**
- * Settings of the control edge: credentials, sign-ins, the chosen model, what can be chosen, limits. One data directory,
+ * Settings of the control edge: credentials, sign-ins, the chosen model, the models to choose from, limits. One data directory,
  * one server: everything below `home` is this process's alone until `stop`.
  *
- * Made by `control-server.ts`; gives the rpc part its handlers and the model backend its `Providers`.
+ * It gives the rpc part its handlers and the model backend its `Providers`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Log } from '../../base/log.ts';
@@ -48,13 +48,13 @@ export interface SettingsOptions {
   /** Null = none. Default: the operating system's, unless the configuration or `HANDFAST_KEYRING=off` disables it. */
   readonly keyring?: Keyring | null;
   readonly platform?: NodeJS.Platform;
-  /** How many sign-ins run at once. Default: as a configuration without `limits` has it. */
+  /** Concurrency limit of sign-ins. Default: that of a configuration without `limits`. */
   readonly signIns?: Omit<SlotLimits, 'queuePerOwner'>;
   /** Waits; rejects with the reason of the signal. */
   readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
 
-/** What the methods of the settings need of the rest of the server. */
+/** The part of the rest of the server that the methods of the settings need. */
 export type SettingsHandlerDeps = Pick<
   ModelDeps,
   'backendOf' | 'backends' | 'checkSession' | 'compress' | 'configure' | 'stateChanged'
@@ -98,7 +98,7 @@ export async function createSettings(options: SettingsOptions): Promise<Settings
     const { compatibleModels } = endpoints;
     const catalogue = await Catalogue.open({ home, fetch, log, now, compatibleModels });
     const accounts = new Accounts({ endpoints, credentials, fetch, log, now, stopping });
-    // None waits: a user who is shown a code wants it now.
+    // No sign-in is queued: a user who is shown a code wants it now.
     const signIns = new SharedSlots('sign_ins', { ...(options.signIns ?? DEFAULT_SIGN_INS), queuePerOwner: 0 });
     const deps = { endpoints, serverEvents, fetch, log, env, platform, now, wait, stopping };
     const flows = new LoginFlows({ ...deps, slots: signIns });
@@ -157,8 +157,8 @@ export class Settings implements Providers {
   }
 
   /**
-   * This part's share of a snapshot. The account's profile is in it only for `viewer`, and only if it is theirs: without
-   * one, as for `state.changed`, it is null.
+   * Returns this part's share of a snapshot. The account's profile is in it only for `viewer`, and only if it is theirs:
+   * without one, as for `state.changed`, it is null.
    */
   snapshotParts(viewer?: Principal): Pick<Snapshot, 'auth' | 'onboarding' | 'model'> {
     const { accounts, credentials, choices } = this.#parts;
@@ -197,7 +197,7 @@ export class Settings implements Providers {
     return this.#parts.accounts.enabled().length > 0;
   }
 
-  /** Key of the search service; undefined = none. */
+  /** Returns key of the search service; undefined = none. */
   exaKey(): string | undefined {
     const credential = this.#parts.credentials.get('exa');
     return credential?.kind === 'api_key' ? credential.key : undefined;

@@ -1,8 +1,8 @@
 /**
- * Tools that are left out of a model's list until it has searched for them: definitions that it never needs cost it nothing. A model
- * with such tools has `tool_search`, which says what the found ones cost.
+ * Tools that are left out of a model's list until it has searched for them: definitions that it never needs cost it nothing. A
+ * model with such tools has `tool_search`, which states the size of the found ones.
  *
- * Used by `environment.ts`; the hosts and capabilities decide which tools are deferred.
+ * The hosts and capabilities decide which tools are deferred.
  */
 import { toolScore, toolTokens } from '../../base/tool-definitions.ts';
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
@@ -41,7 +41,7 @@ export class DeferredTools {
   readonly #found = new Set<string>();
   #hidden: ReadonlyMap<string, ToolOffer> = new Map();
 
-  /** The offers without the deferred ones that were not found yet; with the search while there are such. */
+  /** Returns the offers without the deferred ones that were not found yet; with the search while some are left out. */
   listed(offers: readonly ToolOffer[]): ToolOffer[] {
     const isHidden = ({ name, deferred }: ToolOffer) => deferred === true && !this.#found.has(name);
     this.#hidden = new Map(offers.filter(isHidden).map((offer) => [offer.name, offer]));
@@ -50,12 +50,12 @@ export class DeferredTools {
     return this.#hidden.size === 0 || isTaken ? listed : [...listed, searchOffer];
   }
 
-  /** A deferred tool that was not found yet. */
+  /** Returns a deferred tool that was not found yet. */
   find(name: string): ToolOffer | undefined {
     return this.#hidden.get(name);
   }
 
-  /** Answers a call of the search. What it finds is listed from now on. */
+  /** Replies to a call of the search. The tools that it finds are listed from now on. */
   search(call: ToolCall): ToolDone {
     const { name, input, callId } = call;
     const { query, limit = DEFAULT_FOUND } = input;

@@ -1,8 +1,9 @@
 /**
- * The tools of an environment host as a toolbox: what an A2E session lists and calls, in the words of the round loop, and the tools by
- * which a model uses the host's other capabilities. Tools that a host defers are found by the tool `tool_search`.
+ * The tools of an environment host as a toolbox: the tools that an A2E session lists and calls, in the terms of the round loop,
+ * and the tools by which a model uses the host's other capabilities. Tools that a host defers are found by the tool
+ * `tool_search`.
  *
- * Made by `environments.ts`, which knows how the session is opened and when it may be closed.
+ * `environments.ts` knows how the session is opened and when it may be closed.
  * @see docs/protocol/a2e.md#tools
  */
 import { orAborted } from '../../base/race.ts';
@@ -40,14 +41,17 @@ export interface CapabilityCall {
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
   readonly onEvent: (event: CallEvent) => void;
-  /** What outlives the turn: subagents, runs of chains, processes. Rejects where the session has none, and as connecting does. */
+  /**
+   * Work that outlives the turn: subagents, runs of chains, processes. Rejects where the session has none, and as connecting
+   * does.
+   */
   readonly lasting: () => Promise<LastingHost>;
 }
 
 /** A tool by which a model uses a capability of the host. */
 export interface CapabilityTool {
   readonly offer: ToolOffer;
-  /** Gives the result. Rejects with `schema_violation`, and as the capability does. */
+  /** Returns the result. Rejects with `schema_violation`, and as the capability does. */
   run(input: Readonly<Record<string, unknown>>, call: CapabilityCall): Promise<unknown>;
   /** See `Toolbox.foresee`. */
   foresee?(
@@ -76,7 +80,7 @@ export interface LastingHost {
   close(): Promise<void>;
 }
 
-/** What was remembered, found for a prompt. */
+/** A stored memory entry, found for a prompt. */
 export interface RecalledEntry {
   readonly key: string;
   /** The fact: a text, else JSON. */
@@ -85,37 +89,37 @@ export interface RecalledEntry {
 
 /** The plan of a session at its host. */
 export interface SessionPlan {
-  /** Makes it what the entries say. */
+  /** Replaces the plan by the entries. */
   put(
     entries: readonly PlanEntry[],
     options: { readonly signal: AbortSignal; readonly timeoutMs: number },
   ): Promise<void>;
   /**
-   * The plan as it is now and after each change: other entries than the current ones; undefined where they are the same. Ends with the
-   * session with the host.
+   * Yields the plan as it is now and after each change: other entries than the current ones; undefined where they are the same.
+   * Ends with the session with the host.
    */
   follow(current: () => readonly PlanEntry[]): AsyncGenerator<readonly PlanEntry[] | undefined>;
 }
 
-/** What a session may use of its host beside its tools. */
+/** Capabilities of its host that a session may use beside its tools. */
 export interface OtherCapabilities {
   /** True while something would be lost with the session at the host. */
   holds(): boolean;
   /**
-   * The tools of the capabilities that were granted. Lists of the host are kept until it says that they changed.
+   * Returns the tools of the capabilities that were granted. Lists of the host are kept until it says that they changed.
    * @param options.again true: they are asked for again
    */
   tools(options: { readonly timeoutMs?: number; readonly again?: boolean }): Promise<readonly CapabilityTool[]>;
-  /** What of the memory fits a text, the best first; absent where there is no memory. */
+  /** Returns the memory entries that match a text, the best first; absent where the host has no memory. */
   readonly recall?: (
     text: string,
     options: { readonly limit: number; readonly signal: AbortSignal },
   ) => Promise<readonly RecalledEntry[]>;
-  /** The plan of a control session; absent where there is no planning. */
+  /** The plan of a control session; absent where the host has no planning. */
   readonly plan?: (session: string) => SessionPlan;
 }
 
-/** What a host answers to a call. */
+/** A host's reply to a call. */
 export interface AnsweredCall {
   readonly data?: unknown;
   readonly exit_code?: number | null;
@@ -148,13 +152,16 @@ export interface EnvironmentAgent {
   close(): Promise<void>;
 }
 
-/** Lends a session for one piece of work. Rejects when there is none to be had. */
+/** Lends a session for one piece of work. Rejects when no session can be had. */
 export type Borrow = <Result>(work: (agent: EnvironmentAgent) => PromiseLike<Result>) => Promise<Result>;
 
 export interface EnvironmentOptions {
-  /** See `CapabilityCall.lasting`. Default: there is nothing of the kind. */
+  /** See `CapabilityCall.lasting`. Default: the session has no lasting work. */
   readonly lasting?: () => Promise<LastingHost>;
-  /** Called when a call begins; the returned function is called when the call has ended. Until then nothing of the session is closed. */
+  /**
+   * Called when a call begins; the returned function is called when the call has ended. Until then nothing of the session is
+   * closed.
+   */
   readonly hold?: () => () => void;
   /** Longest time of a call the tool itself does not limit, in milliseconds. Default 15 minutes. */
   readonly callTimeoutMs?: number;
@@ -186,7 +193,7 @@ const STATUS: Readonly<Record<string, FailedStatus>> = {
 
 /** The toolbox of one session. */
 export interface EnvironmentToolbox extends Toolbox {
-  /** A turn begins: lists that were kept are asked for again. */
+  /** Begins a turn: lists that were kept are asked for again. */
   renew(): void;
 }
 
@@ -204,7 +211,7 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
       again = false;
       const [own, others] = await Promise.all([
         agent.tools.list({ includeDeferred: true }, { timeoutMs }),
-        // What a capability lacks costs its own tools, not those of the host.
+        // A capability that fails to list costs its own tools, not those of the host.
         agent
           .others?.()
           .then((granted) => granted?.tools(options))
@@ -248,7 +255,7 @@ export function environmentToolbox(borrow: Borrow, options: EnvironmentOptions =
           return finished(call, { data: await orAborted(run, signal) });
         }
         const answer = borrow((agent) =>
-          // A copy: in one process the tool gets this very object, and what was asked for must stay what it was.
+          // A copy: in one process the tool gets this very object, and the approved input must not change.
           agent.tools.call(call.name, structuredClone(call.input), {
             signal,
             timeoutMs: callTimeoutMs,
@@ -288,7 +295,7 @@ function offerOf({ name, description, kind, risks = [], tags, defer_loading, ...
   };
 }
 
-/** JSON Schema of an object: what the host gives, or made of the flat form that every host has. */
+/** Returns JSON Schema of an object: the host's, or one made of the flat form that every host has. */
 function schemaOf({ input_schema, input_parameters = [] }: Omit<DescribedTool, 'name' | 'description'>): object & {
   readonly [member: string]: unknown;
 } {
@@ -305,7 +312,7 @@ function schemaOf({ input_schema, input_parameters = [] }: Omit<DescribedTool, '
   };
 }
 
-/** A tool's event as live output. */
+/** Passes on a tool's event as live output. */
 function passOn({ kind, data }: CallEvent, output: Output): void {
   const message = typeof data.message === 'string' ? data.message : '';
   switch (kind) {
@@ -321,7 +328,7 @@ function passOn({ kind, data }: CallEvent, output: Output): void {
   }
 }
 
-/** A program that failed is a failed call with its whole output: that is what a model has to see. */
+/** Returns the finished call. A program that failed is a failed call with its whole output, because the model has to see it. */
 function finished({ callId, name, input }: ToolCall, { data, exit_code }: AnsweredCall): ToolDone {
   const ok = exit_code == null || exit_code === 0;
   const timedOut = (data as { timed_out?: unknown } | null | undefined)?.timed_out === true;
@@ -331,7 +338,7 @@ function finished({ callId, name, input }: ToolCall, { data, exit_code }: Answer
 
 function failure(call: ToolCall, error: HandfastError, signal: AbortSignal): ToolDone {
   const { code, message, detail } = error;
-  // What a host sends as an answer with `success: false` has its data beside the error.
+  // A reply of a host with `success: false` has its data beside the error.
   const { result, ...facts } = detail as { result?: { data?: unknown } };
   const more = {
     code,

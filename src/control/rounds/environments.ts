@@ -1,11 +1,11 @@
 /**
- * The environments of the control edge: which host serves the tools of which session, opened when a tool is first needed.
+ * The environments of the control edge: the host that serves the tools of each session, opened when a tool is first needed.
  *
- * Backends ask for a session's toolbox here. The server's composition decides how a host is reached: by default one in
- * this process for each working directory and principal, or a host at an address. Unused hosts are stopped when
- * there are too many; a session then gets a new one with its next call, because hosts store nothing for it.
+ * The server's composition decides how a host is reached: by default one in this process for each working directory and
+ * principal, or a host at an address. Unused hosts are stopped above their limit; a session then gets a new one with its next
+ * call, because hosts store nothing for it.
  *
- * The A2E session of an idle control session is closed, and its place is free: the next prompt opens a new one. It stays while
+ * The A2E session of an idle control session is closed, and no longer counts: the next prompt opens a new one. It stays while
  * something would be lost with it: episodes of environments, subagents, processes, runs, results that no call has read.
  */
 
@@ -29,7 +29,7 @@ import type { Recall } from './recall.ts';
 import type { Toolbox } from './toolbox.ts';
 import { WorkKeeper } from './work.ts';
 
-/** Where tools work, and with whose rights. */
+/** The place where tools work, and the principal whose rights they have. */
 export interface EnvironmentKey {
   /** Absolute path of the working directory: the workspace of an in-process host. */
   readonly cwd: string;
@@ -41,7 +41,7 @@ export interface Environment {
   /**
    * Opens an A2E session with the tools capability, as the principal of the place.
    * @param session the control session it is for
-   * @param questions answer what the host asks of the user of that session
+   * @param questions answer the host's questions to the user of that session
    */
   connect(session?: string, questions?: HostQuestions): Promise<EnvironmentAgent>;
   /** Opens a session for subagents, chains and processes of a control session; absent where the host has none. */
@@ -57,7 +57,7 @@ export interface EnvironmentsOptions extends EnvironmentOptions {
   readonly openMcpServer?: OpenMcpServer | undefined;
   /** The log of a session, also between its turns; undefined where it is not known yet. Default: never. */
   readonly logOf?: (session: string) => SessionLog | undefined;
-  /** Most hosts at once. Default 64. */
+  /** Maximum number of hosts at once. Default 64. */
   readonly maxEnvironments?: number;
   /** The A2E session of a control session is closed once it was not used for this long, in milliseconds. Default 45,000. */
   readonly idleMs?: number;
@@ -91,9 +91,9 @@ interface LeasedEnvironment {
   released: boolean;
   /** Running uses. */
   busy: number;
-  /** When it was last used, in milliseconds of a monotonic clock. */
+  /** Time of its last use, in milliseconds of a monotonic clock. */
   usedAt: number;
-  /** Aborted when the turn that uses it has ended. */
+  /** Aborted when the turn that uses the lease has ended. */
   turn?: AbortSignal;
   /** The session that is open or being opened, and where. */
   agent?: { readonly opened: Opened; readonly connecting: Promise<EnvironmentAgent>; settled?: EnvironmentAgent };
@@ -102,9 +102,9 @@ interface LeasedEnvironment {
 export class Environments {
   readonly #options: EnvironmentsOptions;
   readonly #maxEnvironments: number;
-  /** By place, the longest unused first. */
+  /** Hosts by place, the longest unused first. */
   readonly #opened = new Map<string, Opened>();
-  /** By control session. */
+  /** A2E sessions by control session. */
   readonly #leased = new Map<string, LeasedEnvironment>();
   readonly #mcp: McpTools;
   readonly #stopping = new Set<Promise<void>>();
@@ -133,7 +133,7 @@ export class Environments {
     return turn?.settings.mcpServers?.length ? this.#mcp.join(own, turn) : own;
   }
 
-  /** The memory of the host of a control session, as a search for what to recall. */
+  /** Returns the memory of the host of a control session, as a search for entries to recall. */
   recallOf(session: string, place: EnvironmentKey): Recall {
     const { borrow } = this.#leasedOf(session, place);
     return (text, options) => withOthers(borrow, async (others) => others?.recall?.(text, options));
@@ -154,8 +154,8 @@ export class Environments {
   }
 
   /**
-   * Gives the model of a turn what happened since its last one: results of its subagents, chains and processes, changes of its
-   * task list by others. Never rejects.
+   * Gives the model of a turn the news since its last one: results of its subagents, chains and processes, changes of its task
+   * list by others. Never rejects.
    */
   async deliver(turn: McpTurn): Promise<void> {
     const { log, cwd, principal } = turn;
@@ -171,7 +171,7 @@ export class Environments {
       await leased.keeper.deliver(turn, async (work) => (await this.#lastingOf(leased)).follow(work));
   }
 
-  /** Takes over what others change in the plan of a session. Resolves when it was read once, or cannot be; never rejects. */
+  /** Takes over changes by others in the plan of a session. Resolves when it was read once, or cannot be; never rejects. */
   #followPlan(leased: LeasedEnvironment): Promise<void> {
     leased.planRead ??= new Promise((read) => {
       const follow = async (): Promise<void> => {
@@ -234,7 +234,7 @@ export class Environments {
     this.#sweeper ??= setInterval(() => this.#sweep(), Math.min(SWEEP_MS, this.#idleMs)).unref();
   }
 
-  /** The environment for a toolbox that was made before its session became idle. */
+  /** Returns the environment for a toolbox that was made before its session became idle. */
   #current(leased: LeasedEnvironment): LeasedEnvironment {
     if (leased.released || this.#closed) return leased;
     const known = this.#leased.get(leased.session);
@@ -265,7 +265,7 @@ export class Environments {
     if (agent !== undefined) this.#end(closeAgent(agent.connecting));
   }
 
-  /** The host has no place for a further session: idle ones make room. False when none is idle. */
+  /** Closes idle sessions when the host has no place for a further one. False when none is idle. */
   async #makeRoom(): Promise<boolean> {
     const idle = [...this.#leased.values()].filter((leased) => leased.agent !== undefined && !isUsed(leased));
     const oldest = idle.sort((one, other) => one.usedAt - other.usedAt).slice(0, ROOM);
@@ -274,7 +274,7 @@ export class Environments {
     return oldest.length > 0;
   }
 
-  /** A control session was closed: its A2E session ends. */
+  /** Ends the A2E session of a control session that was closed. */
   release(session: string): void {
     this.#end(this.#mcp.release(session));
     const leased = this.#leased.get(session);
@@ -314,7 +314,7 @@ export class Environments {
     }
   }
 
-  /** The session for subagents, chains and processes: the open one, or a new one when that was closed. */
+  /** Returns the session for subagents, chains and processes: the open one, or a new one when that was closed. */
   async #lastingOf(leased: LeasedEnvironment): Promise<LastingHost> {
     if (this.#closed) throw fail('interrupted', 'the server is stopping');
     if (leased.released) throw fail('session_closed', 'the session was closed');
@@ -338,7 +338,7 @@ export class Environments {
     return leased.lasting.opening;
   }
 
-  /** The host of an environment, marked as most recently used. */
+  /** Returns the host of an environment, marked as most recently used. */
   #open(place: EnvironmentKey): Opened {
     const key = keyOf(place);
     let opened = this.#opened.get(key);
@@ -364,7 +364,7 @@ export class Environments {
     this.#drop(idle);
   }
 
-  /** The control session's A2E session with this host: the open one, or a new one when that was closed. */
+  /** Returns the control session's A2E session with this host: the open one, or a new one when that was closed. */
   async #connected(leased: LeasedEnvironment, opened: Opened): Promise<EnvironmentAgent> {
     const { agent } = leased;
     const usable = agent?.opened === opened && !opened.stopped && agent.settled?.state !== 'closed';
@@ -407,7 +407,7 @@ export class Environments {
     );
   }
 
-  /** Work that only `stop` waits for. */
+  /** Notes work that only `stop` waits for. */
   #end(work: Promise<void>): void {
     const ended = work.then(
       () => {},
@@ -418,7 +418,7 @@ export class Environments {
   }
 }
 
-/** From here on the user can be asked in this turn. */
+/** Begins a turn: from here on the user can be asked in it. */
 function begins(turn: McpTurn, leased: LeasedEnvironment): void {
   leased.keeper.during(turn);
   leased.questions.during(turn);
@@ -458,5 +458,5 @@ async function closeAgent(connecting: Promise<{ close(): Promise<void> }>): Prom
   await agent?.close();
 }
 
-/** Equal for places that may share a host. Rights are part of it, not only the name they go by. */
+/** Returns a key that is equal for places that may share a host. Rights are part of it, not only the name they go by. */
 const keyOf = ({ cwd, principal }: EnvironmentKey): string => JSON.stringify([cwd, principal]);

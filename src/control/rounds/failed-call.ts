@@ -1,7 +1,7 @@
 /** The result of a call that was not made, or failed, in the one shape the model and clients know. */
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 
-/** Why there is no result of the tool itself. `interrupted` = by a restart: whether it took effect is not known. */
+/** Reason why the tool itself has no result. `interrupted` = by a restart: whether it took effect is not known. */
 export type FailedStatus =
   | 'not_found'
   | 'invalid_input'
@@ -13,7 +13,7 @@ export type FailedStatus =
   | 'lost'
   | 'failed';
 
-/** A finished call with `ok: false`; `error` is written for the model, `more` is added to the result. */
+/** Makes a finished call with `ok: false`; `error` is written for the model, `more` is added to the result. */
 export function failedCall(
   { callId, name, input }: Pick<ToolCall, 'callId' | 'name' | 'input'>,
   status: FailedStatus,

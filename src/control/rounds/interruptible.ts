@@ -1,13 +1,11 @@
 /**
  * Waits for a stream until a signal aborts: a provider or a host that neither replies nor
  * reacts to the abort must not keep a turn from ending.
- *
- * Called by `rounds.ts` around every model stream.
  */
 
 /**
- * The items of `stream`. Throws the signal's reason as soon as it aborts; the stream is then ended and not waited
- * for. Leaving the loop early ends the stream too.
+ * Yields the items of `stream`. Throws the signal's reason as soon as it aborts; the stream is then ended and not waited for.
+ * Leaving the loop early ends the stream too.
  */
 export async function* interruptible<Item>(
   stream: AsyncIterable<Item>,

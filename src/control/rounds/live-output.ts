@@ -1,8 +1,8 @@
 /**
- * Live output of one tool call within a rate: what a program prints goes to every client and into the journal, so a
- * program that prints without end must not be passed on whole. The result of the call is not touched by it.
+ * Live output of one tool call within a rate: the output of a program goes to every client and into the journal, so a program
+ * that prints without end must not be passed on whole. The result of the call is not touched by it.
  *
- * Spans left out are named where they were.
+ * A note stands at the place of each span left out.
  */
 
 /** Receives a piece of output. */

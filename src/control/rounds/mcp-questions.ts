@@ -1,10 +1,10 @@
 /**
  * Questions that MCP servers ask while a call of a session runs (elicitation): put to the user of the session like those of a
- * model. The server gets the answer, or that there is none. Used by `mcp-tools.ts` for the servers of a session, and by
- * `environments.ts` for those of its host ({@link HostQuestions}), and for tools of the host that ask.
+ * model. The server gets the answer, or learns that the user gave none. The servers are those of a session, and those of its
+ * host ({@link HostQuestions}); tools of the host may ask, too.
  *
- * A server can ask for a form, or that the user opens an address. It cannot ask without end: past a number of questions in a turn
- * the rest are declined.
+ * A server can ask for a form, or that the user opens an address. It cannot ask without end: past a number of questions in a
+ * turn the rest are declined.
  */
 import type { McpAnswerer, McpAsk } from '../../mcp/asks.ts';
 import type { Approval } from '../../protocol/session-types.ts';
@@ -21,7 +21,10 @@ const MAX_MESSAGE_CHARACTERS = 2000;
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Puts the questions of a server to the user of the turn. Rejects with `tool_denied` for what is no question to a user. */
+/**
+ * Puts the questions of a server to the user of the turn. Rejects with `tool_denied` for a request that is no question to a
+ * user.
+ */
 export function questionsTo(turn: Pick<Turn, 'id' | 'ask' | 'log'>, server: string): McpAnswerer {
   let asked = 0;
   /** The addresses that the user was asked to open. */
@@ -42,7 +45,7 @@ export function questionsTo(turn: Pick<Turn, 'id' | 'ask' | 'log'>, server: stri
   });
 }
 
-/** The question; undefined for one that cannot be shown. */
+/** Returns the question; undefined for one that cannot be shown. */
 function questionOf(server: string, { mode = 'form', message = '', requestedSchema, url }: Fields) {
   const text = String(message).slice(0, MAX_MESSAGE_CHARACTERS);
   const question = (title: string, schema: Fields): ApprovalRequest => {
@@ -63,12 +66,12 @@ function answerOf({ state, answer }: Approval): Fields {
   return { action: state === 'denied' ? 'decline' : 'cancel' };
 }
 
-/** What the host of a session asks its user: in the turn that runs, and in none it is cancelled. */
+/** Questions of the host of a session to its user: put in the running turn; cancelled when no turn runs. */
 export class HostQuestions {
   readonly #answerers = new Map<string, McpAnswerer>();
   #turn: (Pick<Turn, 'id' | 'ask' | 'log'> & { readonly signal: AbortSignal }) | undefined;
 
-  /** A turn has begun. */
+  /** Notes that a turn has begun. */
   during(turn: Pick<Turn, 'id' | 'ask' | 'log' | 'signal'>): void {
     if (this.#turn?.id !== turn.id) this.#answerers.clear();
     this.#turn = turn;
@@ -89,7 +92,7 @@ export class HostQuestions {
     return answerer(ask);
   }
 
-  /** A server says that what the user was to do at an address is done. */
+  /** Notes that a server reports that the user has completed the step at an address. */
   completed(server: string, id: string): void {
     this.#answerers.get(server)?.completed?.(id);
   }

@@ -1,10 +1,10 @@
 /**
- * The tools of the MCP servers of sessions: those a client, such as an editor, named when it opened the session. They stand
- * beside the tools of the session's environment, ask for approval like any tool that does not say what it can do, and their
- * servers end with the session.
+ * The tools of the MCP servers of sessions: those that a client (an editor, for example) named when it opened the session. They
+ * stand beside the tools of the session's environment, ask for approval like any tool without a description of its effects, and
+ * their servers end with the session.
  *
- * How a server is reached is the composition's (`server/control/mcp-peers.ts`). A server that cannot be used is reported
- * to the user, once for each reason, and costs a turn no more than its tools.
+ * The composition (`server/control/mcp-peers.ts`) decides how a server is reached. A server that cannot be used is reported to
+ * the user, once for each reason, and costs a turn no more than its tools.
  */
 import type { McpAnswerer } from '../../mcp/asks.ts';
 import type { McpProgress, McpResult, McpTool } from '../../mcp/definition.ts';
@@ -56,7 +56,7 @@ export class McpTools {
     this.#open = open;
   }
 
-  /** The toolbox with the tools of the session's servers behind its own. */
+  /** Returns the toolbox with the tools of the session's servers behind its own. */
   join(own: Toolbox, turn: McpTurn): Toolbox {
     const { id } = turn.log.record;
     let servers = this.#sessions.get(id);
@@ -67,7 +67,7 @@ export class McpTools {
     return this.#toolbox(own, servers, turn);
   }
 
-  /** The session was closed: its servers end. */
+  /** Ends the servers of a session that was closed. */
   async release(session: string): Promise<void> {
     const servers = this.#sessions.get(session) ?? [];
     this.#sessions.delete(session);
@@ -105,7 +105,7 @@ export class McpTools {
     };
   }
 
-  /** The tools of a server; none where it cannot be used, which is reported to the user. Never rejects. */
+  /** Returns the tools of a server; none where it cannot be used, which is reported to the user. Never rejects. */
   async #offersOf(each: SessionServer, turn: McpTurn): Promise<readonly Offered[]> {
     if (each.failedIn === turn.id || this.#closed) return [];
     try {
@@ -134,7 +134,7 @@ interface Offered {
   readonly session: SessionServer;
 }
 
-/** The servers with names that tools can be called by, each once. */
+/** Returns the servers with names that tools can be called by, each once. */
 function named(given: readonly GivenServer[]): SessionServer[] {
   const taken = new Set<string>();
   return given.map((server, at) => {
@@ -146,7 +146,7 @@ function named(given: readonly GivenServer[]): SessionServer[] {
   });
 }
 
-/** A tool of a server. What its annotations promise is not relied on: it does not say what it can do. */
+/** Returns the offer of a server's tool. Its annotations are not relied on, so the offer declares no effects. */
 function offerOf(server: string, { name, description = '', inputSchema }: McpTool): ToolOffer {
   return { name: `${server}.${name}`, description, inputSchema: objectSchema(inputSchema), kind: 'mcp', risks: [] };
 }
@@ -184,7 +184,7 @@ async function called(
 const progressText = ({ progress, total, message = '' }: McpProgress): string =>
   total === undefined ? message : `${Math.round((100 * progress) / total)} % ${message}`.trim();
 
-/** The content as text; what is none is named by its type. */
+/** Returns the content as text; content other than text is named by its type. */
 function textOf(content: NonNullable<McpResult['content']>): string {
   return content
     .map((part) => {

@@ -1,10 +1,10 @@
 /**
- * `update_plan`: the task list of a session. A model says what it will do and what is done; clients show the list by the event
- * `session.plan`, editors by the plan updates of the Agent Client Protocol. Where the host of the session has planning, the list is a
- * plan there too, so that others see it on a board, and change it: then the list of the session changes too, and the model reads
- * that with the next prompt, or in the result of its next call.
+ * `update_plan`: the task list of a session. A model lists its next steps and the finished ones; clients show the list by the
+ * event `session.plan`, editors by the plan updates of the Agent Client Protocol. Where the host of the session has planning,
+ * the list is a plan there too, so that others see it on a board, and change it: then the list of the session changes too, and
+ * the model reads that with the next prompt, or in the result of its next call.
  *
- * Backends that think in rounds wrap their toolbox in it. It changes nothing but the list, so nothing is asked before.
+ * Backends that think in rounds wrap their toolbox in it. It changes nothing but the list, so it needs no approval.
  */
 import type { ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError } from '../../wire/errors.ts';
@@ -58,7 +58,7 @@ export const updatePlan: ToolOffer = {
 /** Stores the list beside the session; undefined where nothing does. */
 export type PutPlan = (entries: readonly PlanEntry[], signal: AbortSignal) => Promise<void>;
 
-/** The toolbox with `update_plan`. A tool of that name in it cannot be reached any more. */
+/** Returns the toolbox with `update_plan`. A tool of that name in it cannot be reached any more. */
 export function withPlan(toolbox: Toolbox, turn: Pick<Turn, 'id' | 'log' | 'debug'>, put: PutPlan): Toolbox {
   return {
     async list() {
@@ -85,7 +85,7 @@ async function update(
   const unseen = plan?.elsewhere === true && !knows(log.record.history, plan.entries) ? plan.entries : undefined;
   log.emit('session.plan', { entries }, id);
   const done = entries.filter(({ status }) => status === 'completed').length;
-  // Its new list may undo what it did not know of.
+  // The model's new list may undo changes that it did not know of.
   const result = {
     done,
     open: entries.length - done,
@@ -114,7 +114,7 @@ const changedText = (entries: readonly PlanEntry[]): string =>
 const knows = (history: readonly HistoryItem[], entries: readonly PlanEntry[]): boolean =>
   history.some((item) => item.role === 'user' && item.text === changedText(entries));
 
-/** The entries; else what is wrong with them. */
+/** Returns the entries; else a text about the fault in them. */
 function entriesOf(value: unknown): PlanEntry[] | string {
   if (!Array.isArray(value) || value.length > MAX_ENTRIES)
     return `entries must be a list of at most ${MAX_ENTRIES} tasks`;

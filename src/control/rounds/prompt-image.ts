@@ -22,7 +22,7 @@ export interface ImageOptions {
   readonly cwd: string;
   /** Absolute paths of the folders images may be read from. Default: `cwd` alone. */
   readonly roots?: readonly string[];
-  /** What `~/` stands for; undefined = nothing. */
+  /** The folder that `~/` stands for; undefined = none. */
   readonly home?: string;
   /** Refuses protected paths, as if they did not exist. */
   readonly guard?: PathGuard | undefined;
@@ -57,7 +57,7 @@ async function fromDataUrl({ path, mime_type }: ImageReference, url: string, max
   return imageOf(path, mimeType, bytes, maxBytes);
 }
 
-/** The content of base64 with white space, in a separate turn of the event loop. */
+/** Decodes the content of base64 with white space, in a separate turn of the event loop. */
 async function spacedBytes(payload: string): Promise<Buffer | undefined> {
   await new Promise<void>(nextTurn);
   const bare = withoutSpace(payload);
@@ -75,12 +75,12 @@ async function fromFile(given: string, options: ImageOptions, maxBytes: number):
   return imageOf(path, IMAGE_TYPES[extension] as string, bytes, maxBytes);
 }
 
-/** The content of a file in an allowed folder; nothing is read of a file that is no image by its name. */
+/** Reads the content of a file in an allowed folder; nothing is read of a file that is no image by its name. */
 async function contentOf(path: string, options: ImageOptions, maxBytes: number): Promise<Buffer> {
   const { cwd, roots = [cwd], home, guard } = options;
   const absolute = absolutePath(path, cwd, home);
-  // Where the path leads is only looked up here. It is then walked from the allowed folder itself without following
-  // links, so a link put in its way meanwhile leads nowhere.
+  // The target of the path is only looked up here. It is then walked from the allowed folder itself without following links, so
+  // a link put in its way meanwhile leads nowhere.
   const real = absolute === undefined ? undefined : await realpath(absolute).catch(() => undefined);
   if (real === undefined) throw notFound(path);
   for (const root of roots) {
@@ -118,7 +118,7 @@ async function wholeFile(handle: FileHandle, size: number, path: string): Promis
   return buffer;
 }
 
-/** The absolute path meant by a client; undefined when it cannot mean one. */
+/** Returns the absolute path meant by a client; undefined when it cannot mean one. */
 function absolutePath(path: string, cwd: string, home: string | undefined): string | undefined {
   if (path.includes('\0')) return undefined;
   if (/^file:/i.test(path)) {
@@ -132,7 +132,7 @@ function absolutePath(path: string, cwd: string, home: string | undefined): stri
   return isAbsolute(path) ? path : resolve(cwd, path);
 }
 
-/** Paths that were dropped onto a terminal come in quotes. */
+/** Removes quotes: paths that were dropped onto a terminal come in them. */
 function unquoted(path: string): string {
   const quoted = /^(["'])([\s\S]+)\1$/.exec(path.trim());
   return quoted?.[2] ?? path.trim();

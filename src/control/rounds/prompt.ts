@@ -1,8 +1,8 @@
 /**
- * Prompts: what `session.send` was given, made into text and images a turn can use.
+ * Prompts: the parameters of `session.send`, made into text and images that a turn can use.
  *
- * Two steps, both called by `sessions/`: {@link acceptPrompt} when a prompt arrives, which reads nothing but the
- * message, and {@link readPrompt} when its turn begins, which reads the images. What fails there fails the turn.
+ * Two steps: {@link acceptPrompt} when a prompt arrives, which reads nothing but the message, and {@link readPrompt} when its
+ * turn begins, which reads the images. A failure there fails the turn.
  * @see docs/protocol/session-rpc.md#prompts
  */
 import { nextTurn } from '../../base/next-turn.ts';
@@ -40,8 +40,8 @@ const MAX_NAME_CHARS = 4096;
 const DEFAULT_MAX_TOTAL_BYTES = 32 * 1024 * 1024;
 
 /**
- * The prompt in `text` and `images` as they were sent. `images` may be anything: what is no array counts as none, and
- * entries that are no objects or name no image are left out. Empty when neither text nor an image remains.
+ * Reads the prompt in `text` and `images` as they were sent. `images` may be anything: a value that is no array counts as none,
+ * and entries that are no objects or name no image are left out. Empty when neither text nor an image remains.
  *
  * @param now epoch milliseconds; part of the label of an image that came without a path
  */
@@ -79,7 +79,7 @@ export async function readPrompt(prompt: AcceptedPrompt, options: ReadPromptOpti
   return { text: marked(prompt.text, images), images };
 }
 
-/** The text with an `[Image n]` or `[Audio n]` for every attachment that it does not name itself. */
+/** Returns the text with an `[Image n]` or `[Audio n]` for every attachment that it does not name itself. */
 function marked(text: string, images: readonly Image[]): string {
   const lower = text.toLowerCase();
   const marks = images.map(({ mimeType }, index) => markOf(mimeType, index + 1));

@@ -35,7 +35,7 @@ export const askUser: ToolOffer = {
   risks: [],
 };
 
-/** The toolbox with `ask_user`. A tool of that name in it cannot be reached any more. */
+/** Returns the toolbox with `ask_user`. A tool of that name in it cannot be reached any more. */
 export function withQuestions(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbox {
   return {
     async list() {

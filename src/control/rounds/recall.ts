@@ -1,15 +1,16 @@
 /**
- * Recall: what the memory of the user has for a prompt is given to the model at the start of the turn, and shown to the user.
+ * Recall: memory entries of the user that match a prompt are given to the model at the start of the turn, and shown to the
+ * user.
  *
- * Called by the model backend. It stands in the history behind the prompt, so that it is there after a restart, is the same in every
- * request, and goes with a compaction. An entry is recalled once in a session. The session switches it off by its setting `recall`.
+ * The recalled text stands in the history behind the prompt, so that it survives a restart, is equal in every request, and is
+ * removed by a compaction. An entry is recalled once in a session. The session switches it off by its setting `recall`.
  */
 import { orAborted, within } from '../../base/race.ts';
 import { asError } from '../../wire/errors.ts';
 import type { Turn } from '../contract/backend.ts';
 import type { RecalledEntry } from './environment.ts';
 
-/** Searches the memory of the user; undefined where there is none. */
+/** Searches the memory of the user; undefined where the host has none. */
 export type Recall = (
   text: string,
   options: { readonly limit: number; readonly signal: AbortSignal },
@@ -19,7 +20,7 @@ type RecallingTurn = Pick<Turn, 'id' | 'log' | 'prompt' | 'settings' | 'signal' 
 
 /** A memory that does not answer costs a turn no more than this, in milliseconds. */
 const MAX_WAIT_MS = 3_000;
-/** Longest query, in characters: the beginning of a prompt says what it is about. */
+/** Longest query, in characters: the beginning of a prompt names its topic. */
 const MAX_QUERY = 1_000;
 /** Longest text of an entry, in characters. */
 const MAX_TEXT = 2_000;

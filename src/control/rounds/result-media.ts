@@ -1,6 +1,6 @@
 /**
- * Images and audio in the result of a tool, as the Model Context Protocol has them: blocks of content with base64. The model gets them as
- * attachments, and a note in the result stands for each. As texts they would be cut, and cost far more. Pure.
+ * Images and audio in the result of a tool, as the Model Context Protocol has them: blocks of content with base64. The model
+ * gets them as attachments, and a note in the result stands for each. As texts they would be cut, and cost far more. Pure.
  */
 import { plainBase64 } from '../../base/base64.ts';
 import { evictOldest } from '../../base/evict-oldest.ts';
@@ -11,10 +11,10 @@ import type { Image } from '../../protocol/session-types.ts';
 import { AUDIO_TYPES, isAudio, markOf } from '../../protocol/session-words.ts';
 import { isObject } from '../../wire/json.ts';
 
-/** Most attachments of one result, and bytes of each: the limits of a prompt. */
+/** Maximum number of attachments of one result, and bytes of each: the limits of a prompt. */
 const MAX_ATTACHMENTS = 16;
 const MAX_BYTES = 8 * 1024 * 1024;
-/** Most unfinished artifacts of a call whose names are remembered. */
+/** Maximum number of unfinished artifacts of a call whose names are remembered. */
 const MAX_PIECES = 64;
 
 /** A result without its attachments, and these. */
@@ -23,7 +23,7 @@ export interface ResultMedia {
   readonly images: readonly Image[];
 }
 
-/** Takes the attachments out of a result; `already`: those that came beside it. */
+/** Takes the attachments out of a result; `already`: attachments that came beside it. */
 export function resultMedia(value: unknown, already: readonly Image[] = []): ResultMedia {
   if (!isObject(value) || !Array.isArray(value.content)) return { value, images: already };
   const { blocks, images } = contentMedia(value.content, already);
@@ -69,7 +69,7 @@ export class ArtifactMedia {
   }
 }
 
-/** An attachment with the type of its bytes. */
+/** Makes an attachment with the type of its bytes. */
 function attachment(mimeType: string, data: string, number: number): Image {
   const given = mimeType.trim().toLowerCase();
   const label =
@@ -83,7 +83,7 @@ function attachment(mimeType: string, data: string, number: number): Image {
   };
 }
 
-/** Bytes of base64, padding included. */
+/** Counts the bytes of base64, padding included. */
 const bytesIn = (data: string): number => Math.floor((data.length * 3) / 4);
 
 /** True for the types of attachments. */
@@ -96,7 +96,7 @@ interface Media {
   readonly data: string;
 }
 
-/** The attachment of a block: of a block `image` or `audio`, or of an embedded resource with a media type of these. */
+/** Returns the attachment of a block: of a block `image` or `audio`, or of an embedded resource with a media type of these. */
 function mediaOf(block: unknown): Media | undefined {
   if (!isObject(block)) return undefined;
   const { type, resource } = block;
@@ -110,7 +110,7 @@ function mediaOf(block: unknown): Media | undefined {
   return data === undefined ? undefined : { type, mimeType, data };
 }
 
-/** A block as the model reads it: bytes of an embedded resource as the text that they are, or left out where they are none. */
+/** Returns a block as the model reads it: bytes of an embedded resource as text, or left out where they are no text. */
 function readable(block: unknown): unknown {
   if (!isObject(block) || block.type !== 'resource' || !isObject(block.resource)) return block;
   const { blob, ...resource } = block.resource;
@@ -121,12 +121,12 @@ function readable(block: unknown): unknown {
   return { ...block, resource: { ...resource, ...(text === undefined ? { note } : { text }) } };
 }
 
-/** The text that bytes are in UTF-8; undefined for others. */
+/** Returns the text that bytes are in UTF-8; undefined for others. */
 function textIn(bytes: Buffer): string | undefined {
   const text = strictText(bytes)?.replace(/^\ufeff/, '');
   // biome-ignore lint/suspicious/noControlCharactersInRegex: texts have none but these.
   return text === undefined || /[\u0000-\u0008\u000e-\u001a\u001c-\u001f]/.test(text) ? undefined : text;
 }
 
-/** Base64 in its plain form; undefined for another value, and for an empty one. */
+/** Returns base64 in its plain form; undefined for another value, and for an empty one. */
 const base64Of = (given: unknown): string | undefined => (typeof given === 'string' && plainBase64(given)) || undefined;

@@ -8,9 +8,9 @@ import type { Usage } from '../../protocol/session-types.ts';
 import type { HistoryItem } from '../contract/session-log.ts';
 import type { ToolOffer } from './toolbox.ts';
 
-/** What one round is made of. */
+/** The parts of one round's request. */
 export interface RoundRequest {
-  /** The whole conversation, the prompt and what this turn did so far included. */
+  /** The whole conversation, with the prompt and the work of this turn so far. */
   readonly history: readonly HistoryItem[];
   /** Id of the running turn; items of the history carry it. */
   readonly turnId: string;
@@ -21,11 +21,13 @@ export interface RoundRequest {
   readonly round: number;
   /** Aborts with the turn; its reason is a `HandfastError`. */
   readonly signal: AbortSignal;
-  /** The answer of this round as far as it was streamed before it was cut off; the stream continues behind it. Default: none. */
+  /**
+   * The answer of this round as far as it was streamed before it was cut off; the stream continues behind it. Default: none.
+   */
   readonly partial?: string;
 }
 
-/** Why a round ended. `other` is every further reason of a provider. */
+/** Reason why a round ended. `other` is every further reason of a provider. */
 export type FinishReason = 'stop' | 'tool_calls' | 'max_tokens' | 'refusal' | 'other';
 
 /** One piece of a round, in the order the model produced it. */
@@ -41,7 +43,7 @@ export type ModelPart =
       /** The name the provider was given for it. Default: `name`. */
       readonly providerToolName?: string;
       readonly input: Readonly<Record<string, unknown>>;
-      /** Set when the arguments could not be read: why. The call is then answered with it and not made. */
+      /** Reason why the arguments could not be read. The call is then answered with it and not made. */
       readonly invalid?: string;
     }
   /** The request is tried again after `delayMs`. Nothing of the failed attempt may have been streamed. */
@@ -55,12 +57,12 @@ export type ModelPart =
       /** The cause in the status line. Default: `capacity unavailable`. */
       readonly cause?: string;
     }
-  /** What a request used; added up. */
+  /** Usage of a request; the values are added up. */
   | { readonly type: 'usage'; readonly usage: Usage }
   | {
       readonly type: 'finish';
       readonly reason: FinishReason;
-      /** What the provider wants back with this message in later rounds. Kept in the history, JSON only. */
+      /** Data that the provider wants back with this message in later rounds. Stored in the history, JSON only. */
       readonly providerData?: Readonly<Record<string, unknown>>;
     };
 

@@ -1,8 +1,8 @@
 /**
- * The round loop: the model speaks, its tool calls run, their results go back to it, until it has nothing more to call.
+ * The round loop: the model speaks, its tool calls run, their results go back to it, until it calls no more tools.
  *
- * Called by the backends that think in rounds (`model`, `rehearsal`). It streams through the turn, updates the history as
- * it goes, so that a killed server knows what was done, and leaves the turn's message and terminal event to `sessions/`.
+ * The loop streams through the turn, updates the history after each step, so that a restarted server knows which steps were
+ * done, and leaves the turn's message and terminal event to `sessions/`.
  * @see docs/protocol/session-rpc.md#turns
  */
 import { FreeNames } from '../../base/free-names.ts';
@@ -19,7 +19,7 @@ import type { FinishReason, ModelPart, RoundModel } from './round-model.ts';
 import type { Toolbox, ToolOffer, ToolOutcome } from './toolbox.ts';
 import { type RoundCall, turnProgress } from './turn-progress.ts';
 
-/** Most model rounds of a turn without a setting. */
+/** Maximum number of model rounds of a turn without a setting. */
 export const DEFAULT_MAX_ROUNDS = 50;
 /** Longest result, or arguments in an event, in bytes of JSON. */
 const DEFAULT_MAX_RESULT_BYTES = 64 * 1024;
@@ -35,10 +35,10 @@ export interface RoundsOptions {
 
 const INTERRUPTED: TurnOutcome = { stopReason: 'interrupted' };
 
-/** How often the answer of one round is continued after it was cut off. */
+/** Maximum number of continuations of a round's answer that was cut off. */
 const MAX_CONTINUATIONS = 3;
 
-/** What was streamed of a round so far. */
+/** The parts of a round that were streamed so far. */
 interface Streamed {
   text: string;
   reasoning: string;
@@ -131,14 +131,16 @@ class Rounds {
   async #afterCalls(calls: readonly RoundCall[]): Promise<TurnOutcome | undefined> {
     await this.#callAll(calls);
     this.#turn.signal.throwIfAborted();
-    // Before the steers: what no round will see any more is better reported as late than accepted and dropped.
+    // Before the steers: a steer that no round will see is better reported as late than accepted and dropped.
     if (this.#round >= this.#maxRounds) return { stopReason: 'max_rounds' };
     const steers = this.#turn.takeSteers();
     if (steers.length > 0) this.#turn.debug('steer_injected', { round: this.#round, count: steers.length });
     return undefined;
   }
 
-  /** One model round: streams it and puts it into the history. An answer that is cut off is continued, where the model can. */
+  /**
+   * Runs one model round: streams it and puts it into the history. An answer that is cut off is continued, where the model can.
+   */
   async #think(): Promise<Said> {
     const turn = this.#turn;
     const said: Streamed = { text: '', reasoning: '', calls: [], finish: { type: 'finish', reason: 'other' } };
@@ -167,7 +169,7 @@ class Rounds {
     // After a refusal no call of the round is made.
     const calls = finish.reason === 'refusal' ? [] : said.calls;
     if (text !== '' || calls.length > 0) {
-      // What the provider wants back belongs to one answer, not to one that was put together.
+      // Data that the provider wants back belongs to one answer, not to one that was put together.
       const providerData = cut === undefined ? finish.providerData : undefined;
       this.#remember({
         role: 'assistant',
@@ -184,7 +186,7 @@ class Rounds {
     return { calls, finish: finish.reason };
   }
 
-  /** Streams an answer, or the rest of one, and adds it to what was streamed of this round. */
+  /** Streams an answer, or the rest of one, and adds it to the streamed part of this round. */
   async #stream(said: Streamed): Promise<void> {
     const turn = this.#turn;
     const tools = await this.#offers();
@@ -236,7 +238,7 @@ class Rounds {
     return { call, invalid };
   }
 
-  /** The provider's id, or one made from it when it is missing or was used in this turn before. */
+  /** Returns the provider's id, or one made from it when it is missing or was used in this turn before. */
   #freshId(wanted: string): string {
     const stem = wanted === '' ? `call_${this.#round}` : wanted;
     return this.#callIds.take(stem, wanted === '' ? `${stem}_1` : stem);
@@ -295,7 +297,7 @@ class Rounds {
       result: boundedValue(value, this.#maxResultBytes).value,
       callId: call.callId,
     };
-    // First what the model will know: after a crash in between the call counts as done, not as lost.
+    // The model's history comes first: after a crash in between the call counts as done, not as lost.
     this.#rememberResult(done, images);
     turn.toolDone(this.#round, done, Math.round(this.#now() - startedAt));
     turn.debug('tool_call_completed', { round: this.#round, done });
@@ -320,7 +322,7 @@ class Rounds {
     }
   }
 
-  /** Arguments as events carry them. What is called, asked for and remembered are always the whole arguments. */
+  /** Returns arguments as events carry them. The call, its approval and the history always have the whole arguments. */
   #shown(input: ToolCall['input']): ToolCall['input'] {
     return boundedValue(input, this.#maxResultBytes).value as ToolCall['input'];
   }

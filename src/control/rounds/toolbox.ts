@@ -1,5 +1,5 @@
 /**
- * The tools of a session as the round loop sees them. `environment.ts` of this folder makes one out of an A2E session.
+ * The tools of a session as the round loop sees them.
  */
 import type { Image, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import type { IncludedCall } from '../contract/approver.ts';
@@ -20,7 +20,10 @@ export interface ToolOffer {
 /** Adapted schemas of tools, by the schemas of the tools. */
 const completed = new WeakMap<object, ToolOffer['inputSchema']>();
 
-/** The schema of a tool as that of an object. One schema gives one object in all rounds: its adapted forms are stored with that object. */
+/**
+ * Returns the schema of a tool as an object schema. One schema gives one object in all rounds: its adapted forms are stored
+ * with that object.
+ */
 export function objectSchema(given: object): ToolOffer['inputSchema'] {
   const known = completed.get(given);
   if (known !== undefined) return known;
@@ -29,7 +32,7 @@ export function objectSchema(given: object): ToolOffer['inputSchema'] {
   return schema;
 }
 
-/** What is found out about a call before it is asked for. */
+/** Facts about a call that are found out before its approval is requested. */
 export interface Foreseen {
   /** The call as it is to be made and shown. */
   readonly input: ToolCall['input'];
@@ -42,15 +45,18 @@ export interface Foreseen {
 export type ToolOutcome = ToolDone & { readonly images?: readonly Image[] };
 
 export interface Toolbox {
-  /** What can be called now, sorted by name. */
+  /** Returns the tools that can be called now, sorted by name. */
   list(): Promise<readonly ToolOffer[]>;
-  /** The offer of one tool; undefined = unknown. */
+  /** Returns the offer of one tool; undefined = unknown. */
   find(name: string): ToolOffer | undefined;
-  /** What a call will do, for tools whose offer does not say; undefined: as the offer says. Rejects with why it cannot be made. */
+  /**
+   * Returns the effects of a call, for tools whose offer does not state them; undefined: as the offer states. Rejects with the
+   * reason why the call cannot be made.
+   */
   foresee?(call: ToolCall, signal: AbortSignal): Promise<Foreseen | undefined>;
   /**
-   * Calls a tool. Never rejects: what goes wrong is `ok: false` with `error`, an abort too.
-   * @param output receives what it prints while it runs
+   * Calls a tool. Never rejects: a failure is `ok: false` with `error`, an abort too.
+   * @param output receives its output while it runs
    */
   call(call: ToolCall, signal: AbortSignal, output: (stream: string, text: string) => void): Promise<ToolOutcome>;
 }

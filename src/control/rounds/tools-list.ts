@@ -5,7 +5,7 @@ import type { Principal } from '../../session/principal.ts';
 import { type Handled, handles } from '../contract/handlers.ts';
 import type { Environments } from './environments.ts';
 
-/** Name of the A2E session that lists are made in; no control session has an empty id. */
+/** Returns name of the A2E session that lists are made in; no control session has an empty id. */
 const sessionFor = (principal: Principal): string => `:${principal.name}`;
 
 /** @param cwd absolute path of the server's working directory */

@@ -10,14 +10,14 @@ import type { HistoryItem } from '../contract/session-log.ts';
 import { failedCall } from './failed-call.ts';
 import { refusalOf } from './with-approvals.ts';
 
-/** A call of a round and what is left to be done with it. */
+/** A call of a round and the steps left for it. */
 export interface RoundCall {
   readonly call: ToolCall;
-  /** Why its arguments could not be read. */
+  /** Reason why its arguments could not be read. */
   readonly invalid?: string;
   /** True when clients got its start. */
   readonly began?: boolean;
-  /** Its result, when there is one already; `sent` = clients and the history have it. */
+  /** Its result, when it has one already; `sent` = clients and the history have it. */
   readonly ended?: { readonly done: ToolDone; readonly sent: boolean };
 }
 
@@ -35,7 +35,7 @@ export interface TurnProgress {
 type AssistantItem = Extract<HistoryItem, { role: 'assistant' }>;
 type ToolItem = Extract<HistoryItem, { role: 'tool' }>;
 
-/** Where the turn stands. */
+/** Returns the progress of the turn. */
 export function turnProgress({ id, log }: Pick<Turn, 'id' | 'log'>): TurnProgress {
   const items = log.record.history.filter(({ turn }) => turn === id);
   const rounds = items.filter((item) => item.role === 'assistant');

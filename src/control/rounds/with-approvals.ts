@@ -1,8 +1,8 @@
 /**
  * The approval step: no tool of a session runs before its policy, or its user, has let this very call through.
  *
- * Backends wrap their toolbox in it; `approvals/` decides. What is shown to the user is what is called: the arguments are
- * copied and frozen before anybody is asked.
+ * Backends wrap their toolbox in it; `approvals/` decides. The call has exactly the arguments that the user saw: they are
+ * copied and frozen before a question goes out.
  */
 import type { Approval, ToolCall, ToolDone } from '../../protocol/session-types.ts';
 import { asError } from '../../wire/errors.ts';
@@ -17,7 +17,7 @@ const TITLE_CHARACTERS = 160;
 /** Members that describe a call, the most descriptive first. */
 const DESCRIPTIVE = ['command', 'argv', 'path', 'file_path', 'url', 'pattern', 'patterns', 'query', 'name', 'text'];
 
-/** The toolbox with an approval in front of every call. Calls the policy allows pass without an event. */
+/** Returns the toolbox with an approval in front of every call. Calls the policy allows pass without an event. */
 export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbox {
   return {
     list: () => toolbox.list(),
@@ -60,7 +60,7 @@ export function withApprovals(toolbox: Toolbox, turn: Pick<Turn, 'ask'>): Toolbo
   };
 }
 
-/** The reason why arguments do not fit their tool; undefined where they do, or where its schema cannot be checked. */
+/** Returns the reason why arguments do not fit their tool; undefined where they do, or where its schema cannot be checked. */
 async function argumentsProblem(
   { name, inputSchema }: ToolOffer,
   input: ToolCall['input'],
@@ -77,7 +77,7 @@ async function argumentsProblem(
   }
 }
 
-/** The result, for the model, of a call that was not allowed. */
+/** Returns the result, for the model, of a call that was not allowed. */
 export function refusalOf(call: ToolCall, { id, state, reason, answer }: Approval): ToolDone {
   const more = { approval_id: id };
   if (state === 'expired') {
@@ -98,7 +98,7 @@ export function refusalOf(call: ToolCall, { id, state, reason, answer }: Approva
   return failedCall(call, 'denied', error, more);
 }
 
-/** One line that says what is asked for, e.g. `shell: npm test`. Invisible characters are shown as escapes. */
+/** Returns one line that names the requested call, e.g. `shell: npm test`. Invisible characters are shown as escapes. */
 export function titleOf({ name, input }: Pick<ToolCall, 'name' | 'input'>): string {
   const member = DESCRIPTIVE.find((member) => Object.hasOwn(input, member)) ?? Object.keys(input)[0];
   const value = member === undefined ? undefined : input[member];
@@ -114,7 +114,7 @@ function shortened(title: string, more: boolean): string {
   return `${characters.slice(0, TITLE_CHARACTERS - 1).join('')}…`;
 }
 
-/** Line breaks, control and format characters could make a request look like another one. */
+/** Escapes line breaks, control and format characters, which could make a request look like another one. */
 const visible = (text: string): string =>
   text.replace(/[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu, (character) =>
     character === '\n' ? '⏎' : `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`,

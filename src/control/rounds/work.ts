@@ -1,9 +1,9 @@
 /**
- * Work of a session that outlives its turns: subagents, runs of chains and processes that its model began. What happens to them is an
- * event of the session (`session.work`); a result that no call was waiting for is kept in the session, and given to the model with the next
- * prompt.
+ * Work of a session that outlives its turns: subagents, runs of chains and processes that its model began. Each change of them
+ * is an event of the session (`session.work`); a result that no call was waiting for is kept in the session, and given to the
+ * model with the next prompt.
  *
- * Begun by the tools of `server/control/session-work.ts`; `environments.ts` has one {@link WorkKeeper} for each session.
+ * One {@link WorkKeeper} for each session.
  * @see docs/models.md#subagents-and-chains
  */
 import { orAborted, within } from '../../base/race.ts';
@@ -14,15 +14,15 @@ import type { ApprovalRequest } from '../contract/approver.ts';
 import type { Turn } from '../contract/backend.ts';
 import type { SessionLog, SessionWork } from '../contract/session-log.ts';
 
-/** How a piece of work ended. */
+/** The end of a piece of work. */
 export interface WorkEnd {
   /** `completed`, `failed`, `cancelled`, `paused` or `interrupted`. */
   readonly state: string;
-  /** What is given to the model: a JSON value. */
+  /** The result for the model: a JSON value. */
   readonly result: unknown;
 }
 
-/** What is known of work when it begins. */
+/** Facts about work that are known at its start. */
 export type WorkFacts = Pick<SessionWork, 'id' | 'kind' | 'name' | 'about' | 'subagent_id'>;
 
 /** The turn in which a tool is called, as work needs it. */
@@ -34,13 +34,13 @@ const MAX_RESULT_BYTES = 64 * 1024;
 const MAX_NOTES = 200;
 /** Longest text of an event, in characters. */
 const MAX_TEXT = 300;
-/** Codes of a host that does not have it for the session any more; what ran in it has ended then. */
+/** Codes of a host that no longer grants it to the session; work in it has ended then. */
 const WITHDRAWN: ReadonlySet<string> = new Set(['capability_missing', 'no_caps']);
 const WITHDRAWN_END: WorkEnd = {
   state: 'interrupted',
   result: { note: 'it is no longer granted to this session, and what ran has ended' },
 };
-/** Time for the host to say what became of work of an earlier process, at the start of a turn, in milliseconds. */
+/** Time for the host to report the outcome of work of an earlier process, at the start of a turn, in milliseconds. */
 const FOLLOW_MS = 3_000;
 
 const OPENING =
@@ -58,7 +58,7 @@ export class WorkKeeper {
   readonly #logOf: () => SessionLog | undefined;
   readonly #watched = new Map<string, Watched>();
   #turn: WorkTurn | undefined;
-  /** Events about what is below the work of the session, in a turn and after it. */
+  /** Events about parts of the session's work, in a turn and after it. */
   #others = { notes: 0 };
   #closed = false;
 
@@ -67,30 +67,32 @@ export class WorkKeeper {
     this.#logOf = logOf;
   }
 
-  /** A turn has begun: until it ends, the user can be asked in it. */
+  /** Notes that a turn has begun: until it ends, the user can be asked in it. */
   during(turn: WorkTurn): void {
     if (this.#turn?.id !== turn.id) this.#others = { notes: 0 };
     this.#turn = turn;
   }
 
-  /** What runs, and what ended and was not delivered. */
+  /** Work that runs, and work that ended and was not delivered. */
   get work(): readonly SessionWork[] {
     return this.#log?.record.work ?? [];
   }
 
-  /** Asks the user in the running turn; undefined: no turn runs in which the user could be asked. Rejects as `Turn.ask` does. */
+  /**
+   * Asks the user in the running turn; undefined: no turn runs in which the user could be asked. Rejects as `Turn.ask` does.
+   */
   async ask(request: ApprovalRequest, withdrawn: AbortSignal): Promise<Approval | undefined> {
     const turn = this.#turn;
     return turn === undefined || turn.signal.aborted ? undefined : turn.ask(request, withdrawn);
   }
 
-  /** Work has begun. Its end is an event, whenever it comes. */
+  /** Notes that work has begun. Its end is an event, whenever it comes. */
   begin(facts: WorkFacts, ended: Promise<WorkEnd>): void {
     this.#emit({ ...facts, state: 'running' }, 'started', facts.about);
     this.#watch(facts, ended);
   }
 
-  /** Something happened to work, or below it. */
+  /** Notes an event of work, or of work below it. */
   note(facts: WorkFacts, event: string, text: string): void {
     const counted = this.#watched.get(facts.id) ?? this.#others;
     counted.notes += 1;
@@ -129,7 +131,7 @@ export class WorkKeeper {
   }
 
   /**
-   * Gives the model what ended since it was last asked, at the start of a turn. Never rejects.
+   * Gives the model the work that ended since its last request, at the start of a turn. Never rejects.
    * @param follow waits for the end of work that an earlier process began
    */
   async deliver(turn: WorkTurn, follow: (work: SessionWork) => Promise<WorkEnd>): Promise<void> {
@@ -149,7 +151,7 @@ export class WorkKeeper {
     for (const work of ended) log.emit('session.work', { work: withoutResult(work), event: 'delivered' }, turn.id);
   }
 
-  /** The session, or the server, ends: what ends from now on is not of the session. */
+  /** Closes with the session, or the server: later ends of work are not the session's. */
   close(): void {
     this.#closed = true;
     this.#watched.clear();

@@ -1,8 +1,8 @@
 /**
- * One connected client: who it is, the events it gets, and how its requests are served. What is the same on every edge
- * (requests side by side, one reply each, slow consumers, settling) is its `Connection`.
+ * One connected client: its identity, the events it gets, and the serving of its requests. Its `Connection` has the rules that
+ * are equal on every edge (requests side by side, one reply each, slow consumers, settling).
  *
- * Made by `rpc-server.ts` for a link that may call. @see docs/protocol/session-rpc.md#requests
+ * @see docs/protocol/session-rpc.md#requests
  */
 
 import type { Log } from '../../base/log.ts';
@@ -24,14 +24,14 @@ import type { RpcLimits } from './rpc-limits.ts';
 import { RpcRequest } from './rpc-request.ts';
 import { ConnectionEvents, type EventReceiver } from './subscriptions.ts';
 
-/** What a client needs of its server. */
+/** The part of its server that a client needs. */
 export interface ClientOwner {
   readonly limits: RpcLimits;
   readonly router: Router;
   readonly fanOut: EventFanOut;
   readonly log: Log;
   readonly now: () => number;
-  /** Which requests of those who may drive sessions may be long. */
+  /** Requests that may be long, from clients who may drive sessions. */
   readonly long: LongMessages;
   /** The input of the peer has ended. */
   ended(client: ConnectedClient): void;
@@ -50,11 +50,14 @@ export interface ClientFacts {
 export interface Introduction {
   readonly clientName: string | null;
   readonly clientVersion: string | null;
-  /** It answers a ping of the server. */
+  /** True when it answers a ping of the server. */
   readonly answersPings: boolean;
 }
 
-/** The limits of a connection, as this edge names them. A reply that is too long becomes an error, and the link stays open. */
+/**
+ * Returns the limits of a connection, as this edge names them. A reply that is too long becomes an error, and the link stays
+ * open.
+ */
 export function connectionLimits(limits: RpcLimits): ConnectionLimits {
   return {
     ...limits,
@@ -97,7 +100,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     return this.caller.principal;
   }
 
-  /** The principal has other rights from now on; requests and subscriptions that it may no longer make end. */
+  /** Notes that the principal has other rights from now on; requests and subscriptions that it may no longer make end. */
   rightsChanged(principal: Principal): void {
     this.caller = { ...this.caller, principal };
     this.link.setMaxMessageBytes(this.#maxMessageBytes);
@@ -108,7 +111,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     this.events.rightsChanged();
   }
 
-  /** Attaches the link; what arrives comes here from now on, and events may go out. */
+  /** Attaches the link; from now on this client receives its messages, and events may go out. */
   attach(link: Link): void {
     link.setMaxMessageBytes(this.#maxMessageBytes);
     if (this.#handshakeDone) this.events.open();
@@ -121,7 +124,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     return may(this.principal, 'drive') ? maxMessageBytes : Math.min(maxMessageBytes, maxPlainMessageBytes);
   }
 
-  /** A message that was read before the link was attached. */
+  /** Receives a message that was read before the link was attached. */
   message(raw: string | Message): void {
     this.connection.message(raw);
   }
@@ -138,7 +141,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     this.#handshakeDone = true;
   }
 
-  /** Asks a client that answers pings for one of its own. False: its silence means nothing. */
+  /** Asks a client that answers pings for a ping in return. False: its silence means nothing. */
   ping(): boolean {
     if (this.#answersPings) this.notify(ping.name, {});
     return this.#answersPings;
@@ -183,7 +186,7 @@ export class ConnectedClient implements ConnectionOwner, EventReceiver {
     this.connection.refuse(NO_REQUEST, error);
   }
 
-  /** What a handler threw, as its caller gets it. */
+  /** Returns the value that a handler threw as the error for its caller. */
   failed(request: RunningRequest, thrown: unknown): HandfastError {
     if (thrown instanceof HandfastError) {
       const { session } = request as RpcRequest;

@@ -1,6 +1,6 @@
 /**
- * The methods the wire side answers itself: the handshake, what concerns the connection and its events, and the end of
- * the server.
+ * The methods the wire side answers itself: the handshake, the methods about the connection and its events, and the end of the
+ * server.
  *
  * @see docs/protocol/session-rpc.md#methods
  */
@@ -21,7 +21,7 @@ import { type Handled, handles, type RpcCall } from '../contract/handlers.ts';
 import type { ConnectedClient } from './connected-client.ts';
 import { type ClientHello, greetingOf } from './handshake.ts';
 
-/** What these methods need of the server. */
+/** The part of the server that these methods need. */
 export interface MethodsOwner {
   clientOf(call: RpcCall): ConnectedClient;
   clients(): Iterable<ConnectedClient>;
@@ -35,7 +35,7 @@ export function connectionMethods(server: MethodsOwner): readonly Handled[] {
     handles(handshake, (params, call) => {
       const client = server.clientOf(call);
       const answer = server.welcome(client, greetingOf(params));
-      // Where events had to wait for the handshake, they wait for its answer too.
+      // Events that had to wait for the handshake wait for its answer too.
       call.afterAnswer(() => client.events.open());
       return answer;
     }),
@@ -55,7 +55,7 @@ export function connectionMethods(server: MethodsOwner): readonly Handled[] {
 
     handles(systemClients, (_params, { caller: { principal } }) => ({
       clients: [...server.clients()]
-        // Who else is there concerns only those who may see everything.
+        // Other clients are shown only to principals who may see everything.
         .filter((client) => may(principal, 'observe', client.principal.name))
         .map(({ caller, connectedAt, events }) => ({
           connection_id: caller.connectionId,

@@ -1,13 +1,13 @@
 /**
- * What the wire side of the control edge is made from: the handlers of all other parts, where events come from, and how
- * the server ends. `control-server.ts` puts it together; tests bring fakes.
+ * The parts of the wire side of the control edge: the handlers of all other parts, the source of events, and the end of the
+ * server.
  */
 import type { Log } from '../../base/log.ts';
 import type { Snapshot } from '../../protocol/session-types.ts';
 import type { EventSource, ServerEvents } from '../contract/events.ts';
 import type { Handled, RpcCall } from '../contract/handlers.ts';
 
-/** What handlers may ask of the server that runs them. */
+/** Functions of its server that a handler may call. */
 export interface ServerAccess {
   /** Calls a method as the caller of `call` would. Fails as it does, or with `unknown_type`. */
   callMethod(name: string, params: Readonly<Record<string, unknown>>, call: RpcCall): Promise<unknown>;
@@ -22,11 +22,11 @@ export interface ControlDeps {
   readonly serverHandlers?: (server: ServerAccess) => readonly Handled[];
   readonly events: EventSource;
   readonly serverEvents: ServerEvents;
-  /** The payload of `state.changed` when the server stops. */
+  /** Returns the payload of `state.changed` when the server stops. */
   snapshot(): Snapshot | Promise<Snapshot>;
   /**
    * Ends all turns and other running work; their last events are emitted before it resolves. Called once. Bounded by
-   * `RpcLimits.shutdownTimeoutMs`; what takes longer is left behind.
+   * `RpcLimits.shutdownTimeoutMs`; work that takes longer is abandoned.
    */
   shutdown(reason: string): Promise<void>;
   readonly log: Log;

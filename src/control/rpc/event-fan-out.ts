@@ -2,7 +2,7 @@
  * Passes each event to the connections that follow it. All connections share one listener at the event source, so an event of a
  * session only costs the connections that follow that session or all sessions.
  *
- * Made by `rpc-server.ts`; connections subscribe through `subscriptions.ts`.
+ * Connections subscribe through `subscriptions.ts`.
  */
 import type { EventSource, PublishedEvent } from '../contract/events.ts';
 
@@ -19,7 +19,7 @@ export class EventFanOut {
   readonly #bySession = new Map<string, Set<EventSubscriber>>();
   readonly #stop: () => void;
 
-  /** `wantsDebug`: whether some connection wants debug steps. */
+  /** `wantsDebug`: true while a connection wants debug steps. */
   constructor(source: EventSource, wantsDebug: () => boolean) {
     this.source = source;
     this.#stop = source.listen((event) => this.#publish(event), wantsDebug);

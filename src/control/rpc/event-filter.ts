@@ -1,10 +1,10 @@
 /**
  * A filter for event types: exact names, and prefixes that end in `*`.
  *
- * Made by subscriptions and by the handshake's opt-out, asked for every event.
+ * For subscriptions and for the handshake's opt-out; applied to every event.
  */
 
-/** Patterns a client may give at once, and characters of each: more than there are event types. */
+/** Patterns a client may give at once, and characters of each: more than the protocol has event types. */
 export const MAX_PATTERNS = 64;
 export const MAX_PATTERN_CHARS = 128;
 

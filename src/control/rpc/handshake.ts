@@ -1,5 +1,5 @@
 /**
- * The handshake of session RPC: flexible or strict, as 1.0.0 has it, and who the client is. On a link that does not
+ * The handshake of session RPC: flexible or strict, as 1.0.0 has it, and the identity of the client. On a link that does not
  * identify its client by itself, no other request is answered before it.
  *
  * `RpcHandshake` stands behind the gate of every listener that serves session RPC; on links that need no handshake it only
@@ -36,8 +36,8 @@ export interface ClientHello extends Introduction {
 }
 
 /**
- * Reads a handshake. Fails with `version_mismatch` when it is strict and another version is asked for; a flexible client
- * decides for itself. What 1.0.0 does not check is not checked: a name that is none is no name.
+ * Reads a handshake. Fails with `version_mismatch` when it is strict and names another version; a flexible client decides for
+ * itself. Members that 1.0.0 does not check are not checked: an invalid name counts as none.
  */
 export function greetingOf(params: ParamsOf<typeof handshake>): ClientHello {
   const { protocol_version: version, strict, opt_out_events: optOut } = params;
@@ -63,7 +63,7 @@ function named(value: unknown): string | null {
   return value.trim().slice(0, MAX_NAME_CHARS) || null;
 }
 
-/** What the handshake needs of its server. */
+/** The part of its server that the handshake needs. */
 export interface RpcHandshakeDeps {
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
@@ -106,7 +106,7 @@ export class RpcHandshake implements Dialect {
     this.#refuse(gate, NO_REQUEST, incoming?.error ?? known);
   }
 
-  /** No token is required: every client of this listener may call, with or without a handshake. */
+  /** Admits a client without a token: every client of this listener may call, with or without a handshake. */
   #letIn(incoming: Incoming, gate: PendingLink, raw: string | Message): void {
     const { auth } = this.#server;
     let connection: ConnectedClient;
@@ -150,7 +150,7 @@ export class RpcHandshake implements Dialect {
     });
   }
 
-  /** Answers and closes: where a token is asked for there is no second try. */
+  /** Answers and closes: where a token is required, a client has no second try. */
   #refuse(gate: PendingLink, request: Address, error: HandfastError): void {
     gate.link.send(this.#codec.failure(gate.link.text, request, error));
     gate.refuse(error.code);

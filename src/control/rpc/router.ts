@@ -1,7 +1,5 @@
 /**
- * Which handler serves which method. A map, so that names every object inherits are not methods.
- *
- * Made once by `rpc-server.ts`, asked for every request.
+ * The handler of each method. A map, so that names every object inherits are not methods.
  */
 
 import type { Route } from '../../connection/running-request.ts';
@@ -50,8 +48,8 @@ export class Router {
   readonly names: readonly string[];
 
   /**
-   * `settled` is `EventSource.settled`: no reply tells changes that are not on disk. Throws `runtime_error` when two handlers have one
-   * name: a mistake in how the server was put together.
+   * `settled` is `EventSource.settled`: no reply tells changes that are not on disk. Throws `runtime_error` when two handlers
+   * have one name: a mistake in how the server was put together.
    */
   constructor(handlers: readonly Handled[], settled: EventSource['settled']) {
     for (const handled of handlers) {
@@ -75,12 +73,12 @@ export class Router {
     this.names = Object.freeze([...this.#routes.keys()].sort());
   }
 
-  /** The route of exactly this name. */
+  /** Returns the route of exactly this name. */
   find(name: string): Route | undefined {
     return this.#routes.get(name);
   }
 
-  /** The handler of exactly this name. */
+  /** Returns the handler of exactly this name. */
   handlerOf(name: string): Handled | undefined {
     return this.#handled.get(name);
   }
@@ -90,7 +88,7 @@ export class Router {
   }
 }
 
-/** A result that leaves once the changes it may tell are on disk. Its text is that of now. */
+/** Returns a result that leaves once the changes it may tell of are on disk. Its text is made now. */
 function whenSettled(result: unknown, settled: () => Promise<unknown> | undefined): unknown {
   if (result instanceof Promise) return result.then((value) => whenSettled(value, settled));
   const waiting = settled();

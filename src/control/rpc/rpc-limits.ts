@@ -21,14 +21,20 @@ export interface RpcLimits {
   readonly maxPlainMessageBytes: number;
   /** Deepest nesting of a message. Default 64. */
   readonly maxDepth: number;
-  /** Values of a message: elements, objects, arrays, names and values of members. `limits.max_values` of the configuration. Default 65,536. */
+  /**
+   * Values of a message: elements, objects, arrays, names and values of members. `limits.max_values` of the configuration.
+   * Default 65,536.
+   */
   readonly maxValues: number;
   /**
    * Requests of a connection without a reply; one more is refused with `over_capacity`. Requests that end other work
    * (interrupts, answers to approvals, shutdown) have the same limit separately. Default 256.
    */
   readonly maxInFlight: number;
-  /** Requests of a connection that wait for the end or the next event of a task; they are not counted as in flight. Default 4,096. */
+  /**
+   * Requests of a connection that wait for the end or the next event of a task; they are not counted as in flight. Default
+   * 4,096.
+   */
   readonly maxWaiting: number;
   /** Default 256. */
   readonly maxSubscriptions: number;
@@ -45,17 +51,17 @@ export interface RpcLimits {
   /** Unsent bytes above which nothing more is read from a peer, and `slowConsumerMs` starts. Default 4 MiB. */
   readonly sendBufferBytes: number;
   /**
-   * Events queued above `sendBufferBytes`, in characters, at which a link is dropped before `slowConsumerMs` has passed. With as
-   * many unsent bytes of replies, further requests are refused with `over_capacity`. Default 32 MiB.
+   * Events queued above `sendBufferBytes`, in characters, at which a link is dropped before `slowConsumerMs` has passed. With
+   * as many unsent bytes of replies, further requests are refused with `over_capacity`. Default 32 MiB.
    */
   readonly maxSendBufferBytes: number;
-  /** How long a peer may stay above `sendBufferBytes` before its link is dropped, in milliseconds. Default 30,000. */
+  /** Longest time that a peer may stay above `sendBufferBytes` before its link is dropped, in milliseconds. Default 30,000. */
   readonly slowConsumerMs: number;
-  /** How long a slow peer may read nothing at all, in milliseconds. 0 = no limit. Default 30,000. */
+  /** Longest time that a slow peer may read nothing at all, in milliseconds. 0 = no limit. Default 30,000. */
   readonly writeStallMs: number;
-  /** How long an aborted request may run until the server replies for its handler, in milliseconds. Default 2,000. */
+  /** Longest time that an aborted request may run until the server replies for its handler, in milliseconds. Default 2,000. */
   readonly settleMs: number;
-  /** How long turns may take to end when the server stops, in milliseconds. Default 10,000. */
+  /** Longest time that turns may take to end when the server stops, in milliseconds. Default 10,000. */
   readonly shutdownTimeoutMs: number;
 }
 

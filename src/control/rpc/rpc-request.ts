@@ -2,7 +2,7 @@
  * One running request as the handlers of the control edge see it: the connection's request plus its caller and the replay of
  * events.
  *
- * Made by `connected-client.ts`; handlers know it as `RpcCall`.
+ * Handlers know it as `RpcCall`.
  */
 import type { Log } from '../../base/log.ts';
 import { type RequestChannel, type Route, RunningRequest } from '../../connection/running-request.ts';
@@ -10,7 +10,7 @@ import type { Incoming } from '../../wire/codec.ts';
 import type { Caller, RpcCall } from '../contract/handlers.ts';
 import type { Right } from '../contract/method-rights.ts';
 
-/** What a request needs of the client that sent it. */
+/** The part of its client that a request needs. */
 export interface RequestClient {
   readonly caller: Caller;
   readonly log: Log;

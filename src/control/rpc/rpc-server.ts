@@ -2,7 +2,7 @@
  * The wire side of the control edge: accepts links, makes connections of them, and closes all of them at the end.
  *
  * A host gets `dialect`, so that its listeners serve session RPC beside A2E. `accept` gets links for session RPC alone, such as
- * those of `/rpc`, and `serve` the pipes of this process. Composed by `control-server.ts`.
+ * those of `/rpc`, and `serve` the pipes of this process.
  * @see docs/architecture.md
  */
 import { within } from '../../base/race.ts';
@@ -39,7 +39,7 @@ import { defaultRpcLimits, type RpcLimits } from './rpc-limits.ts';
 export interface RpcServerOptions {
   /** Name of this server in the handshake. Default `handfast`. */
   readonly serverName?: string;
-  /** Authenticates tokens. Default: no token is required, every client is `local`. Not used by {@link RpcServer.serve}. */
+  /** Authenticates tokens. Default: no token is required, every client is `local`. {@link RpcServer.serve} does not use it. */
   readonly auth?: Authenticator;
   /** Throttles addresses that fail to authenticate; pass the host's where both serve the same listeners. */
   readonly authThrottle?: AuthThrottle;
@@ -255,7 +255,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     }
   }
 
-  // Used by the methods of `rpc/`.
+  // For the methods of `rpc/`.
 
   clientOf(call: RpcCall): ConnectedClient {
     const client = this.#clients.get(call.caller.connectionId);

@@ -58,7 +58,7 @@ class EventSubscription {
   cursor: number;
   /** True while it reads the journal, which also has the events emitted meanwhile. */
   lagging = true;
-  /** It was replaced or ended. */
+  /** True when it was replaced or ended. */
   ended = false;
   /** A page that was read before the subscription started. */
   first: EventPage | undefined;
@@ -132,7 +132,7 @@ export class ConnectionEvents implements EventSubscriber {
     this.#listen();
   }
 
-  /** For `system.clients`. */
+  /** Lists the subscriptions for `system.clients`. */
   list(): { session_id: string | null; role: string }[] {
     return [...this.#readers.values()]
       .filter(({ id }) => id !== undefined)
@@ -194,7 +194,7 @@ export class ConnectionEvents implements EventSubscriber {
     throw fail('over_capacity', 'this connection has too many subscriptions', { max_subscriptions: maxSubscriptions });
   }
 
-  /** Ends a subscription. False: there is none of this id. */
+  /** Ends a subscription. False: no subscription has this id. */
   unsubscribe(id: string): boolean {
     const reader = this.#readers.values().find((each) => each.id === id);
     if (reader === undefined) return false;
@@ -246,7 +246,7 @@ export class ConnectionEvents implements EventSubscriber {
     return may(this.#connection.principal, 'read', owner === '' ? undefined : owner);
   }
 
-  /** A session of another principal and an unknown session get the same error. */
+  /** Fails with the same error for a session of another principal and for an unknown session. */
   #mustSee(session: string): void {
     if (session === '') return;
     const owner = this.#fanOut.source.ownerOf(session);
@@ -274,7 +274,7 @@ export class ConnectionEvents implements EventSubscriber {
     reader.waiting?.reject(reason);
   }
 
-  /** Called after the reply that announced the subscription was sent. */
+  /** Starts a subscription, after the reply that announced it was sent. */
   #start(reader: EventSubscription): void {
     if (!reader.ended && !this.#caughtUp(reader)) this.#lag(reader);
   }
@@ -364,7 +364,7 @@ export class ConnectionEvents implements EventSubscriber {
     this.#note('events.gap', reader, { from_seq, to_seq }, to_seq);
   }
 
-  /** An event about this connection's events. */
+  /** Sends an event about this connection's events. */
   #note<Type extends keyof ConnectionEventPayloads>(
     type: Type,
     reader: EventSubscription,
@@ -386,7 +386,9 @@ function filterOf(types: readonly string[] | undefined): EventFilter | undefined
   return new EventFilter(types);
 }
 
-/** The first number of a subscription: after `after`, or now. A number that was never issued would hide later events. */
+/**
+ * Returns the first number of a subscription: after `after`, or now. A number that was never issued would hide later events.
+ */
 function startOf(after: number | undefined, last: number): number {
   if (after === undefined) return last;
   if (!Number.isInteger(after) || after < 0) throw wrongParam(eventsSubscribe.name, 'after_seq', 'a whole number');

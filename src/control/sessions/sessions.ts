@@ -1,8 +1,8 @@
 /**
- * The sessions of a server: everything of this folder put together. Composed into the control edge by its server.
+ * The sessions of a server: everything of this folder put together.
  *
- * The journal is the session: each change is an event, folded into what is known and journaled; snapshots, the catalogue
- * and saved chats are made from that.
+ * The journal is the session: each change is an event, folded into the state and journaled; snapshots, the catalogue and saved
+ * chats are made from the state.
  * @see docs/architecture.md
  */
 import { randomUUID } from 'node:crypto';
@@ -55,13 +55,13 @@ import { COMPRESSING, noBackend, type TurnRunDeps } from './turns/turn-run.ts';
 export interface SessionLimits {
   /** Sessions that are not closed. Default 1,000. */
   readonly sessions: number;
-  /** Those of one owner that is no administrator. Default {@link DEFAULT_SESSION_SHARE}. */
+  /** Sessions of one owner that is no administrator. Default {@link DEFAULT_SESSION_SHARE}. */
   readonly perPrincipal: number;
   /** Prompts that wait in a session. Default 64. */
   readonly queueLength: number;
   /** Turns at the same time; further ones wait in order. Default 8. */
   readonly turns: number;
-  /** Those of one owner that is no administrator; its further ones wait. Default 6. */
+  /** Turns of one owner that is no administrator; further ones wait. Default 6. */
   readonly turnsPerPrincipal: number;
   /** Time limit of a turn without one in its settings, in milliseconds. Default 30 minutes. */
   readonly turnTimeoutMs: number;
@@ -69,7 +69,7 @@ export interface SessionLimits {
   readonly interruptGraceMs: number;
   /** An idle session is unloaded after this many milliseconds. Default 10 minutes. */
   readonly idleMs: number;
-  /** Most idle sessions in memory. Default 256. */
+  /** Maximum number of idle sessions in memory. Default 256. */
   readonly loaded: number;
   /** Bytes of events that the journal stores for one principal. Default 8 GiB. */
   readonly storedBytes: number;
@@ -97,7 +97,7 @@ export const DEFAULT_SESSION_LIMITS: SessionLimits = {
   totalMemoryBytes: 2 * 1024 ** 3,
 };
 
-/** How often idle sessions are unloaded. */
+/** Time between two sweeps that unload idle sessions, in milliseconds. */
 const SWEEP_MS = 60_000;
 
 export interface SessionsOptions {
@@ -111,13 +111,13 @@ export interface SessionsOptions {
   readonly defaultBackend: string | (() => string);
   readonly approver: Approver;
   readonly readPrompt: TurnRunDeps['readPrompt'];
-  /** Folders beside that of the session that images may be read from. Default none. */
+  /** Folders that images may be read from, beside that of the session. Default none. */
   readonly imageRoots?: readonly string[];
   /** The skills a prompt names. Default none. */
   readonly skillsFor?: TurnRunDeps['skillsFor'];
-  /** The settings of sessions where they have none of their own: model, thinking level, … */
+  /** Default settings of sessions: model, thinking level, … */
   readonly defaults?: SessionSettings;
-  /** Where sessions work that name no folder. Absolute; default the process's. */
+  /** Working directory of sessions that name none. Absolute; default the process's. */
   readonly defaultCwd?: string;
   /** Refuses folders a principal may not work in. */
   readonly checkCwd?: (cwd: string, principal: Principal) => void;
@@ -127,7 +127,7 @@ export interface SessionsOptions {
    */
   readonly principalOf?: (name: string) => Principal;
   readonly limits?: Partial<SessionLimits>;
-  /** Counts what is stored for principals, with what else is. Default: by `limits`, for sessions alone. */
+  /** Counts the storage of principals, together with that of other parts. Default: by `limits`, for sessions alone. */
   readonly storage?: StorageShares | undefined;
   readonly log: Log;
   /** Epoch milliseconds. */
@@ -140,11 +140,11 @@ export type NewSubagentSession = Omit<SubagentSessionOptions, 'settings'> & { re
 
 export interface Sessions {
   readonly events: EventSource;
-  /** The methods of sessions, turns and saved chats. `changed` is called when sessions come and go. */
+  /** Returns the methods of sessions, turns and saved chats. `changed` is called when sessions come and go. */
   handlers(changed: SessionChanged): readonly Handled[];
   /** Ids of the sessions that are not closed, in the order of their creation; of one owner, or all. */
   liveIds(owner?: string): readonly string[];
-  /** How many sessions are not closed; of one owner, or all. */
+  /** Returns the number of sessions that are not closed; of one owner, or all. */
   liveCount(owner?: string): number;
   /** Sessions that are not closed, by principal. */
   readonly live: ShareUsage;
@@ -154,13 +154,15 @@ export interface Sessions {
   readonly memory: ShareUsage;
   /** Bytes that the journal stores, by principal. */
   readonly storage: ShareUsage;
-  /** Sessions in memory: all that run, or wait for an answer, are. */
+  /** Returns sessions in memory: all that run, or wait for an answer, are. */
   opened(): readonly SessionLog[];
-  /** A session. Fails with `session_not_found`. */
+  /** Returns a session. Fails with `session_not_found`. */
   open(id: string): SessionLog;
-  /** A session the principal may do this to. Fails with `session_not_found`, or `unauthorized` for one it may only read. */
+  /**
+   * Returns a session the principal may do this to. Fails with `session_not_found`, or `unauthorized` for one it may only read.
+   */
   openFor(principal: Principal, id: string, action: SessionAction): SessionLog;
-  /** The rights of principals have changed: running turns continue with those of now, or end. */
+  /** Notes that the rights of principals have changed: running turns continue with the current ones, or end. */
   rightsChanged(): void;
   /** Makes the session of a subagent. Fails with `schema_violation` for its settings, and as `session.create` does. */
   openSubagent(options: NewSubagentSession): Promise<SubagentSession>;
@@ -168,7 +170,7 @@ export interface Sessions {
   clear(id: string, options?: { readonly queue?: boolean }): Promise<void>;
   /**
    * Ends a running turn, then compresses the conversation, for a model with these settings where they are given. Fails with
-   * `not_configured` where there is no model to do it, and as the backend does.
+   * `not_configured` without a model that can do it, and as the backend does.
    */
   compress(id: string, settings?: SessionSettings, signal?: AbortSignal): Promise<Compaction>;
   /**
@@ -184,8 +186,8 @@ export interface Sessions {
 }
 
 /**
- * Opens the sessions of a data directory: those of earlier processes are known again, and turns they left behind are ended
- * or continued before this resolves. Rejects as the journal does.
+ * Opens the sessions of a data directory: sessions of earlier processes are listed again, and turns that ran when a process
+ * ended are ended or continued before this resolves. Rejects as the journal does.
  */
 export async function createSessions(options: SessionsOptions): Promise<Sessions> {
   const sessions = new ServedSessions(options);
@@ -193,7 +195,7 @@ export async function createSessions(options: SessionsOptions): Promise<Sessions
   return sessions;
 }
 
-/** Without tokens every client is `local`, and may do everything. */
+/** Returns the principal of a name without tokens: then every client is `local`, and may do everything. */
 const unlisted = (name: string): Principal => (name === LOCAL_PRINCIPAL.name ? LOCAL_PRINCIPAL : { name });
 
 class ServedSessions implements Sessions {
@@ -460,7 +462,7 @@ class ServedSessions implements Sessions {
     });
   }
 
-  /** Releases what backends hold for a session: an agent that knows the old conversation must not continue it. */
+  /** Releases the state that backends hold for a session: an agent that knows the old conversation must not continue it. */
   #releaseAgent(session: OpenSession): void {
     this.#release(session);
     const { agentSession, ...settings } = session.record.settings;

@@ -1,7 +1,6 @@
 /**
  * Skills: texts on disk that a prompt calls with `$name`. Lists them for clients and finds those a prompt names.
  *
- * Made by `control-server.ts`; `sessions/` and the model backend ask for the skills of a prompt.
  * @see docs/protocol/session-rpc.md#skills
  */
 
@@ -40,7 +39,7 @@ export class Skills {
     this.#trust = trust;
   }
 
-  /** What the newest scan of the server's own directories found, for snapshots, which cannot wait for the disk. */
+  /** Result of the newest scan of the server's own directories, for snapshots, which cannot wait for the disk. */
   get summary(): { readonly count: number; readonly directories: readonly string[] } {
     return this.#summary;
   }
@@ -55,7 +54,7 @@ export class Skills {
   }
 
   /**
-   * The skills a prompt names, in the order it names them. A name without a skill, or with several, is ignored.
+   * Returns the skills a prompt names, in the order it names them. A name without a skill, or with several, is ignored.
    * @param cwd the session's working directory
    */
   async skillsFor(prompt: string, cwd: string): Promise<readonly NamedSkill[]> {
@@ -93,7 +92,7 @@ export class Skills {
   }
 }
 
-/** The instructions for a model, of the skills a prompt names; `''` for none. */
+/** Returns the instructions for a model, of the skills a prompt names; `''` for none. */
 export function skillInstructions(skills: readonly NamedSkill[]): string {
   return skills.map(({ name, body }) => `# Skill: ${name}\n\n${body}`).join('\n\n');
 }

@@ -1,7 +1,5 @@
 /**
- * The orchestrator's side of every bus: the messages of workers it understands, and how one is forwarded to it.
- *
- * Used by all bindings.
+ * The orchestrator's side of every bus: the messages of workers it understands, and the forwarding of one to it.
  */
 import type { Log } from '../../base/log.ts';
 import type { Feature } from '../../protocol/fleet.ts';
@@ -9,10 +7,10 @@ import { asError } from '../../wire/errors.ts';
 import type { Incoming } from '../messages/decoded.ts';
 import type { FleetPeer, PeerEvents } from './peer.ts';
 
-/** What an orchestrator understands beside the three messages. */
+/** Features that an orchestrator understands beside the three messages. */
 export const ORCHESTRATOR_FEATURES: readonly Feature[] = ['ack', 'progress', 'lease', 'heartbeat', 'questions'];
 
-/** Resolves when the orchestrator has stored what must be stored; every failure of it is a rejection. */
+/** Resolves when the orchestrator has stored the messages that must be stored; every failure of it is a rejection. */
 export async function forwardToOrchestrator(events: PeerEvents, peer: FleetPeer, message: Incoming): Promise<void> {
   await events.received(peer, message);
 }

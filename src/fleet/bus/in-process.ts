@@ -21,13 +21,13 @@ export interface InProcessOptions {
   readonly log?: Log;
   /** Seconds between the heartbeats of a worker. Default 15. */
   readonly heartbeatS?: number;
-  /** How long storing a result may take before its worker must send it again, milliseconds. Default 15,000. */
+  /** Longest time that storing a result may take before its worker must send it again, milliseconds. Default 15,000. */
   readonly storeTimeoutMs?: number;
 }
 
 const FEATURES: ReadonlySet<Feature> = new Set(ORCHESTRATOR_FEATURES);
 
-/** The bus to these workers. Their names must differ; fails with `config_invalid` otherwise. */
+/** Makes the bus to these workers. Their names must differ; fails with `config_invalid` otherwise. */
 export function inProcessBus(workers: readonly WorkerPort[], options: InProcessOptions = {}): OrchestratorBus {
   const names = new Set<string>();
   for (const { agentId } of workers) {
@@ -84,7 +84,7 @@ class LocalPeer implements FleetPeer {
   readonly #channel: ReplyChannel;
   #detach: (() => void) | undefined;
   #beats = 0;
-  /** Between `joined` and `left`. */
+  /** True between `joined` and `left`. */
   #connected = false;
   #closed = false;
 

@@ -1,15 +1,15 @@
 /**
  * The orchestrator's side of a bus: peers connect and leave, receive messages, and send some.
  *
- * Implemented by the other files of this folder: in-process, stream links, the upstream HTTP dialect, A2A 1.0, NATS
- * JetStream. Called by `orchestrator/`, which knows none of them. A bus whose peers do not speak messages translates.
+ * The other files of this folder implement it: in-process, stream links, the upstream HTTP dialect, A2A 1.0, NATS JetStream.
+ * `orchestrator/` knows none of them. A bus whose peers do not speak messages translates.
  */
 import type { Feature, FleetMessage } from '../../protocol/fleet.ts';
 import type { Incoming } from '../messages/decoded.ts';
 
 export type Binding = 'in-process' | 'stream' | 'http' | 'a2a' | 'nats';
 
-/** How a peer wants its tasks: as messages, as hints in the text, or as the bare brief. */
+/** Form in which a peer wants its tasks: as messages, as hints in the text, or as the bare brief. */
 export type DispatchMode = 'structured' | 'inline' | 'plain';
 
 /** One worker, as its transport knows it. */
@@ -21,19 +21,19 @@ export interface FleetPeer {
   readonly address: string;
   /** Its agent card, or its link, shows that it speaks this protocol. */
   readonly structured: boolean;
-  /** What it understands beside the three messages. Empty for plain peers; it may grow with an announce. */
+  /** Features it understands beside the three messages. Empty for plain peers; it may grow with an announce. */
   readonly features: ReadonlySet<Feature>;
   /**
    * True when tasks and results live on the bus and survive both ends (NATS): a dispatch that was sent need not be polled
    * or sent again after a restart, and the bus holds the leases.
    */
   readonly durable: boolean;
-  /** What a peer is known to be without an announce, from configuration: used for plain peers only. */
+  /** State of a peer without an announce, from configuration: for plain peers only. */
   readonly reachable: boolean;
 
   /**
-   * The attempt of this task whose dispatch went over this link and was not acknowledged there; undefined: none. A poll ends
-   * the wait, because its reply may be the result. Absent where results come without acknowledgements.
+   * Returns the attempt of this task whose dispatch went over this link and was not acknowledged there; undefined: none. A poll
+   * ends the wait, because its reply may be the result. Absent where results come without acknowledgements.
    */
   unacknowledged?(taskId: string): number | undefined;
 
@@ -54,16 +54,16 @@ export interface SendOptions {
 
 /** The events of a bus, which the orchestrator handles. */
 export interface PeerEvents {
-  /** A peer has connected. Its announce follows as a message where it sends one. */
+  /** Called when a peer has connected. Its announce follows as a message where it sends one. */
   joined(peer: FleetPeer): void;
   /**
-   * A message of a peer. Resolves when what must not be lost (a result, a question) is on disk; the bus acknowledges to
-   * the worker then. Rejects when it could not be stored: the worker sends it again.
+   * Receives a message of a peer. Resolves when a message that must not be lost (a result, a question) is on disk; the bus
+   * acknowledges to the worker then. Rejects when it could not be stored: the worker sends it again.
    */
   received(peer: FleetPeer, message: Incoming): Promise<void> | void;
-  /** A peer sent bytes that are not a message; for the log and the counters. */
+  /** Called when a peer sent bytes that are not a message; for the log and the counters. */
   malformed(peer: FleetPeer, codes: readonly string[]): void;
-  /** The peer is not connected any more. `asleep`: it shut down in order. */
+  /** Called when the peer is not connected any more. `asleep`: it shut down in order. */
   left(peer: FleetPeer, reason: string, asleep: boolean): void;
 }
 
@@ -81,7 +81,9 @@ export interface OrchestratorBus {
   start(events: PeerEvents): Promise<void>;
   /** Queues a task for any worker of a pool; absent: this bus has no pools. Resolves when it is stored. */
   offer?(pool: string, message: FleetMessage): Promise<void>;
-  /** Since when and why it carries nothing; undefined: it works. Absent: it cannot fail apart from its peers. */
+  /**
+   * Returns the start and the reason of an outage of the bus; undefined: it works. Absent: it cannot fail apart from its peers.
+   */
   down?(): BusOutage | undefined;
   /** Closes all peers in order. Bounded, never rejects. */
   close(): Promise<void>;

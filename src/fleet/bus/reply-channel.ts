@@ -1,18 +1,18 @@
 /**
  * The worker's side of a bus: the channel of its messages, and the port through which the bus calls the worker.
  *
- * `worker/worker.ts` implements {@link WorkerPort}; every binding brings a {@link ReplyChannel} and calls the port.
+ * `worker/worker.ts` implements {@link WorkerPort}; every binding brings a {@link ReplyChannel}.
  */
 import type { Envelope, Feature, FleetMessage, SessionAnnounce, TaskAck, TaskResult } from '../../protocol/fleet.ts';
 import type { Dispatched, Finding, Incoming } from '../messages/decoded.ts';
 
-/** Where the messages of a worker go. */
+/** Destination of a worker's messages. */
 export interface ReplyChannel {
   /**
    * Names the other end, the same after a restart: results of the tasks it sent wait for the channel of this name.
    */
   readonly name: string;
-  /** What the other end understands beside the three messages. */
+  /** Features that the other end understands beside the three messages. */
   readonly features: ReadonlySet<Feature>;
   /**
    * True when dispatches live on the bus, which holds their leases: they wait there without a limit, and the bus redelivers
@@ -32,7 +32,7 @@ export interface ReplyChannel {
 export interface Lease {
   /** A number that only grows with the attempts of a task. */
   readonly fence: number;
-  /** How long it holds without renewal, seconds. */
+  /** Time that it holds without renewal, seconds. */
   readonly ttlS: number;
   /**
    * Renews it; false: it is lost for good. Rejects when that is unknown. Absent: progress renews it on the other
@@ -47,9 +47,9 @@ export interface Lease {
 export interface AlreadyTaken {
   readonly kind: 'taken';
   readonly state: 'accepted' | 'running';
-  /** What it runs under; undefined before it runs. */
+  /** The lease it runs under; undefined before it runs. */
   readonly lease: Envelope['lease'];
-  /** When it may have ended, for a bus whose answer is that it is busy. */
+  /** Time when it may have ended, for a bus that answers `busy`. */
   readonly retryAfterS: number;
 }
 
@@ -57,7 +57,7 @@ export interface AlreadyTaken {
 export type DispatchOutcome =
   /** It is refused (phase 4), or its text is not a dispatch. */
   | { readonly kind: 'refused'; readonly result: TaskResult }
-  /** It ended before; this is how. */
+  /** It ended before, with this result. */
   | { readonly kind: 'replay'; readonly result: TaskResult }
   /** Another attempt at the same task, or another turn of its context, runs. */
   | { readonly kind: 'busy'; readonly retryAfterS: number; readonly reason: 'in_flight' | 'context' }
@@ -67,7 +67,7 @@ export type DispatchOutcome =
       readonly kind: 'accepted';
       /** Runs it. Never throws; the result goes to the channel. */
       start(lease: Lease): void;
-      /** Another worker has it: it is dropped here. */
+      /** Drops the task here: another worker has it. */
       abandon(): Promise<void>;
     };
 
@@ -82,7 +82,7 @@ export interface WorkerPort {
   readonly activeTasks: number;
   readonly draining: boolean;
 
-  /** Describes the worker as it is now; probes what is not known freshly. Bounded at 10 s. */
+  /** Describes the worker as it is now; probes facts that are not fresh. Bounded at 10 s. */
   announce(contextId?: string | null): Promise<SessionAnnounce>;
   /**
    * Sends announces, progress and results to `channel` from now on, and the results that wait for it at once. Returns the
@@ -91,8 +91,11 @@ export interface WorkerPort {
   attach(channel: ReplyChannel): () => void;
   /** Decides on a dispatch within 2 s. Its result and progress go to the channel of this name. */
   receive(dispatch: Dispatched, channel: ReplyChannel): Promise<DispatchOutcome>;
-  /** A dispatch that could not be read: the refusal to answer with, `undefined` when it does not even name a task. */
+  /** Returns the refusal of a dispatch that could not be read, `undefined` when it does not even name a task. */
   refuse(taskId: string | undefined, errors: readonly Finding[]): TaskResult | undefined;
-  /** Any other message of the orchestrator: cancel, steer, poll, answer, ack of a result. Returns what to answer, if anything. */
+  /**
+   * Handles any other message of the orchestrator: cancel, steer, poll, answer, ack of a result. Returns the reply, if the
+   * message has one.
+   */
   handle(message: Incoming, channel: ReplyChannel): Promise<TaskAck | TaskResult | undefined>;
 }

@@ -1,7 +1,7 @@
 /**
  * One message at a time for each task: a message about a task waits until the dispatch before it was decided on and started.
  *
- * Used by both sides of the A2A binding, whose requests may overtake each other.
+ * For the A2A binding, whose requests may overtake each other.
  */
 
 export class TaskLocks {
@@ -20,7 +20,7 @@ export class TaskLocks {
     };
   }
 
-  /** Runs `work` under the lock of a task; at once where there is no task. */
+  /** Runs `work` under the lock of a task; at once without a task. */
   async run<T>(taskId: string, work: () => Promise<T>): Promise<T> {
     if (taskId === '') return work();
     const release = await this.acquire(taskId);

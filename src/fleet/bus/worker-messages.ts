@@ -1,8 +1,8 @@
 /**
- * Handles a message for a worker, the same on every bus: a dispatch is decided on, acknowledged and started, in this order;
- * any other message is passed on and answered. Messages about one task stay in order, also while its dispatch is decided on.
+ * Handles a message for a worker, equally on every bus: a dispatch is decided on, acknowledged and started, in this order; any
+ * other message is passed on and answered. Messages about one task stay in order, also while its dispatch is decided on.
  *
- * One for each worker and bus. Called by the worker's side of the bindings.
+ * One for each worker and bus.
  */
 import type { Log } from '../../base/log.ts';
 import type { SessionAnnounce, TaskAck, TaskResult } from '../../protocol/fleet.ts';
@@ -14,7 +14,7 @@ import type { DispatchOutcome, Lease, ReplyChannel, WorkerPort } from './reply-c
 /** A worker's reply. */
 export type WorkerReply = TaskAck | TaskResult | SessionAnnounce;
 
-/** Sends a reply to the orchestrator. Never throws; drops it when there is no connection, because the orchestrator polls. */
+/** Sends a reply to the orchestrator. Never throws; drops it without a connection, because the orchestrator polls. */
 export type Reply = (answer: WorkerReply) => void;
 
 /** Types of messages that only an orchestrator sends. */
@@ -34,7 +34,7 @@ const DEFAULT_LEASE_TTL_S = 45;
 export class WorkerMessageHandler {
   readonly #worker: WorkerPort;
   readonly #log: Pick<Log, 'warn' | 'error'> | undefined;
-  /** Tasks whose dispatch is being decided on, and what waits behind each. */
+  /** Tasks whose dispatch is being decided on, and the work that waits behind each. */
   readonly #deciding = new Map<string, Promise<unknown>>();
   #pending = 0;
 
@@ -97,7 +97,7 @@ export class WorkerMessageHandler {
     });
   }
 
-  /** Runs `work` behind the decision on the same task; at once when there is none. */
+  /** Runs `work` behind the decision on the same task; at once when no decision is under way. */
   async #inOrder<T>(taskId: string, work: () => Promise<T>): Promise<T> {
     this.#pending++;
     const before = taskId === '' ? undefined : this.#deciding.get(taskId);
@@ -112,7 +112,7 @@ export class WorkerMessageHandler {
   }
 }
 
-/** The reply to a dispatch; undefined when the orchestrator could not read one. */
+/** Returns the reply to a dispatch; undefined when the orchestrator could not read one. */
 function replyTo(dispatch: Dispatched, outcome: DispatchOutcome, channel: ReplyChannel): WorkerReply | undefined {
   const { task_id, envelope } = dispatch;
   const back = { causation_id: envelope.message_id, attempt: envelope.attempt };
@@ -151,7 +151,7 @@ function replyTo(dispatch: Dispatched, outcome: DispatchOutcome, channel: ReplyC
   }
 }
 
-/** A TASK_ACK. */
+/** Makes a TASK_ACK. */
 export function ack(
   task_id: string,
   members: Omit<TaskAck, 'type' | 'protocol_version' | 'task_id'>,
@@ -160,7 +160,7 @@ export function ack(
   return fleetMessage('TASK_ACK', { task_id, ...members }, envelope);
 }
 
-/** The lease of a dispatch. Where only messages carry leases, the attempt is the fence. */
+/** Returns the lease of a dispatch. Where only messages carry leases, the attempt is the fence. */
 export function leaseOf({ envelope }: Dispatched): Lease {
   return {
     fence: envelope.lease?.fence ?? envelope.attempt ?? 1,
@@ -173,7 +173,7 @@ function leaseTerms(dispatch: Dispatched): NonNullable<TaskAck['lease']> {
   return { ttl_s: ttlS, fence };
 }
 
-/** The same message, naming the one it replies to. */
+/** Returns the same message with the name of the one it replies to. */
 function caused<M extends TaskAck | TaskResult>(message: M, causation_id: string | undefined): M {
   if (causation_id === undefined) return message;
   return { ...message, envelope: { ...message.envelope, causation_id } };

@@ -1,13 +1,13 @@
 /**
- * Whether a principal may work in the fleet under a name: the grant `fleet.worker`, asked when a worker joins and for every
- * message it sends.
+ * The right of a principal to work in the fleet under a name: the grant `fleet.worker`, checked when a worker joins and for
+ * every message it sends.
  *
- * Asked by the buses whose workers authenticate here: stream links and receivers that call back. @see docs/security/rights.md
+ * For the buses whose workers authenticate here: stream links and receivers that call back. @see docs/security/rights.md
  */
 import type { Principal } from '../../session/principal.ts';
 import { may } from '../../session/rights.ts';
 
-/** Who a worker is, as its bus authenticated it. */
+/** Identity of a worker, as its bus authenticated it. */
 export interface WorkerIdentity {
   readonly peerId: string;
   /** Undefined for a link that was opened from here. */

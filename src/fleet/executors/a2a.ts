@@ -1,6 +1,6 @@
 /**
  * The `a2a` executor: a remote A2A 1.0 agent does the work. It receives the prompt as text, and its reply is read as that of
- * any other executor; a worker of ours at the other end also reports its usage.
+ * any other executor; a Handfast worker at the other end also reports its usage.
  *
  * @see docs/a2a.md#executor
  */
@@ -37,7 +37,7 @@ import { UNKNOWN_USAGE } from './usage.ts';
 
 export interface A2aExecutorDeps {
   readonly config: A2aConfig;
-  /** File that stores the agent's ids of our contexts; undefined: in memory. */
+  /** File that stores the agent's ids of the contexts; undefined: in memory. */
   readonly contextFile: string | undefined;
   readonly log: Log;
   readonly newId?: () => string;
@@ -152,7 +152,7 @@ class A2aExecutor implements Executor {
     return this.#connection.reached as Reached;
   }
 
-  /** Bounded by the turn: an agent may respond only when it is done. */
+  /** Sends a message, bounded by the turn: an agent may respond only when it is done. */
   #send({ client, fleet }: Reached, request: SendMessageRequest, signal: AbortSignal): Promise<Message | Task> {
     return client.sendMessage(request, this.#connection.stream(fleet, signal));
   }
@@ -191,7 +191,7 @@ class A2aExecutor implements Executor {
     });
   }
 
-  /** The user's answer to a question of the agent; undefined: none. */
+  /** Returns the user's answer to a question of the agent; undefined: none. */
   async #answer({ status }: Task, context: ExecutorContext): Promise<string | undefined> {
     const title = textOf(status?.message?.parts) || 'The agent asks for more input.';
     const { allowed, content } = await askWhileRunning(context, { kind: 'question', title, schema: TEXT_ANSWER });
@@ -229,7 +229,7 @@ const stopped = (signal: AbortSignal, text: string): ExecutorOutcome => ({
   failure: `stopped: ${asError(signal.reason).message}`,
 });
 
-/** The result that a Handfast worker sends beside its text. */
+/** Returns the result that a Handfast worker sends beside its text. */
 function resultIn({ artifacts }: Task): Reported | undefined {
   const artifact = artifacts.find(({ artifactId }) => artifactId === RESULT_ARTIFACT);
   for (const data of fleetDataOf(artifact?.parts)) {
@@ -255,7 +255,7 @@ function outcomeOf(task: Task, taskId: string): ExecutorOutcome {
   return { ...replied(textOfTask(task)), failure: read?.result.error_summary ?? 'the agent did not end its task' };
 }
 
-/** The usage another worker measured counts as a provider's. */
+/** Returns the usage: one that another worker measured counts as a provider's. */
 function usageFrom(usage: Usage | null | undefined): Usage {
   if (usage == null || usage.source === 'unknown' || usage.source === 'claimed') return UNKNOWN_USAGE;
   const { claimed: _, ...spent } = usage;
@@ -265,7 +265,7 @@ function usageFrom(usage: Usage | null | undefined): Usage {
 const withBlock = (text: string, result: Omit<TaskResult, 'envelope'>): string =>
   [text, `\`\`\`json\n${JSON.stringify(result, undefined, 2)}\n\`\`\``].filter(Boolean).join('\n\n');
 
-/** A busy agent has started nothing: a refusal, not a failure. */
+/** Returns the block of a busy agent, which has started nothing: a refusal, not a failure. */
 function busyBlock(task_id: string, { message, detail }: HandfastError): string {
   const { retry_after_ms: ms } = detail;
   const blocked = {

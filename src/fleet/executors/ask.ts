@@ -1,8 +1,10 @@
-/** Sends a question of a turn to the orchestrator's user. Called by the executors that can ask. */
+/**
+ * Sends a question of a turn to the orchestrator's user, for the executors that can ask.
+ */
 import { withGrace } from '../../base/race.ts';
 import type { ExecutorAnswer, ExecutorContext, ExecutorQuestion } from './executor.ts';
 
-/** The answer; refused as soon as the turn is stopped. Never rejects. */
+/** Returns the answer; refused as soon as the turn is stopped. Never rejects. */
 export async function askWhileRunning(
   { events, signal }: Pick<ExecutorContext, 'events' | 'signal'>,
   question: ExecutorQuestion,

@@ -8,7 +8,7 @@ import type { FunctionExecutorOptions } from './function.ts';
 export interface ProgramConfig {
   /** The program, looked up in PATH when it has no slash. Default: the kind's own name. */
   readonly command?: string;
-  /** More arguments. Those the adapter sets itself are left out with a warning. */
+  /** More arguments. Arguments that the adapter sets itself are left out with a warning. */
   readonly args?: readonly string[];
   /** Set in addition to this process's environment. */
   readonly env?: Readonly<Record<string, string>>;
@@ -37,7 +37,7 @@ export interface ClaudeConfig extends ProgramConfig {
   readonly model?: string;
   /** Added to its system prompt. Default: a sentence on working without a person. */
   readonly role?: string;
-  /** File of MCP servers. Default: `.mcp.json` of the working directory, if there is one. */
+  /** File of MCP servers. Default: `.mcp.json` of the working directory, if it exists. */
   readonly mcpConfig?: string;
 }
 
@@ -52,7 +52,7 @@ export interface OpencodeConfig extends ProgramConfig {
   readonly kind: 'opencode';
   /** `provider/model`. */
   readonly model?: string;
-  /** One of its own agents. */
+  /** An agent of the program's configuration. */
   readonly agent?: string;
 }
 

@@ -3,7 +3,7 @@
  * that continue from turn to turn. A lost baseline would report old replies and old tokens again. Every change therefore
  * replaces the file atomically.
  *
- * Used by the executors of this folder, one file each, in the worker's own folder.
+ * One file for each executor, in the worker's own folder.
  */
 import { renameSync } from 'node:fs';
 import { readBounded } from '../../base/bounded-file.ts';
@@ -58,7 +58,7 @@ export class ContextMap<Entry extends object> {
     return this.#entries.delete(contextId) ? this.#save() : Promise.resolve();
   }
 
-  /** Writes one at a time; what changes meanwhile goes into the next one. */
+  /** Writes one at a time; changes in the meantime go into the next one. */
   async #save(): Promise<void> {
     const { file } = this.#options;
     if (file === undefined) return;

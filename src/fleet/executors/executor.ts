@@ -2,15 +2,15 @@
  * The executor contract: an executor does the work of a task. It runs one turn in one conversation, reports usage while it
  * runs, and stops on a signal.
  *
- * Implemented by the other files of this folder; called by `worker/` alone. The worker owns everything that must be the same
- * for every executor: budget, deadline, lease, reply extraction.
+ * The other files of this folder implement it. The worker owns everything that must be equal for every executor: budget,
+ * deadline, lease, reply extraction.
  */
 import type { Usage } from '../../protocol/fleet.ts';
 
 /** One piece of work. */
 export interface ExecutorTask {
   readonly taskId: string;
-  /** Conversation to continue, or to start. Executors store durably what they need to find it again. */
+  /** Conversation to continue, or to start. Executors store durably the data they need to find it again. */
   readonly contextId: string;
   /** The whole prompt: brief, rules of the reply, the absolute working directory. */
   readonly prompt: string;
@@ -23,13 +23,14 @@ export interface ExecutorTask {
 export interface ExecutorEvents {
   /** Reports activity; `note` is one line for people, `percent` 0–100 where known. */
   progress(phase: string, note?: string, percent?: number): void;
-  /** Tokens of this turn so far: totals, not differences. */
+  /** Reports the tokens of this turn so far: totals, not differences. */
   usage(total: Usage): void;
-  /** A program was started for this task; for the journal and for cleaning up after a crash. */
+  /** Reports that a program was started for this task; for the journal and for cleaning up after a crash. */
   started(pid: number): void;
   /**
-   * MCP servers as the executor itself found them (canonical name → health), when it reports them. A task that requires one
-   * which is not `ok` ends as refused. `whole` false: nothing is known of those that are left out. Default: they are missing.
+   * Reports MCP servers as the executor itself found them (canonical name → health), when it reports them. A task that requires
+   * one which is not `ok` ends as refused. `whole` false: the state of servers that are left out is unknown. Default: they are
+   * missing.
    */
   mcpHealth(found: ReadonlyMap<string, string>, whole?: boolean): void;
   /** Asks the orchestrator's user and waits; resolves refused when no user can be asked or it expired. */
@@ -73,11 +74,14 @@ export interface ExecutorContext {
   readonly environment?: ExecutorEnvironment | undefined;
 }
 
-/** How a turn ended. */
+/** The end of a turn. */
 export interface ExecutorOutcome {
   /** The text of the reply; may contain a TASK_RESULT. A stopped turn has its partial reply. */
   readonly text: string;
-  /** `completed`: it ended by itself. `limit`: it reached its own turn or token limit. `refused`: by the model. `stopped`: by us. */
+  /**
+   * `completed`: it ended by itself. `limit`: it reached its own turn or token limit. `refused`: by the model. `stopped`: by
+   * the executor.
+   */
   readonly ending: 'completed' | 'limit' | 'refused' | 'stopped';
   /** Exit code of a program; null otherwise. */
   readonly exitCode: number | null;
@@ -99,11 +103,11 @@ export interface Execution {
   steer?(text: string): Promise<'injected' | 'queued' | 'rejected'>;
 }
 
-/** Whether an executor could work now; probed, cached by the worker. */
+/** Readiness of an executor to work now; probed, cached by the worker. */
 export interface Readiness {
   /** The program is installed. */
   readonly present: boolean;
-  /** It is signed in; undefined when that is unknown. */
+  /** True when it is signed in; undefined when that is unknown. */
   readonly authenticated?: boolean;
   /** One line for people. */
   readonly detail: string;
@@ -113,7 +117,7 @@ export interface Readiness {
 export interface Executor {
   /** `claude`, `codex`, `opencode`, `agy`, `command`, `acp`, `a2a`, `function`, `rehearsal`. */
   readonly kind: string;
-  /** Whether it accepts input during a turn (`steer`), and whether it can ask the user. */
+  /** True when it accepts input during a turn (`steer`), and when it can ask the user. */
   readonly canSteer: boolean;
   readonly canAsk: boolean;
   /** Spends no tokens and starts no turn. Bounded at 3 s, never rejects. */

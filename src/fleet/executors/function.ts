@@ -1,8 +1,6 @@
 /**
  * The `function` executor: a function of this process does the work. For workers inside a program, for tests, and for
  * measuring the overhead of the fleet itself.
- *
- * Made by `make.ts`, or by a program that builds a worker in code.
  */
 import { withGrace } from '../../base/race.ts';
 import { asError } from '../../wire/errors.ts';

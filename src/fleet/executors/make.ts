@@ -1,6 +1,5 @@
 /**
- * Makes an executor from its configuration. Called by `server/fleet/worker-assembly.ts` and `server/subagents.ts`; `on-demand.ts` loads it for
- * programs.
+ * Makes an executor from its configuration.
  */
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';

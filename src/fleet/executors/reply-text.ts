@@ -1,6 +1,6 @@
 /**
  * Collects a reply that arrives in pieces. Bounded: of a very long reply the last part is stored, because it contains the
- * result. Used by the readers of one turn.
+ * result.
  */
 
 const MAX_CHARACTERS = 8 * 1024 * 1024;

@@ -1,5 +1,5 @@
 /**
- * The running turns of an executor, so that all of them can be stopped at once. Used by each executor of this folder.
+ * The running turns of an executor, so that all of them can be stopped at once.
  */
 import { fail } from '../../wire/errors.ts';
 import type { ExecutorContext, ExecutorOutcome } from './executor.ts';
@@ -13,7 +13,7 @@ export class RunningTurns {
     return this.#stopping.signal.aborted;
   }
 
-  /** The context of a turn, whose signal also aborts when the executor is stopped. */
+  /** Returns the context of a turn, whose signal also aborts when the executor is stopped. */
   inside(context: ExecutorContext): ExecutorContext {
     return { ...context, signal: AbortSignal.any([context.signal, this.#stopping.signal]) };
   }

@@ -19,7 +19,7 @@ export interface CodexCounters {
   readonly output_tokens: number;
 }
 
-/** The tokens of a usage that count against a budget; null where nothing was recorded. */
+/** Returns the tokens of a usage that count against a budget; null where nothing was recorded. */
 export function tokensSpent(usage: Usage, countCacheReads = false): number | null {
   if (usage.source === 'unknown') return null;
   const { input = 0, output = 0, reasoning = 0, cache_read = 0, cache_write = 0 } = usage;
@@ -62,7 +62,7 @@ const claudeSum = (usage: Frame): Sum => ({
 /** The last `result` frame has the usage of the turn with its sub-agents; assistant frames only show progress. */
 export class ClaudeMeter {
   #result: Usage | undefined;
-  /** By message id: a message spans several frames, and each has its total usage. */
+  /** Sums by message id: a message spans several frames, and each has its total usage. */
   readonly #messages = new Map<string, Sum>();
 
   add(frame: Frame): void {
@@ -70,12 +70,12 @@ export class ClaudeMeter {
     else if (frame.type === 'assistant') this.#message(objectOf(frame.message));
   }
 
-  /** Usage by the program's own final record; unknown before it. */
+  /** Returns usage by the program's own final record; unknown before it. */
   total(): Usage {
     return this.#result ?? UNKNOWN_USAGE;
   }
 
-  /** A lower bound of the usage while the turn runs. */
+  /** Returns a lower bound of the usage while the turn runs. */
   soFar(): Usage {
     if (this.#result !== undefined) return this.#result;
     if (this.#messages.size === 0) return UNKNOWN_USAGE;
@@ -107,7 +107,7 @@ function resultUsage(frame: Frame): Usage | undefined {
   return { source: 'measured', ...sum, ...cost(frame.total_cost_usd) };
 }
 
-/** The counters are those of the thread; the usage of a turn is their difference from the stored baseline. */
+/** The counters belong to the thread; the usage of a turn is their difference from the stored baseline. */
 export class CodexMeter {
   readonly #before: CodexCounters;
   #now: CodexCounters | undefined;

@@ -1,8 +1,7 @@
 /**
- * The reading side of the fleet protocol: from what arrived to a message in its normalised form, or to every reason why not.
+ * The reading side of the fleet protocol: turns received text into a message in its normalised form, or into all errors in it.
  *
- * Called by every binding with what it received. It never throws; its caller decides what a message that cannot be read
- * means for the link.
+ * It never throws; its caller decides whether a message that cannot be read ends the link.
  * @see docs/protocol/fleet.md#decoder
  */
 
@@ -25,10 +24,7 @@ export interface DecodeOptions {
 export const decode = (input: string | Uint8Array, options?: DecodeOptions): Decoded =>
   decodeJson(readStrictJson(input), options);
 
-/**
- * The same for a message that never was text. What is decoded may share parts with `value`, which must not be changed
- * afterwards.
- */
+/** Decodes a message that never was text. The result may share parts with `value`, which must not be changed afterwards. */
 export const decodeValue = (value: unknown, options?: DecodeOptions): Decoded =>
   decodeJson(readStrictValue(value), options);
 
@@ -50,7 +46,7 @@ function readType({ type }: Members, found: Findings): MessageType | null {
 
 const OURS = parseVersion(FLEET_VERSION) as Version;
 
-/** The version of a message, or undefined when it cannot be read any further. */
+/** Returns the version of a message, or undefined when it cannot be read any further. */
 function readVersion({ protocol_version: version }: Members, found: Findings): string | undefined {
   if (version === FLEET_VERSION) return FLEET_VERSION;
   const parts = typeof version === 'string' ? parseVersion(version) : undefined;
@@ -63,7 +59,7 @@ function readVersion({ protocol_version: version }: Members, found: Findings): s
   return version as string;
 }
 
-/** The id of the task a message is about, where it can be read in spite of the errors. */
+/** Returns the id of the task a message is about, where it can be read in spite of the errors. */
 function taskIdOf(message: Members): string | undefined {
   const task = message.type === 'TASK_DISPATCH' ? message.task : message;
   if (typeof task !== 'object' || task === null) return undefined;
@@ -71,7 +67,7 @@ function taskIdOf(message: Members): string | undefined {
   return typeof taskId === 'string' && isId(taskId) ? taskId : undefined;
 }
 
-/** The same for JSON that was read: by a codec, which had to know whose message it is. */
+/** Decodes JSON that was read: by a codec, which had to know the sender of the message. */
 export function decodeJson(json: StrictJson, { nowMs = Date.now() }: DecodeOptions = {}): Decoded {
   if (!json.ok) return { valid: false, type: null, errors: json.errors, warnings: json.warnings };
   const { value } = json;

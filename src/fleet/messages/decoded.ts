@@ -1,8 +1,8 @@
 /**
- * What the reading side of the fleet protocol hands on: messages in their normalised form (names canonical, absent = null,
- * defaults filled in), and what was found wrong or odd on the way.
+ * Results of the reading side of the fleet protocol: messages in their normalised form (names canonical, absent = null,
+ * defaults filled in), and the errors and warnings found on the way.
  *
- * Made by `decode.ts`; read by everything else in `fleet/`. Names of members follow the wire.
+ * Names of members follow the wire.
  */
 
 import type * as schemas from '../../protocol/fleet.schema.ts';
@@ -31,11 +31,11 @@ export type Decoded =
       readonly warnings: readonly Finding[];
     };
 
-/** What every message has. */
+/** Members of every message. */
 interface Root<Type extends string> {
   readonly type: Type;
   readonly protocol_version: string;
-  /** Empty where there was none. */
+  /** Empty where the message had none. */
   readonly envelope: Envelope;
 }
 

@@ -1,11 +1,11 @@
 /**
- * The digest of a dispatch: what makes two of them the same task.
+ * The digest of a dispatch: two dispatches with equal digests are the same task.
  *
  * @see docs/protocol/fleet.md#task_dispatch
  */
 import type { TaskDispatch } from '../../protocol/fleet.ts';
 
-/** JSON with the keys of every object sorted by code unit. Members that are `undefined` are left out, as in JSON. */
+/** Returns JSON with the keys of every object sorted by code unit. Members that are `undefined` are left out, as in JSON. */
 function sorted(value: unknown): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
   if (Array.isArray(value)) return `[${value.map(sorted).join(',')}]`;
@@ -19,7 +19,7 @@ function sorted(value: unknown): string {
 }
 
 /**
- * SHA-256 (hex) of a dispatch without its envelope, as JSON with sorted keys. The envelope says who sent it and for which
+ * Returns the SHA-256 (hex) of a dispatch without its envelope, as JSON with sorted keys. The envelope names the sender and the
  * attempt, which may change while the task stays the same.
  */
 export function digestOf(dispatch: TaskDispatch): string {

@@ -1,8 +1,7 @@
 /**
  * The writing side of the fleet protocol: messages with their type, version and envelope filled in.
  *
- * Called by every sender of a message. What is built here fits `schema/fleet.json` and is accepted by `decode.ts`, so long as
- * its parts are of their types.
+ * A message built here fits `schema/fleet.json`, and `decode.ts` accepts it, so long as its parts are of their types.
  * @see docs/protocol/fleet.md
  */
 import { fromCharacter } from '../../base/strict-text.ts';
@@ -18,14 +17,14 @@ import { isLonger } from '../../wire/ascii.ts';
 import { MAX_MESSAGE_BYTES } from '../../wire/strict-json.ts';
 import type { Reported } from './decoded.ts';
 
-/** A message without what {@link fleetMessage} fills in. */
+/** A message without the members that {@link fleetMessage} fills in. */
 export type Body<M extends FleetMessage> = Omit<M, 'type' | 'protocol_version' | 'envelope'>;
 type MessageOf<T extends FleetMessage['type']> = Extract<FleetMessage, { readonly type: T }>;
 
 /** Longest prose that goes with a result, in bytes of UTF-8. */
 const MAX_PROSE_BYTES = 262_144;
 
-/** Any message: `fleetMessage('TASK_POLL', { task_id })`. */
+/** Makes any message: `fleetMessage('TASK_POLL', { task_id })`. */
 export function fleetMessage<T extends FleetMessage['type']>(
   type: T,
   body: Body<MessageOf<T>>,
@@ -41,10 +40,9 @@ export const dispatchMessage = (body: Body<TaskDispatch>, envelope?: Envelope): 
   fleetMessage('TASK_DISPATCH', body, envelope);
 
 /**
- * A result that every reader accepts. Of prose beyond {@link MAX_PROSE_BYTES} the end stays, where agents and programs report, behind a
- * line that reports the cut; where the whole would still be longer
- * than a message may be, the largest parts are left out and reported. A result that no reader accepts would be sent
- * for ever and count for nothing.
+ * Makes a result that every reader accepts. Of prose beyond {@link MAX_PROSE_BYTES} the end stays, where agents and programs
+ * report, behind a line that reports the cut; where the whole would still be longer than a message may be, the largest parts
+ * are left out and reported. A result that no reader accepts would be sent for ever and count for nothing.
  */
 export function resultMessage(body: Body<TaskResult>, envelope?: Envelope): TaskResult {
   const { prose } = body;
@@ -56,7 +54,10 @@ export function resultMessage(body: Body<TaskResult>, envelope?: Envelope): Task
 /** The line before prose of which the beginning was cut. */
 const LEFT_OUT = '[The beginning of this reply was cut: it is longer than a result may be.]\n';
 
-/** The end of longer prose, behind the line {@link LEFT_OUT}: in whole lines, unless a line is very long, and in whole characters. */
+/**
+ * Returns the end of longer prose, behind the line {@link LEFT_OUT}: in whole lines, unless a line is very long, and in whole
+ * characters.
+ */
 export function endOfProse(prose: string, most: number): string {
   const bytes = Buffer.from(prose);
   if (bytes.length <= most) return prose;
@@ -68,7 +69,7 @@ export function endOfProse(prose: string, most: number): string {
 /** Longest line, in bytes, of which the rest is left out as well. */
 const MAX_CUT_LINE = 4096;
 
-/** The beginning of a text, at most `most` bytes of UTF-8, with no character cut in two. */
+/** Returns the beginning of a text, at most `most` bytes of UTF-8, with no character cut in two. */
 export function cutText(text: string, most: number): string {
   const bytes = new Uint8Array(most);
   const { read } = new TextEncoder().encodeInto(text, bytes);
@@ -77,10 +78,13 @@ export function cutText(text: string, most: number): string {
 
 const fits = (message: FleetMessage, maxBytes: number): boolean => !isLonger(JSON.stringify(message), maxBytes);
 
-/** Members of a result that have no bound of their own, those that are missed least first. */
+/** Members of a result without a separate bound, those that are missed least first. */
 const LARGE = ['prose', 'answer', 'artifacts', 'summary'] as const satisfies readonly (keyof TaskResult)[];
 
-/** The result within so many bytes of JSON: without what is missed least, and with a step that names what is left out. */
+/**
+ * Returns the result within `maxBytes` bytes of JSON: without the parts that are missed least, and with a step that names the
+ * parts left out.
+ */
 export function boundedResult(result: TaskResult, maxBytes: number): TaskResult {
   if (fits(result, maxBytes)) return result;
   let rest = result;
@@ -92,7 +96,7 @@ export function boundedResult(result: TaskResult, maxBytes: number): TaskResult 
     rest = withoutParts(without as TaskResult, lost);
     if (fits(rest, maxBytes)) return rest;
   }
-  // What is left are steps and reasons: texts for people, of which the beginning is enough.
+  // The remaining parts are steps and reasons: texts for people, of which the beginning is enough.
   return {
     ...rest,
     next_steps: rest.next_steps?.slice(0, 100).map((step) => cutText(step, 1024)) ?? [],
@@ -104,7 +108,10 @@ export function boundedResult(result: TaskResult, maxBytes: number): TaskResult 
   };
 }
 
-/** Work that was done without its answer is not done: the reader must know that something is missing. */
+/**
+ * Returns a result without these parts. Work that was done without its answer is not done: the reader must know that something
+ * is missing.
+ */
 function withoutParts(result: TaskResult, lost: readonly string[]): TaskResult {
   const step = `The result was longer than a message may be; left out: ${lost.join(', ')}.`;
   const status = result.status === 'done' && lost.includes('answer') ? 'partial' : result.status;
@@ -114,7 +121,7 @@ function withoutParts(result: TaskResult, lost: readonly string[]): TaskResult {
   return { ...result, status, next_steps: [...steps, step] };
 }
 
-/** The wire form of a result that was received: to store or to forward it. Members without a value are left out. */
+/** Returns the wire form of a result that was received: to store or to forward it. Members without a value are left out. */
 export function resultFrom(reported: Reported): TaskResult {
   const { type, protocol_version, task_id, status, tokens_spent, next_steps } = reported;
   const { blocked_reason, error_summary, summary, blocked, usage, answer, prose, conformance, envelope } = reported;

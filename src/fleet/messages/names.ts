@@ -1,8 +1,7 @@
 /**
  * Names of tools, MCP servers, pools and tiers, and the characters that no name or id contains.
  *
- * Names are compared in their canonical form everywhere in `fleet/`, so that `context-mode` and `context_mode` meet.
- * Called by the decoder, by routing, by preflight and by readers of configuration.
+ * Names are compared in their canonical form everywhere in `fleet/`, so that `context-mode` and `context_mode` are equal.
  * @see docs/protocol/fleet.md#scalars
  */
 import { AGENT_ID as AGENT_ID_PATTERN, FORBIDDEN as FORBIDDEN_CHARACTERS } from '../../protocol/fleet-words.ts';
@@ -22,7 +21,7 @@ const PLAIN_ID = /^[!-~](?:[ -~]{0,254}[!-~])?$/;
 const AGENT_ID = new RegExp(AGENT_ID_PATTERN);
 const VISIBLE = /[^\s\u0085\u180e\u200b-\u200d\u2060]/;
 
-/** The form in which names are compared: trimmed, ASCII letters small, `-` and space as `_`. */
+/** Returns the form in which names are compared: trimmed, ASCII letters small, `-` and space as `_`. */
 export function canonicalName(name: string): string {
   // A text far beyond the longest name is no name in any form.
   if (name.length > MAX_SPELLED_CHARS || CANONICAL.test(name)) return name;

@@ -17,13 +17,16 @@ import { canonicalName, isAgentId, isBlank, isId, isName } from './names.ts';
 /** Longest brief and longest steering text, in bytes of UTF-8. */
 const MAX_PROMPT_BYTES = 262_144;
 
-/** Reads a value that is there: what it means, or undefined after a finding about the member `key` of the object at `where`. */
+/**
+ * Reads a value that is present: returns its meaning, or undefined after a finding about the member `key` of the object at
+ * `where`.
+ */
 export type Read = (value: unknown, found: Findings, where: string, key: string | number) => unknown;
 
 /** Reads the members of an object into `into`. */
 export type ReadMembers = (members: Members, into: Record<string, unknown>, found: Findings, where: string) => void;
 
-/** The classes of texts: what one is read as, or the code of what is wrong with it. */
+/** The classes of texts: each returns the text that was read, or the code of the error in it. */
 const textClasses: Readonly<Record<string, (text: string) => { readonly text: string } | string>> = {
   string: (text) => ({ text }),
   filled: (text) => (isBlank(text) ? 'E_REQUIRED' : { text }),
@@ -49,7 +52,7 @@ function readText({ as, words, other }: Member): Read {
   };
 }
 
-/** One of a closed list of words: an outcome must not be guessed. */
+/** Reads one of a closed list of words: an outcome must not be guessed. */
 const readWord =
   ({ oneOf = [] }: Member): Read =>
   (value, found, where, key) =>
@@ -72,7 +75,7 @@ const readNumber =
 const readFlag: Read = (value, found, where, key) =>
   typeof value === 'boolean' ? value : found.error('E_FIELD_TYPE', where, key);
 
-/** A list; entries that cannot be read are left out after a finding each. Names stay once each. */
+/** Makes the reader of a list; entries that cannot be read are left out after a finding each. Names stay once each. */
 function readList({ items, max = Number.POSITIVE_INFINITY }: Member): Read {
   const read = readerOf(items as Member);
   const once = items?.as === 'name';
@@ -91,7 +94,7 @@ function readList({ items, max = Number.POSITIVE_INFINITY }: Member): Read {
   };
 }
 
-/** An object of the protocol, or one of a peer's own making. */
+/** Makes the reader of an object of the protocol, or of one of a peer's own making. */
 function readObject(member: Member): Read {
   const read = member.members && membersReader(member);
   return (value, found, where, key) => {
@@ -113,7 +116,7 @@ const readers: Readonly<Record<string, (member: Member) => Read>> = {
   any: () => (value) => value,
 };
 
-/** The reader of a value. */
+/** Returns the reader of a value. */
 export const readerOf = (member: Member): Read => (readers[member.as] ?? readText)(member);
 
 /** A member as it is walked. */
@@ -123,7 +126,7 @@ interface Field {
   readonly unused: boolean;
   /** Anything at all, null too. */
   readonly any: boolean;
-  /** What stands where it is absent; undefined: nothing does. */
+  /** The value that stands for an absent member; undefined: none does. */
   readonly absent: unknown;
   readonly read: Read;
   /** Reads its members into the object that holds it. */
@@ -133,7 +136,7 @@ interface Field {
 /** Stands for an object that is absent or cannot be read: its members are not asked for once more. */
 const NOTHING: Members = Object.freeze({});
 
-/** The reader of the members of an object. Those in `others` are read elsewhere. */
+/** Returns the reader of the members of an object. Members in `others` are read elsewhere. */
 export function membersReader({ members = {}, full, warns }: Member, others: readonly string[] = []): ReadMembers {
   const known = new Set([...others, ...Object.keys(members)]);
   const fields = Object.entries(members).map(

@@ -1,8 +1,8 @@
 /**
- * What the schemas of the fleet messages cannot say: rules between members, and the members whose form is a rule of its own
- * (health, artifacts). Much of a TASK_RESULT was written by a language model and is a claim, not a fact.
+ * Rules of the fleet messages that a schema cannot express: rules between members, and the members whose form is a separate
+ * rule (health, artifacts). Much of a TASK_RESULT was written by a language model and is a claim, not a fact.
  *
- * Called by `decode.ts` with the members that `reader.ts` has read. Of use only when nothing was found wrong.
+ * The rules take the members that `reader.ts` has read. Their result is of use only without errors.
  * @see docs/protocol/fleet.md#messages-of-the-protocol
  */
 import { type Access, FEATURES, type Feature, HEALTHS, type TaskDispatch } from '../../protocol/fleet.ts';
@@ -17,13 +17,15 @@ type Unfinished<T> = { -readonly [K in keyof T]?: T[K] };
 
 const isFeature = (word: string): word is Feature => (FEATURES as readonly string[]).includes(word);
 
-/** A canonical name, or undefined after a finding about the server `key`. */
+/** Returns a canonical name, or undefined after a finding about the server `key`. */
 function healthName(value: unknown, found: Findings, key: string): string | undefined {
   if (typeof value !== 'string') return found.error('E_FIELD_TYPE', '/mcp_health', key);
   return isName(value) ? canonicalName(value) : found.error('E_FORMAT', '/mcp_health', key);
 }
 
-/** Health of each configured server. A server without an entry is `unknown`; an entry without a server is ignored. */
+/**
+ * Returns the health of each configured server. A server without an entry is `unknown`; an entry without a server is ignored.
+ */
 function readHealth(stated: Members, servers: readonly string[], found: Findings): ReadonlyMap<string, string> {
   const where = '/mcp_health';
   const reported = new Map<string, string>();
@@ -52,7 +54,7 @@ function finishAnnounce(read: Unfinished<Announced>, _message: Members, found: F
 /** Capabilities that change nothing in a repository. */
 const READING: ReadonlySet<string> = new Set(['browser', 'search', 'read', 'web', 'fetch']);
 
-/** Default access of a task: `write`, unless all its required tools only read. */
+/** Returns the default access of a task: `write`, unless all its required tools only read. */
 const accessOf = (capabilities: readonly string[]): Access =>
   capabilities.length > 0 && capabilities.every((capability) => READING.has(capability)) ? 'read' : 'write';
 
@@ -63,7 +65,7 @@ function finishDispatch(read: Unfinished<Dispatched>, message: Members, found: F
   if (found.errors.length === 0) read.digest = digestOf(message as unknown as TaskDispatch);
 }
 
-/** An address that an operator may be shown. */
+/** True for an address that an operator may be shown. */
 const isWebAddress = (text: string): boolean =>
   /^https?:\/\/[^\s<>"]+$/i.test(text) && !hasForbidden(text) && URL.canParse(text);
 
@@ -101,7 +103,7 @@ function readArtifacts(artifacts: Members, found: Findings): ReadonlyMap<string,
 
 const visible = (text: unknown): string | null => (typeof text === 'string' && !isBlank(text) ? text : null);
 
-/** The member `error` as writers in the field have it: a text, or an object with a `message`. */
+/** Returns the member `error` as writers in the field have it: a text, or an object with a `message`. */
 const errorText = ({ error }: Members): string | null =>
   visible(typeof error === 'object' && error !== null ? (error as Members).message : error);
 
@@ -132,7 +134,7 @@ function finishResult(read: Unfinished<Reported>, message: Members, found: Findi
   read.more_artifacts = all;
 }
 
-/** Completes what was read of a message, by its type. */
+/** Completes the members read of a message, by its type. */
 export const rules = {
   SESSION_ANNOUNCE: finishAnnounce,
   TASK_DISPATCH: finishDispatch,

@@ -1,7 +1,5 @@
 /**
  * Versions of the fleet protocol, `major.minor`: 2.10 is more than 2.9.
- *
- * Called by `decode.ts` and by negotiation.
  * @see docs/protocol/fleet.md#versions
  */
 const VERSION = /^(0|[1-9]\d{0,14})\.(0|[1-9]\d{0,14})$/;
@@ -12,7 +10,7 @@ export interface Version {
   readonly minor: number;
 }
 
-/** The numbers of `major.minor`, or undefined for another text. */
+/** Returns the numbers of `major.minor`, or undefined for another text. */
 export function parseVersion(version: string): Version | undefined {
   const parts = VERSION.exec(version);
   return parts === null ? undefined : { major: Number(parts[1]), minor: Number(parts[2]) };

@@ -1,7 +1,6 @@
 /**
- * Decides what happens after a failed attempt (refused, unreachable, lost): reroute, retry, fail, or park for an operator.
- * Called by the engine and the dispatcher. Nothing runs twice by itself unless a second run does no harm or none was
- * started.
+ * Decides the next step after a failed attempt (refused, unreachable, lost): reroute, retry, fail, or park for an operator. No
+ * task is run twice automatically unless a second run does no harm or the first did not start.
  * @see docs/fleet.md#blocked-task-policy
  */
 import type { Log } from '../../base/log.ts';
@@ -15,7 +14,7 @@ import type { TaskRecord } from './task.ts';
 import { routeTaskOf } from './task-record.ts';
 import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 
-/** How long a task waits for a worker that has it already and names no time, seconds. */
+/** Time that a task waits for a worker that has it already and names no time, seconds. */
 const WAIT_S = 30;
 
 export interface AttemptFailuresOptions {
@@ -29,7 +28,7 @@ export interface AttemptFailuresOptions {
   readonly log: Log;
 }
 
-/** Why an attempt ended before it started. */
+/** Reason why an attempt ended before it started. */
 export interface AttemptFailure {
   readonly outcome: 'unreachable' | 'busy' | 'unknown';
   /** Row of the policy. */
@@ -45,7 +44,7 @@ export class AttemptFailures {
     this.#options = options;
   }
 
-  /** Its worker refused the task in a result. */
+  /** Handles a task that its worker refused in a result. */
   blocked(tracked: TrackedTask): void {
     const { registry, peers } = this.#options;
     const { record } = tracked;
@@ -75,7 +74,7 @@ export class AttemptFailures {
     }
   }
 
-  /** The attempt could not start; nothing was run. */
+  /** Handles an attempt that could not start; nothing was run. */
   released(tracked: TrackedTask, { outcome, code, reason, retryAfterS }: AttemptFailure): void {
     const { registry, peers } = this.#options;
     const { record } = tracked;
@@ -102,7 +101,10 @@ export class AttemptFailures {
     }
   }
 
-  /** No worker meets its requirements: it waits by the policy, or for an operator. Nothing was sent, and nothing spent. */
+  /**
+   * Handles a task whose requirements no worker meets: it waits by the policy, or for an operator. Nothing was sent, and
+   * nothing spent.
+   */
   unroutable(tracked: TrackedTask, code: string, explanation: Explanation): void {
     const { registry } = this.#options;
     const step = this.#step(tracked.record, code);
@@ -121,7 +123,7 @@ export class AttemptFailures {
     this.#park(tracked, `${code}: ${explanation.sentence}`);
   }
 
-  /** Its worker has never received it: retried at once the first time, by policy after that. */
+  /** Handles a task that its worker has never received: retried at once the first time, by policy after that. */
   unknownToWorker(tracked: TrackedTask): void {
     const { registry } = this.#options;
     const { record } = tracked;
@@ -132,7 +134,7 @@ export class AttemptFailures {
     } else registry.apply(tracked, { type: 'released', outcome: 'unknown', reason });
   }
 
-  /** The lease ran out, or the worker returned without knowing how it ended. */
+  /** Handles a lost attempt: the lease ran out, or the worker returned without knowing how the attempt ended. */
   lost(tracked: TrackedTask, reason: string, result?: TaskResult): void {
     const { registry, log } = this.#options;
     const advanced = registry.apply(tracked, { type: 'lost', reason, ...(result !== undefined && { result }) });
@@ -183,7 +185,7 @@ export class AttemptFailures {
     });
   }
 
-  /** The worker that had the attempt; null when it was restarted since: the refusal was about the process before. */
+  /** Returns the worker that had the attempt; null when it was restarted since: the refusal was about the process before. */
   #refuser({ worker, attempts }: TaskRecord): string | null {
     const entry = worker === null ? undefined : this.#options.peers.get(worker);
     return entry === undefined || isSameProcess(attempts.at(-1), entry) ? worker : null;
@@ -194,7 +196,7 @@ export class AttemptFailures {
   }
 }
 
-/** The reason code of a refusal: the structured one, else the word before the colon. */
+/** Returns the reason code of a refusal: the structured one, else the word before the colon. */
 function codeOf(result: TaskResult | null): string {
   return result?.blocked?.code ?? /^([a-z][a-z_]*):/.exec(result?.blocked_reason ?? '')?.[1] ?? 'unknown';
 }

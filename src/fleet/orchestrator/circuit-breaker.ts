@@ -6,7 +6,7 @@ import { type BackoffOptions, backoffMs } from '../../base/backoff.ts';
 
 /** Failures in a row that open it. */
 const THRESHOLD = 5;
-/** How long it stays open the first time, milliseconds; twice as long after each probe that failed. */
+/** Time that it stays open at first, milliseconds; twice as long after each probe that failed. */
 const OPEN_DELAYS: BackoffOptions = { firstDelayMs: 30_000, maxDelayMs: 600_000, jitter: 0 };
 
 export class CircuitBreaker {
@@ -16,18 +16,18 @@ export class CircuitBreaker {
   #openUntil: number | undefined;
   #probing = false;
 
-  /** Whether tasks may go there, at this time of the monotonic clock. */
+  /** Returns whether tasks may go to the worker, at this time of the monotonic clock. */
   state(now: number): 'open' | 'closed' {
     if (this.#openUntil === undefined) return 'closed';
     return this.#probing || now < this.#openUntil ? 'open' : 'closed';
   }
 
-  /** When it may be probed; undefined while it is closed or a probe is out. */
+  /** Time when it may be probed; undefined while it is closed or a probe is out. */
   get opensAt(): number | undefined {
     return this.#probing ? undefined : this.#openUntil;
   }
 
-  /** A task goes there. */
+  /** Notes that a task goes to the worker. */
   dispatched(): void {
     if (this.#openUntil !== undefined) this.#probing = true;
   }
@@ -40,7 +40,7 @@ export class CircuitBreaker {
     this.#probing = false;
   }
 
-  /** The probe ended without evidence for or against the worker: the next task is the probe. */
+  /** Notes that the probe ended without evidence for or against the worker: the next task is the probe. */
   undecided(): void {
     this.#probing = false;
   }

@@ -1,18 +1,18 @@
 /**
- * Tasks that wait for other tasks. One may be routed when all it names are `done`; one that ends otherwise ends what waits
- * for it, and so on along the chain.
+ * Tasks that wait for other tasks. A task may be routed when all tasks it names are `done`; one that ends otherwise ends the
+ * tasks that wait for it, and so on along the chain.
  */
 import { fail } from '../../wire/errors.ts';
 import type { TaskRecord } from './task.ts';
 import { isEnded } from './task-machine.ts';
 
-/** How a dependency stands. */
+/** State of a dependency. */
 type DependencyState = 'done' | 'open' | { readonly failed: string };
 
 export class Dependencies {
-  /** Task → what it still waits for. */
+  /** Task → tasks that it still waits for. */
   readonly #waits = new Map<string, Set<string>>();
-  /** Task → who waits for it. */
+  /** Task → tasks that wait for it. */
   readonly #waiters = new Map<string, Set<string>>();
 
   /** Tasks that wait for others. */
@@ -24,7 +24,10 @@ export class Dependencies {
     return this.#waits.has(taskId);
   }
 
-  /** Notes what a task waits for. Answers why it never can run, if one of these has ended otherwise than done. */
+  /**
+   * Notes the tasks that a task waits for. Returns the reason why it never can run, if one of these has ended otherwise than
+   * done.
+   */
   add(taskId: string, dependencies: Iterable<TaskRecord>): string | undefined {
     const open: string[] = [];
     for (const record of dependencies) {
@@ -43,7 +46,7 @@ export class Dependencies {
     return undefined;
   }
 
-  /** It does not wait any more, because it ended itself. */
+  /** Removes the waits of a task that ended itself. */
   remove(taskId: string): void {
     for (const id of this.#waits.get(taskId) ?? []) {
       const waiters = this.#waiters.get(id);
@@ -52,7 +55,7 @@ export class Dependencies {
     this.#waits.delete(taskId);
   }
 
-  /** A task has ended: who may run now, or why those that waited never can. */
+  /** Ends the waits for an ended task: returns the tasks that may run now, or those that never can, with the reason. */
   ended(record: TaskRecord): {
     readonly ready: readonly string[];
     readonly failed: readonly string[];
@@ -86,8 +89,8 @@ function dependencyStateOf(record: TaskRecord): DependencyState {
 }
 
 /**
- * The requests of a batch in an order in which each comes after what it waits for. Fails with `schema_violation` when some
- * wait for each other in a circle; `detail.cycle` names them.
+ * Returns the requests of a batch in an order in which each comes after the requests it waits for. Fails with
+ * `schema_violation` when some wait for each other in a circle; `detail.cycle` names them.
  */
 export function inOrder<T extends { readonly id: string; readonly after: readonly string[] }>(
   batch: readonly T[],

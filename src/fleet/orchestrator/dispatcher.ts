@@ -1,10 +1,10 @@
 /**
- * From the queue to a worker: takes the task whose turn it is, routes it, reserves its worker, writes the row, sends. Called by
- * the engine on every change of a task or a worker.
+ * From the queue to a worker: takes the task whose turn it is, routes it, reserves its worker, writes the row, sends. It runs
+ * on every change of a task or a worker.
  *
  * A task without an eligible worker must not delay the others, and must not be routed again for every event. Tasks with equal
- * requirements share a queue. The queue pauses when no worker is eligible and resumes when a matching worker changes. What is
- * special about a single task (its exclusions, its budget, its conversation) puts only that one aside for a moment.
+ * requirements share a queue. The queue pauses when no worker is eligible and resumes when a matching worker changes. A
+ * property of a single task (its exclusions, its budget, its conversation) puts only that task aside for a moment.
  */
 
 import type { Log } from '../../base/log.ts';
@@ -25,9 +25,9 @@ import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 
 /** Tasks routed before others get a turn of the event loop. */
 const MAX_PER_TURN = 256;
-/** How long workers may take to join after a start, milliseconds. */
+/** Longest time that workers may take to join after a start, milliseconds. */
 const JOIN_GRACE_MS = 5_000;
-/** How long a task that was put aside waits, and how many are routed again then. */
+/** Time that a task waits that was put aside, milliseconds, and the number of tasks that are routed again then. */
 const ASIDE_MS = 100;
 const MAX_ASIDE_PER_TURN = 200;
 
@@ -40,14 +40,14 @@ export interface DispatcherOptions {
   readonly buses: readonly OrchestratorBus[];
   readonly leaseTtlS: number;
   readonly maxTasks: number;
-  /** How long workers are waited for after the start before a task is refused for want of one, milliseconds. Default 5,000. */
+  /** Time that workers are waited for after the start before a task is refused for want of one, milliseconds. Default 5,000. */
   readonly joinGraceMs: number | undefined;
   readonly clock: Clock;
   /** Calls `run` when the event loop has served everything else that is due. */
   readonly nextTurn: (run: () => void) => void;
   readonly now: () => number;
   readonly log: Log;
-  /** The attempt may have been delivered, or not: its worker should be polled. */
+  /** Called when the attempt may have been delivered, or not: its worker should be polled. */
   unsure(tracked: TrackedTask): void;
   /** Aborts when the orchestrator stops. */
   readonly signal: AbortSignal;
@@ -61,7 +61,7 @@ interface Routed {
 
 /** A queue whose tasks no worker can accept now. */
 interface Paused {
-  /** What its tasks have in common. */
+  /** The requirements that its tasks have in common. */
   readonly task: RouteTask;
   /** The worker that will be able to; null: any that joins; undefined: the end of the join grace decides. */
   readonly waitsFor: string | null | undefined;
@@ -82,7 +82,7 @@ export class Dispatcher {
   readonly #aside = new Set<string>();
   /** Tasks the policy defers until a worker meets their requirements. */
   readonly #deferred = new Map<string, RouteTask>();
-  /** Until then workers may still be joining. Monotonic. */
+  /** End of the time in which workers may still be joining. Monotonic. */
   readonly #joinGraceEndsAt: number;
   readonly #joinGrace: TimerQueue<'settled'>;
   #scheduled = false;
@@ -104,7 +104,7 @@ export class Dispatcher {
     return this.#queue.size + this.#aside.size;
   }
 
-  /** A task waits to be routed, from its `not_before` on. */
+  /** Queues a task that waits to be routed, from its `not_before` on. */
   enqueue(tracked: TrackedTask): void {
     const { now, clock } = this.#options;
     const { not_before } = tracked.record;
@@ -122,7 +122,7 @@ export class Dispatcher {
     this.#deferred.delete(taskId);
   }
 
-  /** A worker changed: its announce, its load, or its connection. */
+  /** Notes that a worker changed: its announce, its load, or its connection. */
   wake(peerId: string): void {
     if (this.#paused.size + this.#deferred.size > 0) this.#wakeWaiting(peerId);
     this.schedule();
@@ -143,7 +143,7 @@ export class Dispatcher {
     const absent = profile === undefined || peers.absenceOf(peerId) !== null;
     for (const queueName of [...(this.#waitingFor.get(peerId) ?? [])]) {
       const { task } = this.#paused.get(queueName) as Paused;
-      // It will not be able to accept them after all: what to do with them is decided again.
+      // The worker will not be able to accept its tasks after all: the next step for them is decided again.
       const hopeless = absent || nonTransientReasons(reasonsAgainst(task, profile, router.policy)).length > 0;
       if (hopeless) this.#resume(queueName);
     }
@@ -189,7 +189,7 @@ export class Dispatcher {
     });
   }
 
-  /** Routes what can be routed now. */
+  /** Routes the tasks that can be routed now. */
   pump(): void {
     const { registry } = this.#options;
     if (this.#pumping || this.#stopped || registry.failure !== undefined) return;
@@ -216,7 +216,7 @@ export class Dispatcher {
     }
   }
 
-  /** Where a task would go now, and why: compares every worker. */
+  /** Returns the place where a task would go now, and the reasons: compares every worker. */
   explain(record: TrackedTask['record']): Explanation {
     const { router, peers, clock, now } = this.#options;
     const excluded = peers.excludedOf(record.excluded);
@@ -334,14 +334,19 @@ export class Dispatcher {
     } else if (!this.#offer(tracked)) this.#noWorker(tracked, decision, at);
   }
 
-  /** A deadline that is near has not passed: the reason names the time left and the setting that needs more. */
+  /**
+   * Returns the reason for a deadline that is near and has not passed: it names the time left and the setting that needs more.
+   */
   #lateness({ deadlineMs }: RouteTask, reason: string): string {
     if (reason === 'deadline_passed') return 'no worker accepted it before the deadline';
     const leftS = Math.max(0, Math.floor(((deadlineMs ?? 0) - this.#options.now()) / 1000));
     return `${leftS} s are left before the deadline, and routing needs ${this.#options.router.policy.min_lead_s} s (min_lead_s)`;
   }
 
-  /** No worker can accept it now: it waits for one, or is refused. Workers that are still joining get a grace time. */
+  /**
+   * Handles a task that no worker can accept now: it waits for one, or is refused. Workers that are still joining get a grace
+   * time.
+   */
   #noWorker(tracked: TrackedTask, decision: Decision, now: ExplainAt): void {
     const { router, peers, clock } = this.#options;
     const { task, queueName } = this.#routedOf(tracked.record);
@@ -413,7 +418,7 @@ export class Dispatcher {
     });
   }
 
-  /** Row first, then send. Never rejects. */
+  /** Stores the row first, then sends. Never rejects. */
   async #deliver(tracked: TrackedTask, send: (message: ReturnType<typeof dispatchOf>) => Promise<void>): Promise<void> {
     tracked.sending = true;
     try {
@@ -475,7 +480,7 @@ export class Dispatcher {
   }
 }
 
-/** What a failure to send means for the attempt; undefined: it may have been delivered. */
+/** Returns the effect of a failed send on the attempt; undefined: it may have been delivered. */
 function refusalOf({ code, message, detail }: ReturnType<typeof asError>): AttemptFailure | undefined {
   switch (code) {
     case 'unreachable':
@@ -496,12 +501,12 @@ function refusalOf({ code, message, detail }: ReturnType<typeof asError>): Attem
   }
 }
 
-/** What a task has in common with the others of its queue. */
+/** Returns the part of a task that all tasks of its queue have in common. */
 function common(task: RouteTask): RouteTask {
   return { ...task, token_budget: null, deadlineMs: null, brief_bytes: 0, context_id: null };
 }
 
-/** Name of the queue of a task: equal for tasks with equal requirements. */
+/** Returns name of the queue of a task: equal for tasks with equal requirements. */
 function queueNameOf(task: RouteTask): string {
   const { required_mcp, required_capabilities, min_tier, min_context_window, access, pool, only } = task;
   return JSON.stringify([

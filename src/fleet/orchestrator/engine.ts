@@ -1,6 +1,6 @@
 /**
- * The parts of an orchestrator put together, and what follows from each change of a task: its worker is free again, its lease
- * starts or ends, it is queued, refused, verified, and those who wait for it are notified.
+ * The parts of an orchestrator put together, and the effects of each change of a task: its worker is free again, its lease
+ * starts or ends, it is queued, refused, verified, and its waiters are notified.
  *
  * `orchestrator.ts` offers this to operators, `peer-event-handler.ts` feeds it with the messages of workers.
  */
@@ -34,7 +34,7 @@ import { headOf } from './verify.ts';
 const LEASE_TTL_S = 45;
 const PLAIN_PEER_TIMEOUT_S = 3600;
 const MAX_OPEN_TASKS = 100_000;
-/** How long a worker has to report after a cancel or a deadline: its own ladder of signals takes ten seconds. */
+/** Time that a worker has to report after a cancel or a deadline, milliseconds: its own ladder of signals takes ten seconds. */
 const GRACE_MS = 30_000;
 
 export class Engine {
@@ -173,7 +173,7 @@ export class Engine {
     if (deadline !== null) this.#deadlines.set(id, this.clock.monotonic() + Date.parse(deadline) - this.now());
   }
 
-  /** Another orchestrator took it over, or it was never stored. */
+  /** Drops a task that another orchestrator took over, or that was never stored. */
   stopTracking(tracked: TrackedTask): void {
     const { id, record } = tracked;
     this.dispatcher.withdraw(id);
@@ -184,7 +184,7 @@ export class Engine {
     this.#wakeWaiters(id, null);
   }
 
-  /** Sends what needs no reply. False: the worker lacks the feature, or is not connected. */
+  /** Sends a message that needs no reply. False: the worker lacks the feature, or is not connected. */
   notify(peerId: string | null, message: FleetMessage): boolean {
     const entry = this.peers.get(peerId ?? '');
     const feature = FEATURE_OF[message.type];
@@ -221,8 +221,8 @@ export class Engine {
   }
 
   /**
-   * Calls `done` with the record when the task has ended, or was parked, and that is on disk, with null when it is not ours any more;
-   * returns what calls it off.
+   * Calls `done` with the record when the task has ended, or was parked, and that is on disk; with null when another
+   * orchestrator has taken the task over. Returns the function that cancels the wait.
    */
   onEnd(taskId: string, done: (record: TaskRecord | null) => void): () => void {
     const waiters = this.#waiters.get(taskId) ?? new Set();
@@ -291,7 +291,7 @@ export class Engine {
     if (this.registry.get(record.task_id) === undefined) this.journal.end(record.task_id);
   }
 
-  /** The worker of the attempt under way does not have it any more. */
+  /** Notes that the worker of the attempt under way does not have it any more. */
   #left(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void {
     const verdict = verdictOf(event);
     this.peers.release(before.worker ?? '', tracked.id, verdict);
@@ -340,7 +340,7 @@ export class Engine {
     this.#giveBack(record);
   }
 
-  /** What a child did not use of its budget is its parent's again. */
+  /** Returns to the parent the part of its budget that a child did not use. */
   #giveBack({ spec, tokens_spent }: TaskRecord): void {
     const { parent_task_id, token_budget } = spec;
     const parent = parent_task_id === null ? undefined : this.registry.get(parent_task_id);
@@ -348,7 +348,7 @@ export class Engine {
     this.registry.apply(parent, { type: 'granted', tokens: tokens_spent - token_budget });
   }
 
-  /** Nothing more happens by itself: those who wait for its end are notified, once that is on disk. */
+  /** Handles a task that now waits for an operator: callers that wait for its end are notified, once that is on disk. */
   #parked(tracked: TrackedTask): void {
     void this.registry.save(tracked).then(
       () => tracked.record.parked && this.#wakeWaiters(tracked.id, tracked.record),
@@ -385,7 +385,7 @@ export class Engine {
     } else if (this.#overdue.has(taskId)) {
       this.failures.lost(tracked, 'the deadline passed and the worker did not report');
     } else {
-      // Its worker stops by itself and reports what there is; this is for the one that does not.
+      // A worker stops at the deadline by itself and reports its result; the cancel is for a worker that does not.
       this.#overdue.add(taskId);
       const { attempt, worker } = tracked.record;
       this.notify(worker, fleetMessage('TASK_CANCEL', { task_id: taskId, reason: 'deadline' }, { attempt }));
@@ -400,18 +400,18 @@ export class Engine {
   }
 }
 
-/** The attempt a record is at. */
+/** Returns the attempt a record is at. */
 export function attemptOf(record: TaskRecord): Attempt | undefined {
   return record.attempts.at(-1);
 }
 
-/** The store as the registry writes to it: what was learned of an attempt is on disk before its record. */
+/** Returns the store that the registry writes to: the learned outcome of an attempt is on disk before its record. */
 const afterLearning = (store: TaskStore, learner: RouteLearner): Pick<TaskStore, 'get' | 'put'> => ({
   get: (taskId) => store.get(taskId),
   put: (record, revision) => learner.before(record.task_id, () => store.put(record, revision)),
 });
 
-/** What the end of an attempt is evidence of. A refusal before the start is evidence of nothing. */
+/** Returns the verdict on a worker that the end of an attempt supports. A refusal before the start is no evidence. */
 function verdictOf(event: TaskEvent): Verdict {
   switch (event.type) {
     case 'result':

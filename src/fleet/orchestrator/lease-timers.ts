@@ -1,5 +1,5 @@
 /**
- * How long each attempt may be silent. A worker with the feature `lease` holds a short one, renewed by progress and heartbeats,
+ * The longest silence of each attempt. A worker with the feature `lease` holds a short one, renewed by progress and heartbeats,
  * and is polled once before it expires. A worker without it holds one for the longest turn.
  *
  * A lease is another clock than the age of an announce: a worker that is no longer routable still has its tasks.
@@ -17,16 +17,16 @@ export interface LeaseTimersOptions {
   readonly now: () => number;
   readonly leaseTtlMs: number;
   readonly plainPeerTimeoutMs: number;
-  /** It will expire soon: poll its worker. */
+  /** Called when it will expire soon: poll its worker. */
   silent(tracked: TrackedTask): void;
-  /** It expired. */
+  /** Called when it expired. */
   expired(tracked: TrackedTask): void;
 }
 
 export class LeaseTimers {
   readonly #options: LeaseTimersOptions;
   readonly #timers: TimerQueue<string>;
-  /** When each ends, on the monotonic clock. */
+  /** End of each lease, on the monotonic clock. */
   readonly #ends = new Map<string, number>();
 
   constructor(options: LeaseTimersOptions) {
@@ -60,7 +60,10 @@ export class LeaseTimers {
     this.#timers.set(taskId, end);
   }
 
-  /** After a restart the features of a worker are unknown until it joins; the short lease applies, and is corrected then. */
+  /**
+   * Returns whether the lease is short. After a restart the features of a worker are unknown until it joins; the short lease
+   * applies, and is corrected then.
+   */
   #isShort(worker: string | null): boolean {
     const entry = this.#options.peers.get(worker ?? '');
     return entry === undefined || entry.peer.features.has('lease');

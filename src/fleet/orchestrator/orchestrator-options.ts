@@ -1,6 +1,6 @@
 /**
- * What an orchestrator is made of, and what it offers to its operators: the command line and other clients through
- * session RPC, programs through `handfast/fleet`.
+ * Options of an orchestrator, and its interface for operators: the command line and other clients through session RPC, programs
+ * through `handfast/fleet`.
  */
 
 import type { Pairs } from '../../base/bandits/stored.ts';
@@ -29,9 +29,9 @@ export interface OrchestratorOptions {
   readonly hooks?: readonly PolicyHook[];
   /** Outcomes of tasks choose among workers within 50 points of the best score. Default false. */
   readonly learn?: boolean;
-  /** Where what `learn` learned is stored. Default: in memory, so that it ends with the process. */
+  /** Store of the outcomes that `learn` uses. Default: in memory, so that it ends with the process. */
   readonly learnedIn?: Pairs;
-  /** What plain peers are sent: hints in the text (default), or the bare brief. */
+  /** Form of a task for plain peers: hints in the text (default), or the bare brief. */
   readonly inlineHints?: boolean;
   /** Seconds a lease holds. Default 45; renewed every 15. */
   readonly leaseTtlS?: number;
@@ -53,24 +53,26 @@ export interface OrchestratorOptions {
     signal: AbortSignal,
   ) => Promise<Omit<TaskAnswer, 'type' | 'protocol_version' | 'envelope'>>;
   /**
-   * How long workers may take to join after the start before a task is refused because none meets its requirements,
+   * Longest time that workers may take to join after the start before a task is refused because none meets its requirements,
    * milliseconds. Default 5,000.
    */
   readonly joinGraceMs?: number;
-  /** Most tasks that have not ended. Default 100,000; past it `over_capacity`. */
+  /** Maximum number of tasks that have not ended. Default 100,000; past it `over_capacity`. */
   readonly maxOpenTasks?: number;
   /**
    * Shares of submitters that do not operate the fleet. Default: they have none.
    * @internal
    */
   readonly submitterLimits?: SubmitterLimits;
-  /** Retention of ended tasks, milliseconds, and how many. Default 30 days, 100,000. */
+  /** Retention of ended tasks, milliseconds, and their maximum number. Default 30 days, 100,000. */
   readonly retainMs?: number;
   readonly maxTasks?: number;
   readonly log: Log;
   readonly now?: () => number;
   readonly monotonic?: () => number;
-  /** Calls `run` once after so many milliseconds; returns what calls it off. Default: the timers of the process. */
+  /**
+   * Calls `run` once after a number of milliseconds; returns the function that cancels it. Default: the timers of the process.
+   */
   readonly timer?: Timer;
   /** Calls `run` when the event loop has served everything else that is due. Default: `setImmediate`. */
   readonly nextTurn?: (run: () => void) => void;
@@ -90,7 +92,7 @@ export interface WorkerView {
    * `unknown` (its bus carries nothing now), or the reason its executor cannot work: `executor_missing`, `auth_required`.
    */
   readonly status: string;
-  /** Since when its bus carries nothing, epoch milliseconds; null: it works. */
+  /** Time since when its bus carries nothing, epoch milliseconds; null: it works. */
   readonly unknown_since: number | null;
   readonly mode: DispatchMode;
   readonly version: string | null;
@@ -107,11 +109,11 @@ export interface WorkerView {
 export interface Orchestrator extends Closable {
   start(): Promise<void>;
   /**
-   * Takes a task; resolves when it is on disk. The same id with the same content again answers the task there is.
-   * Fails with `duplicate_conflict`, `schema_violation`, `over_capacity`, `denied` (a hook refused it).
+   * Takes a task; resolves when it is on disk. The same id with the same content returns the existing task. Fails with
+   * `duplicate_conflict`, `schema_violation`, `over_capacity`, `denied` (a hook refused it).
    */
   submit(spec: TaskSpec, submitter?: Submitter): Promise<TaskRecord>;
-  /** Many at once, in one commit; tasks may name each other in `after`. All or none. */
+  /** Takes many at once, in one commit; tasks may name each other in `after`. All or none. */
   submitBatch(specs: readonly TaskSpec[], submitter?: Submitter): Promise<readonly TaskRecord[]>;
   get(taskId: string): Promise<TaskRecord>;
   find(query: TaskQuery): Promise<readonly TaskRecord[]>;
@@ -121,7 +123,7 @@ export interface Orchestrator extends Closable {
   retry(taskId: string, worker?: string): Promise<TaskRecord>;
   /** Ends a parked task for good. */
   drop(taskId: string, reason?: string): Promise<TaskRecord>;
-  /** More input for a running task. Fails with `capability_missing` where its worker accepts none. */
+  /** Sends more input for a running task. Fails with `capability_missing` where its worker accepts none. */
   steer(taskId: string, text: string): Promise<void>;
   answer(taskId: string, questionId: string, answer: Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>): Promise<void>;
   /** Resolves with its result when the task has ended, or was parked for an operator; rejects with the signal's reason. */
@@ -129,17 +131,17 @@ export interface Orchestrator extends Closable {
     taskId: string,
     signal?: AbortSignal,
   ): Promise<{ readonly record: TaskRecord; readonly result: TaskResult | null }>;
-  /** It is done and still being verified: `verified` of its record follows. */
+  /** True when it is done and still being verified: `verified` of its record follows. */
   verifying(taskId: string): boolean;
-  /** Where a task would go now, and why. Also for a task that was never submitted. */
+  /** Returns the place where a task would go now, and the reasons. Also for a task that was never submitted. */
   explain(task: string | TaskSpec): Promise<Explanation>;
   workers(): readonly WorkerView[];
   /** Buses that carry nothing now; empty: all work. */
   down(): readonly BusOutage[];
-  /** No more tasks for this worker (`on` false: tasks again). */
+  /** Gives this worker no more tasks (`on` false: tasks again). */
   drain(peerId: string, on?: boolean): Promise<void>;
   /**
-   * What submitters have of their shares, by share.
+   * Returns the usage that submitters have of their shares, by share.
    * @internal
    */
   shares(): Promise<Readonly<Record<string, ShareUsage>>>;

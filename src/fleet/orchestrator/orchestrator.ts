@@ -1,8 +1,8 @@
 /**
  * The orchestrator: accepts tasks, dispatches them to workers over any bus, stores their results, and informs operators.
  *
- * Put together in `engine.ts`; this is its outside, for the command line and other clients through session RPC and for
- * programs through `handfast/fleet`.
+ * `engine.ts` puts the parts together; this is the interface, for the command line and other clients through session RPC and
+ * for programs through `handfast/fleet`.
  * @see docs/fleet.md
  */
 
@@ -29,13 +29,13 @@ import type { TrackedTask } from './task-registry.ts';
 
 const RETAIN_MS = 30 * 24 * 3600 * 1000;
 const MAX_TASKS = 100_000;
-/** How often old ended tasks are removed, milliseconds; the first time soon after the start. */
+/** Time between two removals of old ended tasks, milliseconds; the first one soon after the start. */
 const PRUNE_EVERY_MS = 3600 * 1000;
 const FIRST_PRUNE_MS = 60 * 1000;
 /** Longest `stop` waits for buses, and then for the disk, milliseconds. */
 const STOP_MS = 10_000;
 
-/** An orchestrator over these buses and this store. `start` it; both stay the caller's to close after `stop`. */
+/** Makes an orchestrator over these buses and this store. `start` it; both stay the caller's to close after `stop`. */
 export function createOrchestrator(options: OrchestratorOptions): Orchestrator {
   return new TaskOrchestrator(options);
 }
@@ -97,7 +97,7 @@ class TaskOrchestrator implements Orchestrator {
 
   async find(query: TaskQuery): Promise<readonly TaskRecord[]> {
     const found = await this.#options.store.find(query);
-    // What is in memory may be a moment ahead.
+    // The record in memory may be newer.
     return found
       .map((record) => this.#engine.registry.get(record.task_id)?.record ?? record)
       .filter((record) => matches(record, query));
@@ -243,7 +243,9 @@ class TaskOrchestrator implements Orchestrator {
     this.#engine.registry.stop();
   }
 
-  /** Loads what an earlier process left. Nothing is sent again before its worker was polled or its lease expired. */
+  /**
+   * Loads the tasks that an earlier process left. A task is not sent again before its worker was polled or its lease expired.
+   */
   async #reload(): Promise<void> {
     const { store } = this.#options;
     const { registry } = this.#engine;

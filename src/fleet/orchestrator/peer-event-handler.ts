@@ -1,8 +1,6 @@
 /**
  * Handles the messages of workers. The sender is the one the transport authenticated; a message about a task
  * counts when its sender has that attempt of it.
- *
- * Called by the buses.
  */
 
 import { evictOldest } from '../../base/evict-oldest.ts';
@@ -21,7 +19,7 @@ import { isActive, isOffer } from './task-machine.ts';
 import type { TrackedTask } from './task-registry.ts';
 import { creditOf } from './task-result.ts';
 
-/** How a worker reports a task it was working on when it ended; see `worker/recovery.ts`. */
+/** Beginning of a worker's report about a task that it was working on when it ended; see `worker/recovery.ts`. */
 const RESTARTED = /^worker restarted\b/;
 /** Attempts that were sent a cancel because their task has ended; remembered so that each gets one. */
 const MAX_STRAYS = 1000;
@@ -40,7 +38,7 @@ export class PeerEventHandler implements PeerEvents {
     this.#staleResults = new StaleResults(engine.journal);
   }
 
-  /** A task that an earlier process had dispatched to a worker. */
+  /** Notes a task that an earlier process had dispatched to a worker. */
   expect(peerId: string, taskId: string): void {
     const tasks = this.#expected.get(peerId);
     if (tasks === undefined) this.#expected.set(peerId, new Set([taskId]));
@@ -131,7 +129,7 @@ export class PeerEventHandler implements PeerEvents {
     try {
       this.#claim(entry, tracked, envelope.attempt);
       const result = resultFrom(reported);
-      // A durable bus issues fences of its own; its leases decide there.
+      // A durable bus issues separate fences; its leases decide there.
       const fence = peer.durable ? null : (envelope.lease?.fence ?? null);
       const attempt = envelope.attempt ?? fence;
       const event: ResultEvent = { type: 'result', worker, attempt, fence, unacknowledged, result };
@@ -253,7 +251,7 @@ export class PeerEventHandler implements PeerEvents {
     }
   }
 
-  /** Of a pool that was offered a task, the first worker that reports having it has it. */
+  /** Claims a task: one that was offered to a pool belongs to the first worker that reports having it. */
   #claim({ peer, announced }: PeerEntry, tracked: TrackedTask, attempt: number | undefined): void {
     const { worker, spec } = tracked.record;
     if (!isOffer(worker) || !(announced?.pools ?? []).includes(spec.pool ?? '')) return;
@@ -262,26 +260,29 @@ export class PeerEventHandler implements PeerEvents {
     this.#engine.registry.apply(tracked, attempt === undefined ? claimed : { ...claimed, attempt });
   }
 
-  /** Whether a heartbeat of the worker renews the lease: only after it acknowledged the attempt. */
+  /** Returns whether a heartbeat of the worker renews the lease: only after it acknowledged the attempt. */
   #has({ peer }: PeerEntry, { record }: TrackedTask): boolean {
     if (!peer.features.has('lease')) return false;
     return record.state === 'accepted' || record.state === 'running' || peer.durable;
   }
 
-  /** The task, when this worker has its attempt under way. */
+  /** Returns the task, when this worker has its attempt under way. */
   #mine({ peer }: PeerEntry, taskId: string, attempt: number | undefined): TrackedTask | undefined {
     const tracked = this.#engine.registry.get(taskId);
     if (tracked === undefined || !isActive(tracked.record) || tracked.record.worker !== peer.peerId) return undefined;
     return attempt === undefined || attempt === tracked.record.attempt ? tracked : undefined;
   }
 
-  /** The task, when this worker works on its attempt: where its link awaits an acknowledgement it does not yet. */
+  /** Returns the task, when this worker works on its attempt: where its link awaits an acknowledgement it does not yet. */
   #atWork(entry: PeerEntry, taskId: string, attempt: number | undefined): TrackedTask | undefined {
     const tracked = this.#mine(entry, taskId, attempt);
     return entry.peer.unacknowledged?.(taskId) === tracked?.record.attempt ? undefined : tracked;
   }
 
-  /** A worker continues an attempt of a task that was canceled, or ended otherwise, while it was not connected. */
+  /**
+   * Handles a worker that continues an attempt of a task that was canceled, or ended otherwise, while the worker was not
+   * connected.
+   */
   #stray({ peer }: PeerEntry, taskId: string, attempt: number | undefined): void {
     const key = `${peer.peerId} ${taskId} ${attempt}`;
     const tracked = this.#engine.registry.get(taskId);

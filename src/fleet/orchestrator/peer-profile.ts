@@ -1,4 +1,6 @@
-/** A worker as the orchestrator tracks it, as routing sees it, and as an operator does. Used by `peers.ts` and `orchestrator.ts`. */
+/**
+ * A worker as the orchestrator tracks it, as routing sees it, and as an operator does.
+ */
 import type { DispatchMode, FleetPeer } from '../bus/peer.ts';
 import type { Announced } from '../messages/decoded.ts';
 import type { Profile } from '../route/profile.ts';
@@ -10,16 +12,16 @@ import type { Attempt } from './task.ts';
 export interface PeerEntry {
   peer: FleetPeer;
   connected: boolean;
-  /** Why it is not connected. */
+  /** Reason why it is not connected. */
   away: { readonly reason: string; readonly asleep: boolean } | null;
-  /** Since when it is not connected, or does not respond; null: it does. Monotonic. */
+  /** Time since when it is not connected, or does not respond; null: it does. Monotonic. */
   absentSince: number | null;
-  /** Until then it may be describing itself for the first time. Monotonic. */
+  /** End of the time in which it may be describing itself for the first time. Monotonic. */
   describeBy: number;
   announced: Announced | null;
   /** Announces received from it since this process started. */
   announces: number;
-  /** When its description was last known to hold; monotonic. */
+  /** Time when its description was last known to hold; monotonic. */
   describedAt: number;
   /** Epoch milliseconds. */
   lastSeenAt: number;
@@ -32,7 +34,7 @@ export interface PeerEntry {
   readonly tasks: Map<string, string | null>;
   /** Turns it runs for other orchestrators. */
   foreign: number;
-  /** Its latest results, newest last; true: it did what was asked. */
+  /** Its latest results, newest last; true: the task succeeded. */
   recent: boolean[];
   readonly circuit: CircuitBreaker;
 }
@@ -42,12 +44,14 @@ const BEATING_TTL_S = 45;
 
 const NO_HEALTH: ReadonlyMap<string, string> = new Map();
 
-/** How long the announce of a worker is valid, seconds; null: the default of the policy. */
+/** Returns the lifetime of a worker's announce, seconds; null: the default of the policy. */
 export function ttlOf({ announced, peer }: Pick<PeerEntry, 'announced' | 'peer'>): number | null {
   return announced?.ttl_s ?? (peer.features.has('heartbeat') ? BEATING_TTL_S : null);
 }
 
-/** The profile of a worker at a time of the monotonic clock. Of one that is not verified only the connection is known. */
+/**
+ * Returns the profile of a worker at a time of the monotonic clock. Of one that is not verified only the connection is known.
+ */
 export function profileOf(entry: PeerEntry, now: number, verified: boolean): Profile {
   const { peer, announced: said, tasks, recent } = entry;
   const known = verified ? said : null;
@@ -80,18 +84,18 @@ export function profileOf(entry: PeerEntry, now: number, verified: boolean): Pro
   };
 }
 
-/** It has joined and not announced itself yet. `now` is monotonic. */
+/** True when it has joined and not announced itself yet. `now` is monotonic. */
 export function isJoining({ connected: here, peer, announced, describeBy }: PeerEntry, now: number): boolean {
   return here && peer.structured && peer.reachable && announced === null && now < describeBy;
 }
 
-/** Whether the announce of a worker is of the process that has, or had, the attempt. */
+/** Returns whether the announce of a worker is of the process that has, or had, the attempt. */
 export function isSameProcess(attempt: Attempt | undefined, { announced }: Pick<PeerEntry, 'announced'>): boolean {
   const incarnation = announced?.incarnation ?? null;
   return attempt?.incarnation === undefined || attempt.incarnation === null || attempt.incarnation === incarnation;
 }
 
-/** A worker for operators. `busLostAt`: since when its bus carries nothing, epoch milliseconds. */
+/** Returns a worker for operators. `busLostAt`: since when its bus carries nothing, epoch milliseconds. */
 export function viewOf(entry: PeerEntry, profile: Profile, ttlS: number, busLostAt?: number): WorkerView {
   const { peer, announced } = entry;
   // One that shut down in order said so; of all others a bus that is down knows nothing, lost or not.

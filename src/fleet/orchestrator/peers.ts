@@ -1,6 +1,6 @@
 /**
- * The workers an orchestrator knows: which are connected, how each announced itself and when, its dispatch mode, its tasks,
- * and its circuit breaker. Keeps the profiles of the router up to date.
+ * The workers an orchestrator knows: the connected ones, the announce of each and its time, its dispatch mode, its tasks, and
+ * its circuit breaker. Keeps the profiles of the router up to date.
  *
  * Keyed by the authenticated peer id; the announce of one worker never creates or replaces that of another.
  * @see docs/fleet.md#when-to-announce
@@ -23,14 +23,20 @@ import { isJoining, type PeerEntry, profileOf, ttlOf } from './peer-profile.ts';
 const RECENT = 20;
 /** Workers that left and are still listed. */
 const MAX_LOST = 1000;
-/** How long a worker that joined may take to announce itself; it gets no task before. Its own probes take nine seconds at most. */
+/**
+ * Longest time that a worker that joined may take to announce itself, milliseconds; it gets no task before. Its own probes take
+ * nine seconds at most.
+ */
 const DESCRIBE_MS = 10_000;
-/** How long tasks wait for a worker that left or does not respond: some probes of a peer, or a start of a program. */
+/**
+ * Time that tasks wait for a worker that left or does not respond, milliseconds: some probes of a peer, or a start of a
+ * program.
+ */
 const AWAY_MS = 60_000;
 /** Clock difference worth a warning, milliseconds. */
 const SKEW_WARN_MS = 60_000;
 
-/** How an attempt went, as far as that speaks for or against its worker. */
+/** Outcome of an attempt, as far as it speaks for or against its worker. */
 export type Verdict = 'ok' | 'failed' | 'neutral';
 
 export interface PeersOptions {
@@ -39,9 +45,9 @@ export interface PeersOptions {
   readonly now: () => number;
   readonly inlineHints: boolean;
   readonly log: Log;
-  /** Something changed that may let this worker accept a task. */
+  /** Called when something changed that may let this worker accept a task. */
   changed(peerId: string): void;
-  /** Its announce has expired: it should announce itself again. */
+  /** Called when its announce has expired: it should announce itself again. */
   expired(entry: PeerEntry): void;
 }
 
@@ -70,7 +76,7 @@ export class Peers {
     return this.#entries.values();
   }
 
-  /** Number of workers that have joined and not announced themselves yet, without these. */
+  /** Returns number of workers that have joined and not announced themselves yet, without these. */
   joining(excluded: ReadonlySet<string>): number {
     const now = this.#options.clock.monotonic();
     let count = 0;
@@ -152,7 +158,7 @@ export class Peers {
     return active_tasks < entry.tasks.size;
   }
 
-  /** A task is about to be dispatched to it. */
+  /** Notes that a task is about to be dispatched to it. */
   reserve(peerId: string, taskId: string, contextId: string | null): void {
     const entry = this.#entries.get(peerId);
     if (entry === undefined || entry.tasks.has(taskId)) return;
@@ -163,7 +169,7 @@ export class Peers {
     else if (entry.connected) this.#options.router.reserve(peerId);
   }
 
-  /** It no longer has the task; `verdict` is what that is evidence of. */
+  /** Removes a task that the worker no longer has; `verdict` is the evidence of its end. */
   release(peerId: string, taskId: string, verdict: Verdict): void {
     const entry = this.#entries.get(peerId);
     const contextId = entry?.tasks.get(taskId);
@@ -181,25 +187,25 @@ export class Peers {
     this.#refresh(entry);
   }
 
-  /** Names the present description of a worker; another one after each announce of its. */
+  /** Names the present description of a worker; the name changes with each of its announces. */
   marker(peerId: string): string {
     const announced = this.#entries.get(peerId)?.announced ?? null;
     return announced === null ? 'never announced' : `${announced.incarnation ?? ''}#${announced.seq ?? 0}`;
   }
 
-  /** Workers that are left out for a task, because they have not announced since they refused it. */
+  /** Returns the workers that are left out for a task, because they have not announced since they refused it. */
   excludedOf(excluded: Readonly<Record<string, string>>): ReadonlySet<string> {
     const out = new Set<string>();
     for (const peerId of Object.keys(excluded)) if (this.marker(peerId) === excluded[peerId]) out.add(peerId);
     return out;
   }
 
-  /** The profile of a worker as it is known now, also while it is not connected. */
+  /** Returns the profile of a worker as it is known now, also while it is not connected. */
   profile(entry: PeerEntry): Profile {
     return profileOf(entry, this.#options.clock.monotonic(), this.#verified(entry));
   }
 
-  /** The workers that may accept a task at some time; `only`: the worker of this name. */
+  /** Yields the workers that may accept a task at some time; `only`: the worker of this name. */
   *candidates(only: string | null): IterableIterator<WorkerCandidate> {
     const named = only === null ? undefined : this.#entries.get(only);
     const entries = only === null ? this.#entries.values() : named === undefined ? [] : [named];
@@ -210,7 +216,7 @@ export class Peers {
     }
   }
 
-  /** Since when a worker is not connected, or does not respond; null: it does, or is not known. */
+  /** Returns the start of a worker's absence: it is not connected, or does not respond; null: it does, or is not known. */
   absenceOf(peerId: string): AbsentWorker | null {
     const entry = this.#entries.get(peerId);
     return entry === undefined ? null : this.#absenceOf(entry);
@@ -228,7 +234,7 @@ export class Peers {
     return { agent_id: peer.peerId, sinceMs: absentSince, untilMs: counts ? untilMs : null };
   }
 
-  /** It has come: it answers and describes itself, or is one that is called and has not answered yet. */
+  /** Notes that a worker has come: it answers and describes itself, or is one that is called and has not answered yet. */
   #noteReachable(entry: PeerEntry): void {
     const { peer, announced } = entry;
     if (!peer.reachable) {

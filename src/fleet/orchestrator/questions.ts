@@ -1,6 +1,6 @@
 /**
  * Questions of workers: stored with the task, put to a person where one can be asked, answered once, expired at their deadline.
- * A worker that gets no answer continues as if denied. Called by the engine and `peer-event-handler.ts`.
+ * A worker that gets no answer continues as if denied.
  */
 
 import type { Log } from '../../base/log.ts';
@@ -16,7 +16,7 @@ import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 type AskUser = NonNullable<OrchestratorOptions['askUser']>;
 export type Answer = Pick<TaskAnswer, 'allowed' | 'content' | 'reason'>;
 
-/** How long a question waits that names no time, milliseconds. */
+/** Time that a question waits that names none, milliseconds. */
 const DEFAULT_EXPIRES_MS = 600_000;
 
 export interface OperatorQuestionsOptions {
@@ -30,7 +30,7 @@ export interface OperatorQuestionsOptions {
 export class OperatorQuestions {
   readonly #options: OperatorQuestionsOptions;
   readonly #expiries: TimerQueue<string>;
-  /** Key of a question → what ends the asking. */
+  /** Key of a question → the controller that ends the asking. */
   readonly #asked = new Map<
     string,
     { readonly taskId: string; readonly id: string; readonly abort: AbortController }
@@ -41,14 +41,14 @@ export class OperatorQuestions {
     this.#expiries = new TimerQueue(options.clock, (key) => this.#expire(key));
   }
 
-  /** A worker asks. Resolves when the question is on disk. */
+  /** Takes a question of a worker. Resolves when the question is on disk. */
   async asked(tracked: TrackedTask, question: TaskQuestion): Promise<void> {
     const { outcome } = this.#options.registry.apply(tracked, { type: 'asked', question });
     if (outcome === 'changed') this.#watch(tracked, question);
     if (outcome !== 'refused') await this.#options.registry.save(tracked);
   }
 
-  /** Questions of an earlier process wait again. */
+  /** Lets questions of an earlier process wait again. */
   resume(tracked: TrackedTask): void {
     for (const question of tracked.record.questions) this.#watch(tracked, question);
   }
@@ -80,7 +80,10 @@ export class OperatorQuestions {
     await registry.save(tracked);
   }
 
-  /** The content with the defaults of its schema. What cannot be checked is left to the worker, whose schema is broken. */
+  /**
+   * Returns the content with the defaults of its schema. Content that cannot be checked is left to the worker, whose schema is
+   * broken.
+   */
   async #checked({ question_id, schema }: TaskQuestion, content: Answer['content']): Promise<Answer['content']> {
     if (schema === undefined) return content;
     const check = await checkValue(schema, content ?? {});

@@ -12,14 +12,14 @@ import type { TaskJournal, TaskName } from './task-journal.ts';
 
 /** Kind of their entries. */
 const KIND = 'stale_result';
-/** Most entries of one task. */
+/** Maximum number of entries of one task. */
 const MAX_STALE = 32;
 /** A longer result, in bytes of JSON, loses its prose, its answer and its artefacts; where that is not enough, all of it. */
 const MAX_BYTES = 64 * 1024;
 /** Tasks whose entries are counted in memory. */
 const MAX_COUNTED = 10_000;
 
-/** A result, who reported it as which attempt, and why it gives no credit. */
+/** A result, its sender and attempt, and the reason why it gives no credit. */
 export interface StaleResult {
   readonly worker: string;
   readonly attempt: number | null;

@@ -1,5 +1,5 @@
 /**
- * The SQL of a page of tasks: which index answers which query.
+ * The SQL of a page of tasks: the index for each query.
  *
  * A page costs the same however many tasks have ended. Open tasks are bounded by `max_open_tasks` and are filtered one by one;
  * ended ones come from an index that has every filter of the query, one state at a time, already in order.
@@ -16,7 +16,10 @@ export interface FindStatement {
 /** Conditions, all of which hold. */
 type Conditions = readonly (readonly [sql: string, ...values: (string | number)[]])[];
 
-/** Numbers of the tasks that a query asks for, newest first, at most `limit`; undefined where there can be none. */
+/**
+ * Returns the statement for the numbers of the tasks that a query asks for, newest first, at most `limit`; undefined where none
+ * can exist.
+ */
 export function findStatement(query: TaskQuery, limit: number): FindStatement | undefined {
   const { batch, worker, submitter, parked, before, states } = query;
   const given: Conditions = [

@@ -5,7 +5,7 @@ import { fail } from '../../wire/errors.ts';
 import { matches, pageLimit, superseded } from './store-query.ts';
 import type { Stored, TaskQuery, TaskRecord, TaskStore } from './task.ts';
 
-/** A store that lives and dies with the process. */
+/** Makes a store that lives and dies with the process. */
 export function memoryTaskStore(): TaskStore {
   return new MemoryTaskStore();
 }

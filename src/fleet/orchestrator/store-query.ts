@@ -1,16 +1,18 @@
-/** What every task store does in the same way: its refusals, and what a query asks for. */
+/**
+ * The part that all task stores share: their refusals, and the reading of a query.
+ */
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { TaskQuery, TaskRecord } from './task.ts';
 
 const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 1000;
 
-/** Most records a query answers. */
+/** Returns the maximum number of records of a query. */
 export function pageLimit({ limit = DEFAULT_LIMIT }: TaskQuery): number {
   return Math.max(0, Math.min(Math.floor(limit), MAX_LIMIT));
 }
 
-/** Whether a query asks for this record. */
+/** Returns whether a query asks for this record. */
 export function matches(record: TaskRecord, query: TaskQuery): boolean {
   const { states, parked, batch, worker, submitter, before } = query;
   return (
@@ -23,7 +25,9 @@ export function matches(record: TaskRecord, query: TaskQuery): boolean {
   );
 }
 
-/** The refusal of a put: another orchestrator has written the task, or (`number`) has given this number to another one. */
+/**
+ * Returns the refusal of a put: another orchestrator has written the task, or (`number`) has given this number to another one.
+ */
 export function superseded(taskId: string, number?: number): HandfastError {
   const what = number === undefined ? `task ${taskId} was written` : `number ${number} was given`;
   return fail('superseded', `${what} by another orchestrator`, { task_id: taskId, ...(number && { number }) });

@@ -1,7 +1,7 @@
 /**
- * The tables of the task store: statements, prepared once, and how a record becomes a row and a row a record.
+ * The tables of the task store: statements, prepared once, and the conversion between records and rows.
  *
- * Used by `store-sqlite.ts`, which owns the transactions.
+ * `store-sqlite.ts` owns the transactions.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { findStatement } from './store-find.ts';
@@ -79,7 +79,7 @@ export class TaskRows {
     this.#oldestOfNone = oldest('submitter IS NULL');
   }
 
-  /** Writes a record over the revision it was made from, and returns how many bytes; undefined when another one is stored. */
+  /** Writes a record over the revision it was made from, and returns its bytes; undefined when another one is stored. */
   put(record: TaskRecord, revision: number): number | undefined {
     const { number, task_id, state, worker, spec, submitter = null, ended_at } = record;
     const parked = record.parked ? 1 : 0;
@@ -93,12 +93,12 @@ export class TaskRows {
     return changes === 0 ? undefined : text.length + this.#putReasons(record, unwritten);
   }
 
-  /** Characters of a part that was stored, or is about to be. */
+  /** Returns the characters of a part that was stored, or is about to be. */
   #sizeOf(part: object | null): number {
     return (part !== null && this.#sizes.get(part)) || 0;
   }
 
-  /** The texts of request and explanation that the file does not have as they are. */
+  /** Returns the texts of request and explanation that the file does not have as they are. */
   #unwritten({ number, spec, explanation }: TaskRecord): Unwritten {
     const isNew = this.#written.get(spec) !== number;
     const isDecided = explanation === null || this.#written.get(explanation) === number;
@@ -123,7 +123,7 @@ export class TaskRows {
     return (asked?.length ?? 0) + why.length;
   }
 
-  /** The transaction was rolled back: what it wrote is not there. */
+  /** Forgets the rows of a transaction that was rolled back: they were not written. */
   forgetWritten(): void {
     this.#written = new WeakMap();
   }
@@ -155,12 +155,15 @@ export class TaskRows {
     return (this.#last.get() as { last: number }).last;
   }
 
-  /** What the tasks of each submitter take; `''` = of none. */
+  /** Returns the storage of the tasks of each submitter; `''` = tasks without one. */
   usage(): SubmitterUsage[] {
     return this.#usage.all() as unknown as SubmitterUsage[];
   }
 
-  /** Forgets at most `limit` of the oldest ended tasks of a submitter, so many bytes of them; returns how many bytes. */
+  /**
+   * Removes at least `bytes` bytes of the oldest ended tasks of a submitter, and at most `limit` tasks; returns the removed
+   * bytes.
+   */
   evict(submitter: string, bytes: number, limit: number): number {
     const numbers = new Set<number>();
     let evicted = 0;
@@ -174,8 +177,8 @@ export class TaskRows {
   }
 
   /**
-   * Forgets at most `limit` tasks that ended before a time, or are the oldest of too many, of submitters with more than an
-   * equal part; returns how many.
+   * Removes at most `limit` tasks that ended before a time, or are the oldest of too many, of submitters with more than an
+   * equal part; returns their number.
    */
   prune(before: number, maxTasks: number, limit: number): number {
     const numbers = new Set(this.#old.all(before, limit).map(({ number }) => number as number));
@@ -196,7 +199,7 @@ export class TaskRows {
     return numbers.size;
   }
 
-  /** The oldest ended tasks of a submitter, or of none. */
+  /** Returns the oldest ended tasks of a submitter, or of none. */
   #oldest(submitter: string, limit: number): Iterable<{ readonly number: number; readonly bytes: number }> {
     const rows = submitter === '' ? this.#oldestOfNone.iterate(limit) : this.#oldestOf.iterate(submitter, limit);
     return rows as Iterable<unknown> as Iterable<{ readonly number: number; readonly bytes: number }>;
@@ -204,7 +207,7 @@ export class TaskRows {
 
   #forgetAll(numbers: ReadonlySet<number>): void {
     if (numbers.size === 0) return;
-    // A number is not given twice, not even when the highest one is forgotten.
+    // A number is not given twice, not even when the highest one is removed.
     this.#keepLast.run(this.lastNumber());
     for (const number of numbers) {
       this.#forget.run(number);
@@ -226,7 +229,10 @@ export class TaskRows {
   }
 }
 
-/** A record without what has a table of its own. Members that are undefined are left out, and a plain copy is quick. */
+/**
+ * Returns the text of a record without the members that have a separate table. Members that are undefined are left out, and a
+ * plain copy is quick.
+ */
 function textOf(record: TaskRecord): string {
   return JSON.stringify({ ...record, spec: undefined, explanation: undefined });
 }

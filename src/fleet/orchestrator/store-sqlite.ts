@@ -1,7 +1,7 @@
 /**
  * Task records on disk: one SQLite file, which `store-rows.ts` reads and writes.
  *
- * What `put` has resolved is synced to disk, by group commit. One process per file; the lock ends with the process.
+ * A record is synced to disk, by group commit, when `put` resolves. One process per file; the lock ends with the process.
  */
 
 import { type Damage, openDatabase, soleOwner } from '../../base/sqlite/database.ts';
@@ -14,20 +14,20 @@ import { pageLimit, superseded } from './store-query.ts';
 import { type Database, TaskRows } from './store-rows.ts';
 import type { Stored, SubmitterUsage, TaskQuery, TaskRecord, TaskStore } from './task.ts';
 
-/** Marks a file as ours ("HFTK"), so that the database of another program is never used. */
+/** Marks a file as a task store ("HFTK"), so that the database of another program is never used. */
 const APPLICATION_ID = 0x4846544b;
 /** Its name in errors. */
 const WHAT = 'the task store';
-/** What a task that is forgotten puts into the log: a page at most. */
+/** Bytes that the removal of a task adds to the log: a page at most. */
 const FORGET_BYTES = 4096;
-/** Ended tasks forgotten in one transaction. */
+/** Ended tasks removed in one transaction. */
 const PRUNE_STEP = 500;
 /** Open tasks read at a time. */
 const PAGE = 256;
 
 /** Step n takes a file from `user_version` n to n + 1. Steps are only ever added. */
 const MIGRATIONS: readonly string[] = [
-  // What was asked and what was decided are apart, because they may be large, and do not change when the rest does.
+  // The request and the decision have separate columns, because they may be large, and do not change when the rest does.
   `CREATE TABLE tasks (
      number INTEGER PRIMARY KEY, task_id TEXT NOT NULL UNIQUE, revision INTEGER NOT NULL, state TEXT NOT NULL,
      parked INTEGER NOT NULL, worker TEXT, batch TEXT, ended_at INTEGER, record TEXT NOT NULL
@@ -37,10 +37,10 @@ const MIGRATIONS: readonly string[] = [
    CREATE INDEX batches ON tasks (batch, number) WHERE batch IS NOT NULL;
    CREATE TABLE reasons (number INTEGER PRIMARY KEY, spec TEXT NOT NULL, explanation TEXT NOT NULL) STRICT;
    CREATE TABLE counters (name TEXT NOT NULL PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;`,
-  // Tasks of before have no submitter: only operators see them.
+  // Tasks of earlier versions have no submitter: only operators see them.
   `ALTER TABLE tasks ADD COLUMN submitter TEXT;
    CREATE INDEX submitters ON tasks (submitter, number) WHERE submitter IS NOT NULL;`,
-  // What the tasks of each submitter take, kept by the database itself, so that it is known without reading them.
+  // Storage of the tasks of each submitter, summed by the database itself, so that it is known without reading them.
   `ALTER TABLE tasks ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;
    CREATE TABLE usage (
      submitter TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, tasks INTEGER NOT NULL
@@ -56,8 +56,8 @@ const MIGRATIONS: readonly string[] = [
    CREATE TRIGGER task_removed AFTER DELETE ON tasks BEGIN
      UPDATE usage SET bytes = bytes - old.bytes, tasks = tasks - 1 WHERE submitter = coalesce(old.submitter, '');
    END;`,
-  // A page of ended tasks is read from one of these, so that its cost does not grow with what is stored. Open tasks are few
-  // beside them, and have indexes of their own: a task enters these once, when it ends.
+  // A page of ended tasks is read from one of these, so that its cost does not grow with the number of stored tasks. Open tasks
+  // are few beside them, and have separate indexes: a task enters these once, when it ends.
   `CREATE INDEX ended_by_state ON tasks (state, number) WHERE ended_at IS NOT NULL;
    CREATE INDEX ended_by_worker ON tasks (worker, state, number) WHERE ended_at IS NOT NULL;
    CREATE INDEX ended_by_submitter ON tasks (submitter, state, number)
@@ -80,8 +80,8 @@ export interface SqliteTaskStoreOptions {
 }
 
 /**
- * Opens or creates the store in `file`. Rejects with `journal_locked`, `journal_corrupt`, `disk_full`, or `runtime_error`
- * when the file is another program's or was written by a newer version; then it is left untouched.
+ * Opens or creates the store in `file`. Rejects with `journal_locked`, `journal_corrupt`, `disk_full`, or `runtime_error` when
+ * the file belongs to another program or to a newer version; then it is left untouched.
  */
 export async function sqliteTaskStore(options: SqliteTaskStoreOptions): Promise<TaskStore> {
   return openDatabase(
@@ -192,7 +192,7 @@ class SqliteTaskStore implements TaskStore {
     try {
       this.#db.close();
     } catch {
-      // What was acknowledged is in the log beside the file; the next process to open it reads it.
+      // Acknowledged records are in the log beside the file; the next process to open it reads them.
     } finally {
       this.#release();
     }

@@ -1,6 +1,6 @@
 /**
- * Accepting tasks: checked, numbered, given their part of a budget, stored, and queued. The same task again is the task there
- * is; another one of its name is refused.
+ * Accepting tasks: checked, numbered, given their part of a budget, stored, and queued. A task that is submitted again returns
+ * the existing task; another one of its name is refused.
  */
 import { isDeepStrictEqual } from 'node:util';
 import { Turns } from '../../base/turns.ts';
@@ -13,9 +13,9 @@ import { isEnded } from './task-machine.ts';
 import { type FullSpec, fullSpec, newRecord, routeTaskOf } from './task-record.ts';
 import type { TrackedTask } from './task-registry.ts';
 
-/** Most tasks of one batch. */
+/** Maximum number of tasks of one batch. */
 const MAX_BATCH = 10_000;
-/** How often a task is given another number, because another orchestrator on the same store has used it. */
+/** Maximum number of times that a task is given another number, because another orchestrator on the same store has used it. */
 const MAX_RENUMBERED = 8;
 
 /** A request that was read. */
@@ -30,7 +30,7 @@ interface Request {
 /** Requests of a batch in the order of their dependencies. */
 interface Batch {
   readonly ordered: readonly Request[];
-  /** Those that exist already. */
+  /** Tasks of the batch that exist already. */
   readonly known: Map<string, TaskRecord>;
   /** Tasks outside that they wait for, in memory. */
   readonly others: readonly TrackedTask[];
@@ -47,7 +47,7 @@ export class Submissions {
     this.#engine = engine;
   }
 
-  /** The highest number in use. */
+  /** Sets the highest number in use. */
   begin(number: number): void {
     this.#number = Math.max(this.#number, number);
   }
@@ -116,7 +116,7 @@ export class Submissions {
     }
   }
 
-  /** Adds, stores and queues the tasks of a batch that are not `known`. Those that were added meanwhile become known. */
+  /** Adds, stores and queues the tasks of a batch that are not `known`. Tasks that were added meanwhile become known. */
   async #takeBatch({ ordered, known, others, submitter }: Batch): Promise<ReadonlyMap<string, TaskRecord>> {
     const { registry, dispatcher, hooks } = this.#engine;
     const parents = new Map<string, TrackedTask>();
@@ -166,7 +166,10 @@ export class Submissions {
     return new Map(added.map(({ id, record }) => [id, record]));
   }
 
-  /** Fails with `schema_violation` for a tier that neither the policy nor any worker knows: no worker could ever be compared with it. */
+  /**
+   * Fails with `schema_violation` for a tier that neither the policy nor any worker knows: no worker could ever be compared
+   * with it.
+   */
   checkTier({ min_tier }: FullSpec): void {
     if (min_tier === null) return;
     const { peers, router } = this.#engine;
@@ -181,7 +184,7 @@ export class Submissions {
   }
 
   /**
-   * The tasks that others wait for, held in memory until `#release`, so that their records show their end. Fails with
+   * Returns the tasks that others wait for, held in memory until `#release`, so that their records show their end. Fails with
    * `schema_violation` for a task that does not exist, or that the submitter may not see.
    */
   async #held(ids: readonly string[], submitter?: Submitter): Promise<readonly TrackedTask[]> {
@@ -206,7 +209,7 @@ export class Submissions {
     for (const tracked of held) this.#engine.registry.release(tracked);
   }
 
-  /** Whether what a task waits for lets it run: used when an operator tries it again. Fails with `invalid_message`. */
+  /** Checks that the tasks it waits for let it run, when an operator tries it again. Fails with `invalid_message`. */
   async waitAgain(tracked: TrackedTask): Promise<void> {
     const others = await this.#held(tracked.record.spec.after);
     const why = this.#engine.dependencies.add(tracked.id, recordsOf(others));
@@ -214,7 +217,7 @@ export class Submissions {
     if (why !== undefined) throw fail('invalid_message', why, { task_id: tracked.id });
   }
 
-  /** After a restart: the same for a task that waits already; it ends when it never can run. */
+  /** Checks the waits of a task that waits already, after a restart; it ends when it never can run. */
   async waitStill(tracked: TrackedTask): Promise<void> {
     const { after } = tracked.record.spec;
     if (after.length === 0) return;
@@ -247,7 +250,7 @@ export class Submissions {
     });
   }
 
-  /** The task whose budget this one uses a part of; undefined: none, or one without a budget. */
+  /** Returns the task whose budget this one uses a part of; undefined: none, or one without a budget. */
   async #parent({ spec, submitter }: Request): Promise<TrackedTask | undefined> {
     const { parent_task_id: id } = spec;
     if (id === null) return undefined;
@@ -319,7 +322,7 @@ export class Submissions {
     }
   }
 
-  /** It could not be stored: it is the task there is, or nothing has happened. */
+  /** Handles a failed store: returns the existing task, or undoes the submission and throws. */
   async #notStored(tracked: TrackedTask, request: Request, thrown: unknown): Promise<TaskRecord> {
     this.#undo(tracked);
     if (asError(thrown).code !== 'superseded') throw thrown;
@@ -339,7 +342,7 @@ export class Submissions {
     }
   }
 
-  /** All or none: what was written before another one could not be is ended. */
+  /** Undoes a batch, all or none: the tasks that were written before another one failed are ended. */
   async #undoBatch(added: readonly TrackedTask[]): Promise<void> {
     const { registry } = this.#engine;
     await Promise.allSettled(
@@ -365,7 +368,7 @@ export class Submissions {
   }
 
   #sameOrFail(record: TaskRecord, { id, spec, submitter }: Request): void {
-    // What an operator, or the parent's budget, has changed since was not asked for.
+    // Later changes by an operator, or by the parent's budget, were not part of the request.
     const asked = { ...spec, worker: null, ...(spec.parent_task_id !== null && { token_budget: null }) };
     const kept = { ...record.spec, worker: null, ...(spec.parent_task_id !== null && { token_budget: null }) };
     if (isDeepStrictEqual(asked, kept) && existsFor(submitter, record)) return;
@@ -374,8 +377,8 @@ export class Submissions {
 }
 
 /**
- * Conversations of a submitter that has nothing but its own tasks are its own too: their names start with its name, which has no
- * colon. A task that names none would continue the one of its id.
+ * Conversations of a submitter that has nothing but its own tasks are its own too: their names start with its name, which has
+ * no colon. A task that names none would continue the one of its id.
  */
 function inOwnContext(spec: TaskSpec, submitter: Submitter | undefined): TaskSpec {
   const context = spec.context_id ?? spec.task_id;
@@ -389,7 +392,7 @@ const recordsOf = (tasks: readonly TrackedTask[]): readonly TaskRecord[] => task
 const existsFor = (submitter: Submitter | undefined, record: TaskRecord): boolean =>
   submitter?.ownOnly !== true || record.submitter === submitter.name;
 
-/** Tokens a task may still grant: what neither it nor its children have used. */
+/** Returns the tokens that a task may still grant: those that neither it nor its children have used. */
 function leftOf({ record, tokensSoFar }: TrackedTask): number {
   const spent = record.tokens_spent ?? 0;
   return (record.spec.token_budget ?? 0) - (record.granted_tokens ?? 0) - spent - tokensSoFar;

@@ -1,8 +1,8 @@
 /**
- * What principals have of an orchestrator: open tasks, and bytes of stored tasks with their results. One that has used up its
- * share is refused, or loses its own oldest ended tasks; no other is. Those who operate the fleet have no share.
+ * Shares of principals in an orchestrator: open tasks, and bytes of stored tasks with their results. A principal that has used
+ * up its share is refused, or loses its own oldest ended tasks; no other is affected. Operators of the fleet have no share.
  *
- * Asked by `submissions.ts` for each task that is handed in.
+ * The shares are checked for each submitted task.
  */
 import { type ShareUsage, shareUsage } from '../../base/share-usage.ts';
 import { mayStore } from '../../session/shares.ts';
@@ -25,7 +25,7 @@ const UNLIMITED: SubmitterLimits = {
   totalStoredBytes: Number.POSITIVE_INFINITY,
 };
 
-/** What is removed at a time, as a share of the limit, so that it is rarely done. */
+/** Amount removed at a time, as a share of the limit, so that removals are rare. */
 const STEP_SHARE = 8;
 const RETRY_AFTER_MS = 1_000;
 
@@ -56,7 +56,7 @@ export class SubmitterShares {
     };
   }
 
-  /** Fails with `over_capacity` when a submitter may not have so many more open tasks. */
+  /** Fails with `over_capacity` when a submitter may not have `count` more open tasks. */
   mustHaveOpen(count: number, submitter: Submitter | undefined): void {
     if (submitter?.ownOnly !== true) return;
     const { openTasks } = this.#limits;
@@ -82,7 +82,7 @@ export class SubmitterShares {
     throw overCapacity(`the open tasks of ${name} store too much; end some of them`, 'task_bytes', Math.floor(most));
   }
 
-  /** What a submitter stores, and may. */
+  /** Returns the bytes that a submitter stores, and the maximum. */
   async #stored(name: string): Promise<{ readonly bytes: number; readonly most: number }> {
     const { storedBytes, totalStoredBytes } = this.#limits;
     const all = (await this.#store.usage?.()) ?? [];

@@ -1,6 +1,5 @@
 /**
- * What can happen to a task, and what became of an event: the vocabulary of the task machine (`task-machine.ts`) and of all
- * that calls it.
+ * The events of a task, and the outcome of an event: the vocabulary of the task machine (`task-machine.ts`).
  */
 import type { TaskQuestion, TaskResult } from '../../protocol/fleet.ts';
 import type { Explanation } from '../route/profile.ts';
@@ -11,7 +10,7 @@ export interface ResultEvent {
   readonly type: 'result';
   /** The sender that the transport authenticated, not the one named in the message. */
   readonly worker: string;
-  /** Which attempt; null where the worker names none: its only one without a report. */
+  /** Number of the attempt; null where the worker names none: its only one without a report. */
   readonly attempt: number | null;
   /** The fence it was reported under; null or absent where the worker names none. */
   readonly fence?: number | null;
@@ -20,7 +19,7 @@ export interface ResultEvent {
   readonly result: TaskResult;
 }
 
-/** What can happen to a task. Times are epoch milliseconds. */
+/** The events of a task. Times are epoch milliseconds. */
 export type TaskEvent =
   /** Routing found no worker for it, or the policy has it wait. */
   | {
@@ -58,14 +57,14 @@ export type TaskEvent =
       readonly reason: string;
       /** The worker is excluded until its next announce: the marker of its present one. */
       readonly exclude?: string;
-      /** The step of the policy it was: counts, and whom else to ask, follow from it. */
+      /** The step of the policy it was: the counts, and the other workers to ask, follow from it. */
       readonly cause?: 'reroute' | 'retry';
       readonly not_before?: number | null;
     }
   | ResultEvent
   /** The lease ran out, or the worker returned without knowing how it ended. */
   | { readonly type: 'lost'; readonly reason: string; readonly result?: TaskResult }
-  /** It is tried again. `operator` may also do so with what has ended. */
+  /** It is tried again. `operator` may also do so with a task that has ended. */
   | {
       readonly type: 'requeued';
       readonly cause: 'reroute' | 'retry' | 'operator';
@@ -84,17 +83,17 @@ export type TaskEvent =
   | { readonly type: 'answered'; readonly question_id: string }
   /** The commit its worker's repository was at before the attempt was sent. */
   | { readonly type: 'based'; readonly attempt: number; readonly commit: string }
-  /** Tokens of its budget that go to a task it is the parent of; less than nothing: what that one did not need. */
+  /** Tokens of its budget that go to a child task; negative: the tokens that the child did not need. */
   | { readonly type: 'granted'; readonly tokens: number }
   | { readonly type: 'verified'; readonly verified: 'yes' | 'no' | 'not_checked'; readonly reasons: readonly string[] };
 
 /**
- * Why a result gives its sender no credit: the task was never given to it; it names no attempt and may be of several; its
- * fence is that of another attempt; the attempt was not accepted.
+ * Reason why a result gives its sender no credit: the task was never given to it; it names no attempt and may be of several;
+ * its fence is that of another attempt; the attempt was not accepted.
  */
 export type StaleReason = 'not_given' | 'no_attempt' | 'other_fence' | 'not_accepted';
 
-/** What became of an event. */
+/** Outcome of an event. */
 export interface Advanced {
   /** The same object when nothing changed. */
   readonly record: TaskRecord;
@@ -103,8 +102,8 @@ export interface Advanced {
    * already. `refused`: not in this state, nothing changed.
    */
   readonly outcome: 'changed' | 'late' | 'duplicate' | 'refused';
-  /** Why not, in a few words. */
+  /** Reason of a refusal, in a few words. */
   readonly why?: string;
-  /** Of a result that was refused: why it counts for nothing. */
+  /** For a result that was refused: the reason why it counts for nothing. */
   readonly stale?: StaleReason;
 }

@@ -2,20 +2,20 @@
  * The events of each task, for clients that follow it: a stream of the journal. Volatile, because the record in the task store
  * is authoritative. Entries of one moment are appended together.
  *
- * Called by the engine and its parts. Nothing of a task stays in memory here after its end.
+ * Nothing of a task stays in memory here after its end.
  */
 import type { Journal, NewEntry } from '../../journal/journal.ts';
 import type { TaskRecord } from './task.ts';
 
-/** What names the stream of a task. */
+/** The parts of a stream's name. */
 export type TaskName = Pick<TaskRecord, 'task_id' | 'number'>;
 
 /** Digits of a task's number in the name of its stream. */
 const NUMBER_DIGITS = 10;
 
 /**
- * Name of the stream of a task. It starts with the task's number, so that new streams come last in the order of names: a
- * database adds them in one place, however many there are.
+ * Returns the name of the stream of a task. It starts with the task's number, so that new streams come last in the order of
+ * names: a database adds them in one place, for any number of streams.
  */
 export function taskStream({ task_id, number }: TaskName): string {
   return `task:${String(number).padStart(NUMBER_DIGITS, '0')}:${task_id}`;
@@ -29,13 +29,13 @@ interface Stream {
   /** The last cursor in use; undefined while it is being read. */
   cursor: number | undefined;
   waiting: Omit<NewEntry, 'cursor'>[];
-  /** Of a new task, none of whose entries was accepted yet. */
+  /** True for the stream of a new task, none of whose entries was accepted yet. */
   fresh: boolean;
   /** Entries that were refused; they go before those that wait. */
   refused: Omit<NewEntry, 'cursor'>[];
-  /** In whose share the first entry puts it; later ones change nothing. */
+  /** The submitter whose share has the first entry; later entries change nothing. */
   readonly submitter: string | undefined;
-  /** The task has ended: what waits is the last of it. */
+  /** The task has ended: the waiting entries are its last ones. */
   ended: boolean;
 }
 
@@ -50,7 +50,7 @@ export class TaskJournal {
     this.#now = now;
   }
 
-  /** A stream that has no entries yet. */
+  /** Begins a stream that has no entries yet. */
   begin(task: TaskName, submitter: string | undefined): void {
     this.#streams.set(task.task_id, streamOf(task, { cursor: 0, fresh: true, submitter }));
   }
@@ -66,7 +66,7 @@ export class TaskJournal {
     if (stream.cursor !== undefined && stream.waiting.length === 1) this.#schedule(stream);
   }
 
-  /** How many entries of this kind the journal has of a task; 0 where it cannot be read. */
+  /** Returns the number of entries of this kind that the journal has of a task; 0 where it cannot be read. */
   async count(task: TaskName, kind: string): Promise<number> {
     let count = 0;
     try {
@@ -86,7 +86,7 @@ export class TaskJournal {
   end(taskId: string): void {
     const stream = this.#streams.get(taskId);
     if (stream === undefined) return;
-    // What still waits is written all the same: the pending write has a reference to the stream.
+    // Waiting entries are written all the same: the pending write has a reference to the stream.
     this.#streams.delete(taskId);
     stream.ended = true;
     if (stream.cursor !== undefined && stream.waiting.length === 0) this.#journal.release?.(stream.name);
@@ -118,11 +118,11 @@ export class TaskJournal {
   }
 
   /**
-   * An earlier task of this name used these cursors: its events are not those of this one, and may be another submitter's. They
-   * are removed, and what was refused follows behind their cursors.
+   * Replaces the entries of an earlier task of this name that used these cursors: its events are not those of this task, and
+   * may be another submitter's. They are removed, and the refused entries follow behind their cursors.
    */
   async #replace(stream: Stream, entries: Stream['waiting']): Promise<void> {
-    // Where entries were accepted before, the journal is closed or damaged.
+    // A stream with accepted entries: the journal is closed or damaged.
     if (!stream.fresh && stream.cursor !== undefined) return;
     stream.refused.push(...entries);
     if (!stream.fresh) return;
@@ -131,7 +131,7 @@ export class TaskJournal {
     await this.#find(stream, () => this.#journal.delete(stream.name));
   }
 
-  /** Reads the last cursor, does `then`, and appends what waits. */
+  /** Reads the last cursor, does `then`, and appends the waiting entries. */
   async #find(stream: Stream, then?: () => Promise<void>): Promise<void> {
     let last = 0;
     try {

@@ -1,9 +1,10 @@
 /**
- * The states of a task at the orchestrator, as a pure function: what happened, when, and what the record is after it.
+ * The states of a task at the orchestrator, as a pure function of the record, an event and its time, which returns the next
+ * record.
  *
- * `queued → reserved → sent → accepted → running → {done | partial | blocked | error | lost | canceled}`; `blocked` and
- * `lost` go back to `queued` by policy, anything that ended goes back by an operator, always towards a higher attempt.
- * Called by `orchestrator.ts` and by the simulation. An event that is not allowed changes nothing, and the outcome says so.
+ * `queued → reserved → sent → accepted → running → {done | partial | blocked | error | lost | canceled}`; `blocked` and `lost`
+ * go back to `queued` by policy, any ended task goes back by an operator, always towards a higher attempt. An event that is not
+ * allowed changes nothing, and the outcome says so.
  * @see docs/fleet.md#failure-semantics
  */
 import type { TaskQuestion } from '../../protocol/fleet.ts';
@@ -12,7 +13,7 @@ import { endAttempt, spentBy, sumTokens, trimmed } from './task-attempts.ts';
 import type { Advanced, TaskEvent } from './task-events.ts';
 import { report, setAside } from './task-result.ts';
 
-/** Most questions of one task that wait at a time. */
+/** Maximum number of questions of one task that wait at a time. */
 const MAX_QUESTIONS = 32;
 
 const ACTIVE: ReadonlySet<TaskState> = new Set(['reserved', 'sent', 'accepted', 'running']);
@@ -107,12 +108,12 @@ function refused(record: TaskRecord, event: TaskEvent): Advanced {
   return { record, outcome: 'refused', why: `not possible for a task that is ${state}: ${event.type}` };
 }
 
-/** A message without an attempt is about the one under way. */
+/** Returns whether a message is about the attempt under way; one without an attempt is. */
 function isCurrent(record: TaskRecord, attempt: number | undefined): boolean {
   return attempt === undefined || attempt === record.attempt;
 }
 
-/** The attempts, with more known of the one under way. */
+/** Returns the attempts, with more known of the one under way. */
 function withCurrent({ attempts }: TaskRecord, change: Partial<Attempt>): readonly Attempt[] {
   const last = attempts.at(-1);
   return last === undefined ? [] : [...attempts.slice(0, -1), { ...last, ...change }];
@@ -231,7 +232,7 @@ function failTask(record: TaskRecord, reason: string, now: number): Advanced {
 function cancel(record: TaskRecord, reason: string, now: number): Advanced {
   if (isEnded(record)) return refused(record, { type: 'canceled', reason });
   const active = isActive(record);
-  // What it has spent by now was not reported.
+  // The tokens it has spent by now were not reported.
   const tokensSpent = active && record.state !== 'reserved' ? null : 0;
   const end = { ended_at: now, outcome: 'canceled', reason, tokens_spent: tokensSpent };
   const attempts = active ? endAttempt(record.attempts, record.attempt, end) : record.attempts;
@@ -258,7 +259,7 @@ function ask(record: TaskRecord, question: TaskQuestion, now: number): Advanced 
   return changed(record, now, { questions: [...record.questions, question] });
 }
 
-/** Name of the worker of an attempt that was offered to a pool, until a worker claims it. */
+/** Returns name of the worker of an attempt that was offered to a pool, until a worker claims it. */
 export function offerTo(pool: string): string {
   return `pool:${pool}`;
 }

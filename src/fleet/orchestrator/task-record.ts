@@ -1,7 +1,5 @@
 /**
- * A task from its request: its first record, what of it routing sees, and the message its worker gets.
- *
- * Called by the other files of this folder.
+ * A task from its request: its first record, the part of it that routing sees, and the message its worker gets.
  */
 import type { TaskDispatch } from '../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
@@ -16,7 +14,7 @@ import { dispatchId } from './task-result.ts';
 /** A request with its defaults filled in and its names in canonical form. */
 export type FullSpec = TaskRecord['spec'];
 
-/** Most tasks one task can wait for. */
+/** Maximum number of tasks one task can wait for. */
 const MAX_AFTER = 256;
 
 /**
@@ -66,12 +64,12 @@ export function fullSpec(taskId: string, spec: TaskSpec): FullSpec {
   };
 }
 
-/** The error of a task that does not exist, and of one that does not exist for its caller. */
+/** Returns the error of a task that does not exist, and of one that does not exist for its caller. */
 export function unknownTask(taskId: string): HandfastError {
   return fail('not_found', `no task ${taskId}`, { task_id: taskId });
 }
 
-/** The first record of a task. */
+/** Returns the first record of a task. */
 export function newRecord(taskId: string, spec: FullSpec, number: number, now: number, submitter?: string): TaskRecord {
   return {
     task_id: taskId,
@@ -102,7 +100,7 @@ export function newRecord(taskId: string, spec: FullSpec, number: number, now: n
   };
 }
 
-/** What routing sees of a task. */
+/** Returns the part of a task that routing sees. */
 export function routeTaskOf({ task_id, spec }: Pick<TaskRecord, 'task_id' | 'spec'>): RouteTask {
   return {
     task_id,
@@ -114,7 +112,7 @@ export function routeTaskOf({ task_id, spec }: Pick<TaskRecord, 'task_id' | 'spe
     brief_bytes: Buffer.byteLength(spec.brief),
     min_tier: spec.min_tier,
     min_context_window: spec.min_context_window,
-    // What is written in a worktree of its own does not mix with changes elsewhere.
+    // Files written in a separate worktree do not mix with changes elsewhere.
     access: spec.worktree ? 'read' : spec.access,
     context_id: spec.context_id,
     pool: spec.pool,
@@ -122,7 +120,7 @@ export function routeTaskOf({ task_id, spec }: Pick<TaskRecord, 'task_id' | 'spe
   };
 }
 
-/** The message for the attempt under way. The attempt is the fence: it only grows. */
+/** Returns the message for the attempt under way. The attempt is the fence: it only grows. */
 export function dispatchOf(record: TaskRecord, sender: string, leaseTtlS: number, now: number): TaskDispatch {
   const { task_id, spec, attempt } = record;
   return messageFor(task_id, spec, {

@@ -1,6 +1,6 @@
 /**
- * The tasks an orchestrator works on: their records in memory, and how these reach the store. Every change goes through the
- * task machine here; what is wanted on disk is written with all other changes of the same moment.
+ * The tasks an orchestrator works on: their records in memory, and the writing of these to the store. Every change goes through
+ * the task machine here; a change that is wanted on disk is written with all other changes of the same moment.
  *
  * One write per task is under way at a time, each over the revision of the one before. A record that another orchestrator has
  * written is dropped here: two orchestrators on one store never both continue a task.
@@ -13,7 +13,7 @@ import type { Stored, TaskRecord, TaskState, TaskStore } from './task.ts';
 import type { Advanced, TaskEvent } from './task-events.ts';
 import { advance, isEnded } from './task-machine.ts';
 
-/** How long a change without a waiting caller may stay in memory, milliseconds. */
+/** Longest time that a change without a waiting caller may stay in memory, milliseconds. */
 const SOFT_MS = 200;
 /** Pause before a store that failed is tried again, milliseconds. */
 const RETRY_MS = 1000;
@@ -22,7 +22,7 @@ const RETRY_MS = 1000;
 export interface TrackedTask {
   readonly id: string;
   record: TaskRecord;
-  /** Changes since it was loaded, and how many of them are on disk. */
+  /** Number of changes since it was loaded, and of those on disk. */
   version: number;
   stored: number;
   revision: number;
@@ -44,13 +44,13 @@ export interface TaskRegistryOptions {
   readonly clock: Clock;
   readonly now: () => number;
   readonly log: Log;
-  /** A task has changed; `before` is its record before the event. */
+  /** Called when a task has changed; `before` is its record before the event. */
   changed(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void;
-  /** Another orchestrator has written a task: it is no longer ours. */
+  /** Called when another orchestrator has written a task: it now belongs to that one. */
   superseded(tracked: TrackedTask): void;
-  /** A task that ended is on disk and leaves the memory. */
+  /** Called when a task that ended is on disk and leaves the memory. */
   settled(tracked: TrackedTask): void;
-  /** The store writes again. */
+  /** Called when the store writes again. */
   recovered(): void;
 }
 
@@ -86,12 +86,12 @@ export class TaskRegistry {
     return this.#openBySubmitter;
   }
 
-  /** Why the store cannot be written at present. */
+  /** Reason why the store cannot be written at present. */
   get failure(): HandfastError | undefined {
     return this.#failure;
   }
 
-  /** Open tasks by state, and how many of them are parked. */
+  /** Number of open tasks by state, and of parked ones. */
   get counts(): ReadonlyMap<TaskState | 'parked', number> {
     return this.#counts;
   }
@@ -104,17 +104,17 @@ export class TaskRegistry {
     return this.#tracked.values();
   }
 
-  /** A new task; `save` stores it. */
+  /** Adds a new task; `save` stores it. */
   add(record: TaskRecord): TrackedTask {
     return this.#take(record, 0, 1);
   }
 
-  /** A task out of the store. */
+  /** Adds a task out of the store. */
   adopt({ record, revision }: Stored): TrackedTask {
     return this.#tracked.get(record.task_id) ?? this.#take(record, revision, 0);
   }
 
-  /** The task, out of the store where it has ended. `release` it when done. */
+  /** Returns the task, out of the store where it has ended. `release` it when done. */
   async pin(taskId: string): Promise<TrackedTask | undefined> {
     const tracked = this.#tracked.get(taskId) ?? (await this.#load(taskId));
     if (tracked !== undefined) tracked.pins += 1;
@@ -126,7 +126,7 @@ export class TaskRegistry {
     this.#settle(tracked);
   }
 
-  /** Applies an event. Nothing is written by it; the change is on disk soon, or when `save` resolves. */
+  /** Applies an event without writing it; the change is on disk soon, or when `save` resolves. */
   apply(tracked: TrackedTask, event: TaskEvent): Advanced {
     const before = tracked.record;
     const advanced = advance(before, event, this.#options.now());
@@ -141,7 +141,7 @@ export class TaskRegistry {
     this.#replace(tracked, { ...tracked.record, number });
   }
 
-  /** Resolves when the record as it is now is on disk. Rejects with `superseded`, `disk_full`, or what the store rejects with. */
+  /** Resolves when the current record is on disk. Rejects with `superseded`, `disk_full`, or as the store rejects. */
   save(tracked: TrackedTask): Promise<void> {
     if (tracked.superseded)
       return Promise.reject(
@@ -168,7 +168,7 @@ export class TaskRegistry {
     if (this.#tracked.delete(tracked.id)) this.#count(tracked.record, -1);
   }
 
-  /** Writes what was not written yet. Resolves when that is done, or has failed. */
+  /** Writes the records that were not written yet. Resolves when that is done, or has failed. */
   async flush(): Promise<void> {
     for (const tracked of this.#tracked.values()) if (tracked.version !== tracked.stored) void this.save(tracked);
     while (this.#writing > 0 || this.#queue.length > 0) {
@@ -299,7 +299,7 @@ export class TaskRegistry {
     this.#rest();
   }
 
-  /** One write shows whether the store is back; the others follow it. */
+  /** Tries the store again: one write shows whether it is back; the others follow it. */
   #again(): void {
     for (const tracked of this.#tracked.values()) {
       if (tracked.version === tracked.stored) continue;

@@ -1,6 +1,7 @@
 /**
- * What a result does to a task: one is accepted, once; every other of an attempt its worker had is stored beside it with why
- * it came too late. A result without an accepted attempt, or under another fence, changes nothing.
+ * The effect of a result on a task: one result is accepted, once; every other result of an attempt that its worker had is
+ * stored beside it with the reason why it came too late. A result without an accepted attempt, or under another fence, changes
+ * nothing.
  *
  * A part of the task machine (`task-machine.ts`). The rules of the late result are those of the specification: stored,
  * shown, never dropped, never over a newer attempt; a newer attempt that has not started gives way to it.
@@ -12,7 +13,7 @@ import type { Attempt, LateResult, TaskRecord, TaskState } from './task.ts';
 import { endAttempt, spentBy, sumTokens } from './task-attempts.ts';
 import type { Advanced, ResultEvent, StaleReason } from './task-events.ts';
 
-/** Most late results of one task. The first ones are stored. */
+/** Maximum number of late results of one task. The first ones are stored. */
 const MAX_LATE = 32;
 
 /** Ends of attempts that never started: their worker declined them, or did not get them. */
@@ -29,7 +30,7 @@ export function report(record: TaskRecord, event: ResultEvent, now: number): Adv
   return acceptResult(record, event, tried, now) ?? storeLate(record, event, tried, now);
 }
 
-/** The attempt a result is to the credit of, or why it is to the credit of none. */
+/** Returns the attempt that a result is to the credit of, or the reason why it is to the credit of none. */
 export function creditOf(record: TaskRecord, event: ResultEvent): Attempt | StaleReason {
   const own = record.attempts.filter(({ worker }) => worker === event.worker);
   if (own.length === 0) return 'not_given';
@@ -45,7 +46,7 @@ const isNumber =
   ({ attempt }: Attempt): boolean =>
     attempt === number;
 
-/** The attempt of a result that names none. Undefined: it may be of several. */
+/** Returns the attempt of a result that names none. Undefined: it may be of several. */
 function unnamed(record: TaskRecord, own: readonly Attempt[], { worker, result }: ResultEvent): Attempt | undefined {
   const again = record.late_results.find((late) => late.worker === worker && same(late.result, result));
   if (again !== undefined) return own.find(isNumber(again.attempt));
@@ -54,8 +55,8 @@ function unnamed(record: TaskRecord, own: readonly Attempt[], { worker, result }
 }
 
 /**
- * Whether the worker had taken the attempt on. Where its link awaits an acknowledgement, only a refusal comes without one; an
- * acknowledgement that was lost with its link is no longer awaited.
+ * Returns whether the worker had accepted the attempt. Where its link awaits an acknowledgement, only a refusal comes without
+ * one; an acknowledgement that was lost with its link is no longer awaited.
  */
 function isAccepted({ task_id }: TaskRecord, tried: Attempt, { unacknowledged, result }: ResultEvent): boolean {
   const { attempt, outcome, accepted_at, started_at } = tried;
@@ -69,7 +70,7 @@ function isAccepted({ task_id }: TaskRecord, tried: Attempt, { unacknowledged, r
 /** `message_id` of the dispatch of an attempt. */
 export const dispatchId = (taskId: string, attempt: number): string => `${taskId}#${attempt}`;
 
-/** The record with the result accepted, or undefined when it does not count. */
+/** Returns the record with the result accepted, or undefined when it does not count. */
 function acceptResult(record: TaskRecord, event: ResultEvent, tried: Attempt, now: number): Advanced | undefined {
   // An attempt that was reported once is decided upon.
   if (record.ended_at !== null || isReported(tried)) return undefined;
@@ -126,7 +127,7 @@ function acceptResult(record: TaskRecord, event: ResultEvent, tried: Attempt, no
   };
 }
 
-/** The late results of a record once another result replaces its own: nothing that was reported is dropped. */
+/** Returns the late results of a record once another result replaces its own: nothing that was reported is dropped. */
 export function setAside(record: TaskRecord, now: number): readonly LateResult[] {
   const { result, late_results, worker, attempt } = record;
   // A refusal lives on in its attempt.
@@ -135,7 +136,7 @@ export function setAside(record: TaskRecord, now: number): readonly LateResult[]
   return [...late_results, { received_at, worker: worker ?? '', attempt, why: 'old_attempt', result }];
 }
 
-/** The record with the result stored beside it; unchanged when the result is known. */
+/** Returns the record with the result stored beside it; unchanged when the result is known. */
 function storeLate(record: TaskRecord, event: ResultEvent, tried: Attempt, now: number): Advanced {
   const { worker, result } = event;
   const known = [record.result, ...record.late_results.map((late) => late.result)];
@@ -164,10 +165,10 @@ function storeLate(record: TaskRecord, event: ResultEvent, tried: Attempt, now: 
   };
 }
 
-/** A report of it was accepted. A refusal is none: an agent that asked for something may still finish. */
+/** True when a report of it was accepted. A refusal is none: an agent that asked for something may still finish. */
 const isReported = ({ outcome }: Attempt): boolean => !UNREPORTED.has(outcome) && outcome !== 'blocked';
 
-/** Something was done, so that doing it again would be waste or harm. */
+/** True when work was done, so that doing it again would be waste or harm. */
 function hasWork({ status }: TaskResult): boolean {
   return status === 'done' || status === 'partial';
 }
@@ -194,7 +195,7 @@ function whyLate(record: TaskRecord, tried: Attempt): LateResult['why'] {
   return record.dead_letter?.startsWith('deadline_passed') === true ? 'after_deadline' : 'already_ended';
 }
 
-/** The same report, whichever copy of it. */
+/** True for the same report, whichever copy of it. */
 function same({ envelope: _one, ...one }: TaskResult, { envelope: _other, ...other }: TaskResult): boolean {
   return isDeepStrictEqual(one, other);
 }

@@ -1,4 +1,6 @@
-/** How a change of a task reads in its journal stream. Used by `engine.ts`; `task watch` shows it. */
+/**
+ * The text of each change of a task in its journal stream, as `task watch` shows it.
+ */
 import type { TaskRecord } from './task.ts';
 import { spentBy } from './task-attempts.ts';
 import type { TaskEvent } from './task-events.ts';
@@ -9,7 +11,7 @@ export interface Step {
   readonly body: object;
 }
 
-/** The journal entry for an event; undefined: nothing worth following. */
+/** Returns the journal entry for an event; undefined: nothing worth following. */
 export function stepOf(event: TaskEvent, before: TaskRecord, after: TaskRecord): Step | undefined {
   const { attempt, worker } = after;
   switch (event.type) {
@@ -65,7 +67,7 @@ export function stepOf(event: TaskEvent, before: TaskRecord, after: TaskRecord):
   }
 }
 
-/** The step that ends the stream for its followers; only the verification may follow it. */
+/** Returns the step that ends the stream for its followers; only the verification may follow it. */
 export function endOf(before: TaskRecord, after: TaskRecord): Step | undefined {
   if (!isEnded(after) || isEnded(before)) return undefined;
   const { state, tokens_spent, attempt, attempts, dead_letter } = after;

@@ -6,9 +6,9 @@
 import type * as schemas from '../../protocol/fleet-records.schema.ts';
 import type { Wire } from '../../wire/schema.ts';
 
-/** Where a task is. One that waits for an operator is `blocked` or `lost` with `parked` set. */
+/** State of a task. One that waits for an operator is `blocked` or `lost` with `parked` set. */
 export type TaskState = Wire<typeof schemas.TaskState>;
-/** What is asked for. All but the brief may be left out. */
+/** The request. All members but the brief may be left out. */
 export type TaskSpec = Wire<typeof schemas.TaskSpec>;
 /** One try at a task. */
 export type Attempt = Wire<typeof schemas.Attempt>;
@@ -23,7 +23,7 @@ export interface Stored {
   readonly revision: number;
 }
 
-/** Who hands a task in. */
+/** The submitter of a task. */
 export interface Submitter {
   /** Name of the principal; stored with the task. */
   readonly name: string;
@@ -31,13 +31,13 @@ export interface Submitter {
   readonly ownOnly: boolean;
 }
 
-/** What `find` filters by. */
+/** Filters of `find`. */
 export interface TaskQuery {
   readonly states?: readonly TaskState[];
   readonly parked?: boolean;
   readonly batch?: string;
   readonly worker?: string;
-  /** Handed in by this principal. */
+  /** Submitted by this principal. */
   readonly submitter?: string;
   /** Numbers below this one: the next page. */
   readonly before?: number;
@@ -45,7 +45,7 @@ export interface TaskQuery {
   readonly limit?: number;
 }
 
-/** What the stored tasks of a submitter take. */
+/** Storage of the tasks of a submitter. */
 export interface SubmitterUsage {
   readonly submitter: string;
   readonly bytes: number;
@@ -63,23 +63,23 @@ export interface TaskStore {
    */
   put(record: TaskRecord, revision: number): Promise<number>;
   get(taskId: string): Promise<Stored | undefined>;
-  /** All tasks that have not ended, in order of their number. */
+  /** Yields all tasks that have not ended, in order of their number. */
   open(): AsyncIterable<Stored>;
   find(query: TaskQuery): Promise<readonly TaskRecord[]>;
-  /** Highest number given so far. */
+  /** Returns highest number given so far. */
   lastNumber(): Promise<number>;
   /**
-   * Removes tasks that ended before this time (epoch milliseconds), and of more than `maxTasks` the oldest; where submitters are
-   * counted, those of submitters with more than an equal part.
+   * Removes tasks that ended before this time (epoch milliseconds), and of more than `maxTasks` the oldest; where submitters
+   * are counted, those of submitters with more than an equal part.
    */
   prune(before: number, maxTasks: number): Promise<number>;
   /**
-   * What the stored tasks of each submitter take; `''` = of none. Absent: this store does not count.
+   * Returns the storage of the tasks of each submitter; `''` = tasks without one. Absent: this store does not count.
    * @internal
    */
   usage?(): Promise<readonly SubmitterUsage[]>;
   /**
-   * Removes the oldest ended tasks of a submitter, until at least so many bytes of them are gone or none is left.
+   * Removes the oldest ended tasks of a submitter, until at least `bytes` bytes of them are gone or none is left.
    * @internal
    */
   evict?(submitter: string, bytes: number): Promise<void>;

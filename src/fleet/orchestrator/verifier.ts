@@ -5,7 +5,7 @@ import type { TaskRegistry, TrackedTask } from './task-registry.ts';
 import { type Verification, verify, whyNotChecked } from './verify.ts';
 
 const AT_ONCE = 2;
-/** Most that wait; past it a result is not checked. */
+/** Maximum number of results that wait; past it a result is not checked. */
 const MAX_WAITING = 1000;
 
 type FindRepository = (worker: string) => Promise<string | undefined>;
@@ -14,7 +14,7 @@ export class Verifier {
   readonly #registry: TaskRegistry;
   readonly #repositories: ReadonlyMap<string, string>;
   readonly #find: FindRepository | undefined;
-  /** Of workers that have joined. */
+  /** Repositories of workers that have joined. */
   readonly #found = new Map<string, string>();
   readonly #waiting: TaskRecord[] = [];
   readonly #running = new Set<TaskRecord>();
@@ -26,7 +26,7 @@ export class Verifier {
     this.#find = find;
   }
 
-  /** A worker has joined: its repository may be another one than before. */
+  /** Notes that a worker has joined: its repository may be another one than before. */
   joined(worker: string): void {
     if (this.#find === undefined || this.#repositories.has(worker)) return;
     const found = (repository: string | undefined): void => {
@@ -36,7 +36,7 @@ export class Verifier {
     void this.#find(worker).then(found, () => found(undefined));
   }
 
-  /** Where the repository of a worker is on this machine. */
+  /** Returns the repository of a worker on this machine. */
   repositoryOf(worker: string | null): string | undefined {
     return worker === null ? undefined : (this.#repositories.get(worker) ?? this.#found.get(worker));
   }
@@ -56,7 +56,7 @@ export class Verifier {
     }
   }
 
-  /** Its result is being verified, or will be. */
+  /** True while its result is being verified, or will be. */
   has(taskId: string): boolean {
     const same = ({ task_id }: TaskRecord): boolean => task_id === taskId;
     return this.#waiting.some(same) || [...this.#running].some(same);
@@ -85,7 +85,7 @@ export class Verifier {
     await this.#store(record, await verify(record.result, repository, base));
   }
 
-  /** Never rejects: what could not be stored stays unverified. */
+  /** Stores a verification. Never rejects: one that could not be stored leaves the task unverified. */
   async #store(record: TaskRecord, { verified, reasons }: Verification): Promise<void> {
     if (this.#stopped) return;
     try {

@@ -1,7 +1,7 @@
 /**
- * Verifies what a worker reports as done: files it names exist and have changed since the attempt started, the
- * commit it names is there. Only where the repository is on this machine; the status is not touched by what is found.
- * Paths are those from the folder the worker was given, in the repository or in the task's own worktree.
+ * Verifies results that a worker reports as done: files it names exist and have changed since the attempt started, the commit
+ * it names exists. Only where the repository is on this machine; the findings do not change the status. Paths start at the
+ * folder that the worker was given, in the repository or in the task's own worktree.
  * @see docs/fleet.md#verification
  */
 
@@ -22,16 +22,16 @@ const MAX_FILES = 500;
 
 export interface Verification {
   readonly verified: 'yes' | 'no' | 'not_checked';
-  /** Plain sentences, what speaks against it first. */
+  /** Plain sentences, the evidence against the result first. */
   readonly reasons: readonly string[];
 }
 
 /** A result as far as it claims something. */
 type Claiming = Pick<TaskResult, 'artifacts'>;
 
-/** What a result claims that can be checked. */
+/** Claims of a result that can be checked. */
 interface Claims {
-  /** From the folder that the worker works in. */
+  /** Paths from the folder that the worker works in. */
   readonly files: readonly string[];
   /** Measured elsewhere in the repository, from its top. */
   readonly outside: readonly string[];
@@ -39,11 +39,11 @@ interface Claims {
   readonly base: string | null;
   readonly head: string | null;
   readonly worktree: string | null;
-  /** It had a worktree, which was removed because nothing was in it. */
+  /** True when it had a worktree, which was removed because nothing was in it. */
   readonly removed: boolean;
 }
 
-/** The commit a repository is at; null where there is none, or no repository. Never rejects. */
+/** Returns the commit a repository is at; null without a commit, or without a repository. Never rejects. */
 export async function headOf(repository: string): Promise<string | null> {
   try {
     return (await git(repository, ['rev-parse', '--verify', '--quiet', 'HEAD'])).trim();
@@ -52,7 +52,7 @@ export async function headOf(repository: string): Promise<string | null> {
   }
 }
 
-/** Why a result cannot be verified; undefined: it can. */
+/** Returns the reason why a result cannot be verified; undefined: it can. */
 export function whyNotChecked(result: Claiming, repository: string | undefined): string | undefined {
   const { files, outside, pr, head } = claimsOf(result);
   if (files.length + outside.length === 0 && pr === null && head === null)
@@ -110,17 +110,20 @@ async function inspect(claims: Claims, repository: string, base: string | null):
   return { verified: 'yes', reasons: [`${found} of the named changes found`, ...reasons] };
 }
 
-/** Where the files of a result are. */
+/** The place of the files of a result. */
 interface Tree {
   /** The folder of the worker. */
   readonly repository: string;
   /** Top of the working tree, its real path; null: a worktree that was removed because nothing was in it. */
   readonly top: string | null;
-  /** From the top to the folder that the worker works in: empty, or a path that ends with `/`. */
+  /** Path from the top to the folder that the worker works in: empty, or a path that ends with `/`. */
   readonly prefix: string;
 }
 
-/** A worktree counts as one of this repository only when git lists it; its paths may lead through links. */
+/**
+ * Returns the tree of a result. A worktree counts as one of this repository only when git lists it; its paths may lead through
+ * links.
+ */
 async function treeOf(repository: string, { worktree, removed }: Claims): Promise<Tree> {
   const own = (await placeUnlessBare(repository)) ?? { top: null, prefix: '' };
   if (worktree === null) return { repository, ...own, ...(removed && { top: null }) };
@@ -135,7 +138,7 @@ async function hasCommit(repository: string, commit: string): Promise<boolean> {
 
 type FileState = 'changed' | 'unchanged' | 'missing' | 'ignored';
 
-/** The state of each path since the commit `base`; null: that commit is unknown, and no path counts as changed. */
+/** Returns the state of each path since the commit `base`; null: that commit is unknown, and no path counts as changed. */
 async function statesOf(
   { repository, top }: Tree,
   base: string | null,
@@ -155,7 +158,7 @@ async function statesOf(
   return states;
 }
 
-/** The states where a task left nothing: a path is as the commit has it, or missing. */
+/** Returns the states where a task left nothing: a path is as the commit has it, or missing. */
 async function statesInCommit(
   repository: string,
   base: string | null,
@@ -169,7 +172,7 @@ async function statesInCommit(
   return states;
 }
 
-/** Paths that differ from the commit, in the index, the files, or because git does not know them yet. */
+/** Returns the paths that differ from the commit, in the index, the files, or because git does not know them yet. */
 async function changedSince(tree: string, base: string): Promise<ReadonlySet<string>> {
   const words = ['--name-only', '--no-renames', '--no-ext-diff', '--no-textconv', '--ignore-submodules=none', '-z'];
   const [tracked, untracked] = await Promise.all([
@@ -184,7 +187,7 @@ async function changedSince(tree: string, base: string): Promise<ReadonlySet<str
 const isBelowNew = (path: string, changed: ReadonlySet<string>): boolean =>
   foldersOf(path).some((folder) => changed.has(`${folder}/`));
 
-/** Those of the unchanged paths that are folders in which something has changed. */
+/** Returns the unchanged paths that are folders with a change in them. */
 async function foldersWith(
   changed: ReadonlySet<string>,
   top: string,
@@ -223,7 +226,7 @@ async function changedInSubmodule(
   return there.has(within) || isBelowNew(within, there) || changedInSubmodule(inside, stdout.trim(), within, there);
 }
 
-/** The folders on the way to a path, the top one first. */
+/** Returns the folders on the way to a path, the top one first. */
 function foldersOf(path: string): readonly string[] {
   const names = path.split('/');
   return names.slice(1).map((_, index) => names.slice(0, index + 1).join('/'));
@@ -241,11 +244,11 @@ async function ignoredOf(tree: string, files: readonly string[]): Promise<readon
     if (code === 0) found.push(...readNames(stdout));
   }
   const ignored = new Set(found);
-  // Of a folder git names the files.
+  // For a folder, git names the files.
   return files.filter((file) => ignored.has(file) || found.some((one) => one.startsWith(`${file}/`)));
 }
 
-/** Only what is safe to hand to git: relative paths that stay inside, commit ids. */
+/** Returns the claims that are safe to pass to git: relative paths that stay inside, commit ids. */
 function claimsOf({ artifacts }: Claiming): Claims {
   const { files_changed, files_outside, pr, base_commit, head_commit, worktree, worktree_removed } = artifacts ?? {};
   return {
@@ -259,7 +262,7 @@ function claimsOf({ artifacts }: Claiming): Claims {
   };
 }
 
-/** As git names them, without `./`. */
+/** Returns paths as git names them, without `./`. */
 const pathsIn = (list: unknown): readonly string[] =>
   (Array.isArray(list) ? list : [])
     .filter(isInside)

@@ -1,6 +1,6 @@
 /**
- * Phase 2: the SESSION_ANNOUNCE that a worker puts into its first reply, beside its prose. Called by the orchestrator on
- * replies of peers whose binding carries only text, and by `reply.ts` before it searches for a result.
+ * Phase 2: the SESSION_ANNOUNCE that a worker puts into its first reply, beside its prose. It is read from replies of peers
+ * whose binding carries only text, before the search for a result.
  *
  * A program wrote the block, so nothing is repaired. The caller must assign the profile to the peer that the transport
  * authenticated, not to the `agent_id` in the block.
@@ -10,7 +10,7 @@ import { decode } from '../messages/decode.ts';
 import type { Announced, Finding } from '../messages/decoded.ts';
 import { candidates } from './candidates.ts';
 
-/** The announce in a reply, if there is one, and the rest of the reply. */
+/** The announce in a reply, if it has one, and the rest of the reply. */
 export interface AnnouncedReply {
   readonly found: boolean;
   readonly profile?: Announced;
@@ -20,7 +20,7 @@ export interface AnnouncedReply {
   readonly refused: readonly Finding[];
 }
 
-/** The first valid announce of a reply. */
+/** Returns the first valid announce of a reply. */
 export function announceInReply(text: string): AnnouncedReply {
   const reply = text.replace(/\r\n?/g, '\n');
   const refused: Finding[] = [];

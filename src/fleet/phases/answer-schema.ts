@@ -1,6 +1,5 @@
 /**
- * Validates the answer of a task against the JSON Schema in its dispatch (an extension of TASK_RESULT). Called by the worker
- * on the result of its executor.
+ * Validates the answer of a task against the JSON Schema in its dispatch (an extension of TASK_RESULT).
  * @see docs/fleet-phases.md#an-answer-of-a-given-shape
  */
 import type { JsonSchema } from '../../base/json-schema.ts';

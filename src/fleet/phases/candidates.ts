@@ -6,7 +6,7 @@
  */
 import { type FencedBlock, fencedBlocks } from './fences.ts';
 
-/** Where a candidate was found: a fenced block, braces inside one, braces in the open. */
+/** Place of a candidate: a fenced block, braces inside one, braces in the open. */
 export type Place = 'fence' | 'embedded' | 'bare';
 
 /** A part of a text that may be a JSON object. Offsets are into the text. */
@@ -34,8 +34,8 @@ interface Search {
 }
 
 /**
- * All candidates in the order of the text. Without `deep`: blocks that hold only an object, and braces outside of blocks, as
- * programs write them. With `deep`: also objects inside other blocks.
+ * Yields all candidates in the order of the text. Without `deep`: blocks that hold only an object, and braces outside of
+ * blocks, as programs write them. With `deep`: also objects inside other blocks.
  */
 export function* candidates(text: string, deep: boolean): Generator<Candidate> {
   const search: Search = { text, patience: MAX_OPEN_BRACES, next: -1 };
@@ -53,13 +53,13 @@ function* inBlock(search: Search, block: FencedBlock, deep: boolean, depth: numb
   const content = search.text.slice(contentStart, contentEnd);
   const isObject = STARTS_OBJECT.test(content);
   const inner = deep && depth < MAX_FENCES_DEEP ? fencedBlocks(search.text, contentStart, contentEnd) : [];
-  // JSON has no line that opens a fence: an object with one is broken off, and what follows it may be the result.
+  // JSON has no line that opens a fence: an object with one is broken off, and the text behind it may be the result.
   for (const each of inner) yield* inBlock(search, each, deep, depth + 1);
   if (isObject) yield { place: 'fence', text: content.trim(), start, end };
   else if (deep && inner.length === 0) yield* braces(search, contentStart, contentEnd, 'embedded');
 }
 
-/** Zero-width characters, which copying leaves in texts. */
+/** True for zero-width characters, which copying leaves in texts. */
 export const isZeroWidth = (code: number): boolean =>
   code === 0xfeff || (code >= 0x200b && code <= 0x200d) || code === 0x2060;
 
@@ -93,8 +93,8 @@ const OPENING = 123;
 const CLOSING = 125;
 
 /**
- * Offset behind the brace that closes the one at `start`. Without one, returns −1 and adds the first unclosed braces to
- * `open`. Skips strings.
+ * Returns the offset behind the brace that closes the one at `start`. Without one, returns −1 and adds the first unclosed
+ * braces to `open`. Skips strings.
  */
 function closing(text: string, start: number, to: number, open: Set<number>): number {
   const path: number[] = [];

@@ -1,6 +1,5 @@
 /**
- * Fenced code blocks as CommonMark defines them, found line by line in one pass. Called by the readers of prose in this
- * folder. Texts have LF line ends.
+ * Fenced code blocks as CommonMark defines them, found line by line in one pass. Texts have LF line ends.
  */
 
 /** An opening fence. */
@@ -26,7 +25,7 @@ export interface FencedBlock {
 const OPENING = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$/s;
 const CLOSING = /^ {0,3}(`{3,}|~{3,})[ \t]*$/;
 
-/** The fence that a line opens, if any: at most three blanks, then three or more of one fence character. */
+/** Returns the fence that a line opens, if any: at most three blanks, then three or more of one fence character. */
 export function openFence(line: string): Fence | undefined {
   const found = OPENING.exec(line);
   if (found === null) return undefined;
@@ -40,13 +39,13 @@ export function closesFence(line: string, fence: Fence): boolean {
   return run !== undefined && run[0] === fence.character && run.length >= fence.length;
 }
 
-/** The end of the line that contains `from`: the offset of its LF, or the end of the text. */
+/** Returns the end of the line that contains `from`: the offset of its LF, or the end of the text. */
 export function lineEnd(text: string, from: number): number {
   const end = text.indexOf('\n', from);
   return end < 0 ? text.length : end;
 }
 
-/** All fenced blocks between two offsets, in order; an unclosed block extends to the end. */
+/** Returns all fenced blocks between two offsets, in order; an unclosed block extends to the end. */
 export function fencedBlocks(text: string, from = 0, to = text.length): FencedBlock[] {
   const blocks: FencedBlock[] = [];
   let open: (Fence & { readonly start: number; readonly contentStart: number }) | undefined;
@@ -72,7 +71,7 @@ export function fencedBlocks(text: string, from = 0, to = text.length): FencedBl
   return blocks;
 }
 
-/** A cheap check that avoids slicing a line: most lines are not fences. */
+/** True when a line may be a fence: a cheap check that avoids slicing a line, because most lines are not fences. */
 function mayBeFence(text: string, from: number, to: number): boolean {
   let at = from;
   while (at < from + 3 && at < to && text[at] === ' ') at++;

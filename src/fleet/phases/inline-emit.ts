@@ -1,12 +1,12 @@
 /**
- * Phase 1, the writing side: a task as text for a peer that accepts only text. Called by the orchestrator for peers in
- * `inline` mode. `parseInline` reads the output back.
+ * Phase 1, the writing side: a task as text for a peer in `inline` mode, which accepts only text. `parseInline` reads the
+ * output back.
  * @see docs/fleet-phases.md#inline-hints
  */
 import { HINT_KEYS, type HintKey, type Hints } from './inline-values.ts';
 
 const PLAIN = /^[A-Za-z0-9][\w./@+-]*$/;
-/** Words that YAML reads as something other than a string. */
+/** Words that YAML reads as a value that is no string. */
 const RESERVED = /^(?:null|true|false|yes|no|on|off)$/i;
 const NUMBER_LIKE = /^(?:[0-9][0-9_]*(?:\.[0-9_]*)?(?:e[+-]?[0-9]+)?|0x[0-9a-f_]+|0o[0-7_]+|0b[01_]+)$/i;
 const TIMESTAMP = /^[0-9TtZz:.+-]+$/;
@@ -14,7 +14,7 @@ const TIMESTAMP = /^[0-9TtZz:.+-]+$/;
 /** Hints to write; an absent, null or empty one is left out. */
 export type GivenHints = { readonly [K in HintKey]?: Hints[K] | null };
 
-/** The text of a task: its hints, then its brief with LF line ends. */
+/** Returns the text of a task: its hints, then its brief with LF line ends. */
 export function emitInline(hints: GivenHints, brief: string): string {
   const lines = HINT_KEYS.flatMap((key) => {
     const value = written(hints[key], key);

@@ -1,6 +1,6 @@
 /**
- * Values of inline hints: the small subset of YAML that people and models write by hand, read without a YAML parser. Called
- * by `inline.ts` for every known key. An invalid value drops its hint, never the task.
+ * Values of inline hints: the small subset of YAML that people and models write by hand, read without a YAML parser. An invalid
+ * value drops its hint, never the task.
  * @see docs/fleet-phases.md#inline-hints
  */
 
@@ -76,7 +76,7 @@ interface Token {
   readonly text: string;
   readonly quoted: boolean;
   readonly absent: boolean;
-  /** Where the token ends in the text: at a separator, a comment, or the end. */
+  /** End of the token in the text: at a separator, a comment, or the end. */
   readonly end: number;
 }
 
@@ -220,8 +220,8 @@ function readDeadline(text: string): string | undefined {
 }
 
 /**
- * `4000`, `4,000`, `4_000`, `4k`, `1.5M`. Refuses forms that other parsers read differently: hex, octal, exponent, sign; and
- * zero.
+ * Reads `4000`, `4,000`, `4_000`, `4k`, `1.5M`. Refuses forms that other parsers read differently: hex, octal, exponent, sign;
+ * and zero.
  */
 function readBudget(text: string): number | undefined {
   if (text.length > 32) return undefined;

@@ -1,6 +1,6 @@
 /**
- * Phase 1, the reading side: hints in front of a free-text brief, for senders that can only send text. Called by the bindings
- * that receive text. An executor can also receive the whole text: it stays readable.
+ * Phase 1, the reading side: hints in front of a free-text brief, for senders that can only send text. An executor can also
+ * receive the whole text: it stays readable.
  *
  * Hand-written and linear, because the text is untrusted. Hints are read only from one block at the start, and nothing is
  * expanded. The first unknown line starts the brief, so that no text is lost.
@@ -66,7 +66,7 @@ interface Position {
   readonly fence?: Fence;
 }
 
-/** The position after the header line, or undefined without one. */
+/** Returns the position after the header line, or undefined without one. */
 function findHeader(source: string): Position | undefined {
   let fence: Fence | undefined;
   for (let at = 0; at < source.length; ) {
@@ -105,7 +105,7 @@ function readBlock(source: string, { at: start, fence }: Position, block: Block)
   return { at, fence };
 }
 
-/** The text after the block, without `Brief:`, the closing fence around it, and blank lines at both ends. */
+/** Returns the text after the block, without `Brief:`, the closing fence around it, and blank lines at both ends. */
 function briefFrom(rest: string, fence: Fence | undefined): string {
   let text = withoutBlankEnds(rest);
   const first = text.slice(0, Math.min(lineEnd(text, 0), MAX_HEADER_CHARS));
@@ -139,7 +139,7 @@ function withoutBlankEnds(text: string): string {
   return trimmed === '' ? '' : text.slice(start, lineEnd(text, trimmed.length));
 }
 
-/** Offset behind `Brief:` at the start of a line and one optional blank; undefined without it. */
+/** Returns the offset behind `Brief:` at the start of a line and one optional blank; undefined without it. */
 function afterBriefMark(line: string): number | undefined {
   const found = BRIEF.exec(line);
   if (found === null) return undefined;

@@ -1,6 +1,6 @@
 /**
  * The instructions that an executor gets with its brief: working directory, depth of checks, limits, and the form of its reply.
- * Called by the worker for the first prompt of a task, and once more for a repair of the reply.
+ * The first prompt of a task has them, and once more the prompt for a repair of the reply.
  *
  * The status in the example is invalid, so that an executor that echoes the example does not report a finished task.
  * @see docs/fleet-phases.md#result-in-the-reply
@@ -33,7 +33,7 @@ const CARE: Readonly<Record<Priority, string>> = {
   low: 'Priority: low. There is no hurry. Be thorough: run all checks of the project and look for side effects before you call it done.',
 };
 
-/** The text that follows the brief. */
+/** Returns the text that follows the brief. */
 export function replyInstruction(input: InstructionInput): string {
   const { cwd, priority, tokenBudget, replySchema, answerSchema } = input;
   const rules = [
@@ -137,8 +137,8 @@ const REPAIR_FORM: Readonly<Record<ReplySchema, string>> = {
 };
 
 /**
- * The prompt of the one repair turn, in the same conversation: it requests the block alone. It does not repeat the brief, so
- * that no work is done twice.
+ * Returns the prompt of the one repair turn, in the same conversation: it requests the block alone. It does not repeat the
+ * brief, so that no work is done twice.
  */
 export function repairPrompt({ taskId, replySchema, answerSchema, problems }: RepairInput): string {
   const texts = problems.map((problem) => IN_WORDS.get(problem) ?? problem).filter((text) => !/^R_[A-Z_]+$/.test(text));

@@ -2,11 +2,11 @@
  * Three repairs of JSON written by language models: comments, trailing commas and zero-width characters, all outside strings.
  * It does not fix quotes or Python literals and does not complete truncated text: those repairs would guess the meaning.
  *
- * Called by `reply.ts` on candidates that do not parse. One pass; the decoder then checks whether the result is JSON.
+ * It runs on candidates that do not parse, in one pass; the decoder then checks whether the result is JSON.
  */
 import { isZeroWidth } from './candidates.ts';
 
-/** The repaired text; the same text where nothing needed repair. */
+/** Returns the repaired text; the same text where nothing needed repair. */
 export function repairJson(text: string): string {
   const parts: string[] = [];
   /** Index in `parts` of a comma that may be a trailing one; −1: none. */
@@ -46,7 +46,7 @@ export function repairJson(text: string): string {
 const isJsonBlank = (character: string): boolean =>
   character === ' ' || character === '\n' || character === '\t' || character === '\r';
 
-/** Offset behind a comment; −1 where it does not end. The LF after a line comment stays: it is a blank. */
+/** Returns the offset behind a comment; −1 where it does not end. The LF after a line comment stays: it is a blank. */
 function commentEnd(text: string, start: number): number {
   if (text[start + 1] === '*') {
     const end = text.indexOf('*/', start + 2);

@@ -1,7 +1,7 @@
 /**
  * Chooses the protocol version for a peer, and the form in which it gets its tasks. Pure.
  *
- * Called by the orchestrator for each peer, again on each new incarnation, changed agent card, or after a day.
+ * The choice is made for each peer, and again on each new incarnation, changed agent card, or after a day.
  * @see docs/protocol/fleet.md#versions
  */
 import { FLEET_VERSION } from '../../protocol/fleet.ts';
@@ -11,7 +11,7 @@ import { parseVersion, type Version } from '../messages/version.ts';
 export interface VersionEvidence {
   /** Versions its announce lists: `protocol_versions`, else `protocol_version`. null: no announce yet. */
   readonly announced: readonly string[] | null;
-  /** Its agent card declares our extension. */
+  /** Its agent card declares the fleet extension. */
   readonly cardExtension?: boolean;
   /** Write hints into the text for peers without the protocol. Default true. */
   readonly inlineHints?: boolean;
@@ -26,7 +26,7 @@ export interface Negotiated {
   readonly warning?: 'no_common_major';
 }
 
-/** The highest minor version of this major; −1: none. Skips invalid versions. */
+/** Returns the highest minor version of this major; −1: none. Skips invalid versions. */
 const highestMinor = (versions: readonly string[], major: number): number =>
   versions
     .map(parseVersion)

@@ -2,8 +2,8 @@
  * Phase 4: decides whether the worker accepts a dispatch, before a token is spent. Pure; the checks run in the order of the
  * table, and the first one that fails decides.
  *
- * Names are compared in their canonical form, in any spelling. Called by the worker with freshly probed facts; the executor starts only after an acceptance. Permanent reasons come before
- * transient ones, so that no task waits for a worker that can never accept it.
+ * Names are compared in their canonical form, in any spelling. The facts are freshly probed; the executor starts only after an
+ * acceptance. Permanent reasons come before transient ones, so that no task waits for a worker that can never accept it.
  * @see docs/protocol/fleet.md#preflight
  */
 import type { Status, TaskResult } from '../../protocol/fleet.ts';
@@ -20,7 +20,7 @@ const DEFAULT_MIN_LEAD_S = 30;
 /** The entry of a task in the worker's journal. */
 export interface JournalFact {
   readonly state: 'running' | 'finished';
-  /** The stored digest is that of this dispatch. */
+  /** The stored digest equals the digest of this dispatch. */
   readonly digestMatches: boolean;
   /** Status of the result, when it has ended. */
   readonly status?: Status;
@@ -54,11 +54,13 @@ export interface PreflightFacts {
   readonly contextId: string | null;
   /** Context of the dispatch. */
   readonly dispatchContextId: string | null;
-  /** The task gets a worktree of its own, so that uncommitted changes elsewhere do not matter. */
+  /** The task gets a separate worktree, so that uncommitted changes elsewhere do not matter. */
   readonly ownWorktree?: boolean;
   /** Minimum time before the deadline, seconds. Default 30. */
   readonly minLeadS?: number;
-  /** How far the sender's clock is ahead of ours, milliseconds; the deadline was written by it. Default 0. */
+  /**
+   * Milliseconds that the sender's clock is ahead of this worker's; the deadline is a time of the sender's clock. Default 0.
+   */
   readonly skewMs?: number;
 }
 
@@ -70,9 +72,9 @@ export interface Refusal {
   readonly detail: string;
   /** The same dispatch may be accepted later, unchanged. */
   readonly retryable: boolean;
-  /** Canonical names of what is missing or not healthy. */
+  /** Canonical names of the items that are missing or not healthy. */
   readonly missing: readonly string[];
-  /** `blocked`; for `replay` the status of the stored result; null for `in_flight`, where there is none yet. */
+  /** `blocked`; for `replay` the status of the stored result; null for `in_flight`, where none is stored yet. */
   readonly status: Status | null;
   /** 0; for `replay` the figure of the stored result. */
   readonly tokensSpent: number | null;
@@ -98,7 +100,7 @@ const INVALID: readonly (readonly [refusal: string, code: string, path: string])
 /** Findings listed in a refusal at most. */
 const MAX_LISTED = 5;
 
-/** The refusal of a dispatch that has errors. */
+/** Returns the refusal of a dispatch that has errors. */
 function invalid(errors: readonly Finding[]): Refusal {
   const row = INVALID.find(([, code, path]) => errors.some((error) => error.code === code && error.path === path));
   const listed = errors
@@ -108,7 +110,7 @@ function invalid(errors: readonly Finding[]): Refusal {
   return refuse(row?.[0] ?? 'invalid_dispatch', `${listed.join(', ')}${more}`);
 }
 
-/** The refusal of a task that is in the journal already. */
+/** Returns the refusal of a task that is in the journal already. */
 function seenBefore({ state, digestMatches, status, tokensSpent }: JournalFact): Refusal {
   if (!digestMatches) return refuse('duplicate_conflict', 'the worker has accepted another task with this task_id');
   if (state === 'running') {
@@ -125,7 +127,7 @@ const counted = (ms: number): string => `${Math.floor(ms / 1000)} s`;
 
 function lateness(deadline: string | null, facts: PreflightFacts, nowMs: number): Refusal | undefined {
   if (deadline === null) return undefined;
-  // The deadline was written by the sender's clock.
+  // The deadline is a time of the sender's clock.
   const left = Date.parse(deadline) - (nowMs + (facts.skewMs ?? 0));
   const lead = facts.minLeadS ?? DEFAULT_MIN_LEAD_S;
   if (left <= 0) return refuse('deadline_passed', `the deadline was ${deadline}`);
@@ -138,7 +140,7 @@ const EXECUTOR_DETAIL = {
   auth_required: 'its agent is not signed in',
 } as const;
 
-/** The reason the executor can run no task at all; undefined: none is known. */
+/** Returns the reason why the executor can run no task at all; undefined: none is known. */
 export function executorReason(
   present: boolean,
   authenticated: boolean | undefined,
@@ -156,7 +158,7 @@ const without = (wanted: readonly string[], present: readonly string[]): readonl
 const canonical = (names: readonly string[]): readonly string[] =>
   names.length === 0 ? NOTHING : [...new Set(names.map(canonicalName))];
 
-/** Health by canonical name. Of two spellings of one server, the one that is not healthy counts. */
+/** Returns the health by canonical name. Of two spellings of one server, the one that is not healthy counts. */
 function healthOf(servers: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
   const health = new Map<string, string>();
   for (const [server, state] of servers) {
@@ -221,8 +223,8 @@ export function preflight(dispatch: Dispatched | readonly Finding[], facts: Pref
 const isErrors = (dispatch: Dispatched | readonly Finding[]): dispatch is readonly Finding[] => Array.isArray(dispatch);
 
 /**
- * The result of a refused dispatch: blocked, with no token spent. Not for `replay`, which sends the stored result, nor for
- * `in_flight`, which is reported as busy.
+ * Returns the result of a refused dispatch: blocked, with no token spent. Not for `replay`, which sends the stored result, nor
+ * for `in_flight`, which is reported as busy.
  */
 export function refusalResult(taskId: string, refusal: Refusal, retryAfterS?: number): TaskResult {
   const { code, detail, retryable, missing } = refusal;

@@ -1,8 +1,6 @@
 /**
  * Reads a JSON object of a reply as a TASK_RESULT, or gives the reason why it is not one. A language model wrote it, so
  * unambiguous deviations are accepted and each one is reported. The decisive members (status, task) are never guessed.
- *
- * Called by `reply.ts` for each candidate.
  * @see docs/fleet-phases.md#result-in-the-reply
  */
 import { FLEET_VERSION, STATUSES } from '../../protocol/fleet.ts';
@@ -48,7 +46,7 @@ export function acceptResult(object: Members, taskId: string): Acceptance {
   return result === undefined ? { refusal: 'R_INVALID' } : { result, leniencies: [...leniencies] };
 }
 
-/** The object, if its type is TASK_RESULT, or if it has no type and names this task. */
+/** Returns the object, if its type is TASK_RESULT, or if it has no type and names this task. */
 function recognised(object: Members, taskId: string, leniencies: Set<string>): Members | undefined {
   if (object.type === 'TASK_RESULT') return object;
   const { type, status } = object;

@@ -1,6 +1,6 @@
 /**
- * Phase 3: extracts the TASK_RESULT from the reply of a language model. Called by the worker on the reply of its executor, and
- * by the orchestrator on replies of peers without the protocol.
+ * Phase 3: extracts the TASK_RESULT from the reply of a language model. Such replies come from the executor of a worker, and
+ * from peers without the protocol.
  *
  * Always returns an outcome: the result in the reply, or one derived from a reply without a result. A claim of success without
  * a result counts as `partial`. The task is never run again, because that could do the work twice.
@@ -14,7 +14,7 @@ import { type Candidate, candidates } from './candidates.ts';
 import { repairJson } from './json-repair.ts';
 import { acceptResult } from './reply-result.ts';
 
-/** Where the result was found. */
+/** Place of the result. */
 export type ReplySource = 'whole' | 'fence' | 'embedded' | 'bare' | 'sentinel' | 'fallback';
 
 /** `strict` as asked · `degraded` with leniencies · `unstructured` no block · `pending`, `busy` no result yet. */
@@ -43,7 +43,7 @@ export interface Extracted {
   readonly prose: string;
 }
 
-/** Only the end of longer replies is read, because the result is at the end. */
+/** Characters at the end of a longer reply that are read, because the result is at the end. */
 const MAX_REPLY_CHARS = 1_048_576;
 
 /** Reads a reply. Never throws; linear in the text. */
@@ -98,7 +98,7 @@ const CONFIRM = 'Worker replied without a usable TASK_RESULT; read the attached 
 /** True for leniencies that leave the meaning in doubt. */
 const isDegrading = (code: string): boolean => /^R_(?:UNTYPED|REPAIRED|STATUS_ALIAS)$|_DROPPED$|_MISSING$/.test(code);
 
-/** A result for a reply without a block, in the form of the protocol. */
+/** Returns a result for a reply without a block, in the form of the protocol. */
 function reported(task_id: string, status: Status, next_steps: readonly string[], error_summary?: string): Reported {
   return {
     type: 'TASK_RESULT',
@@ -130,7 +130,7 @@ interface Block {
   readonly end: number;
 }
 
-/** The last usable result: agents restate templates and interim results first. Refusals of others go into `found`. */
+/** Returns the last usable result: agents restate templates and interim results first. Refusals of others go into `found`. */
 function resultIn(text: string, taskId: string, found: Set<string>): Block | undefined {
   const whole = MAY_BE_OBJECT.test(text) ? read(text) : undefined;
   if (whole?.json.ok) return blockOf({ place: 'whole', start: 0, end: text.length }, whole, taskId, found);
@@ -147,7 +147,7 @@ function resultIn(text: string, taskId: string, found: Set<string>): Block | und
   return last;
 }
 
-/** The shortest result is `{"task_id":"…","status":"ok"}`. */
+/** True for a text that is too short for a result; the shortest is `{"task_id":"…","status":"ok"}`. */
 const isTooShort = (text: string): boolean => text.length < 29 && !text.includes('TASK_RESULT');
 
 /** An object, perhaps after a comment or zero-width characters. Avoids parsing all prose as JSON. */
@@ -156,7 +156,7 @@ const MAY_BE_OBJECT = /^[\u200b-\u200d\u2060\ufeff\s]*[{/]/;
 interface ReadJson {
   readonly json: StrictJson;
   readonly repaired: boolean;
-  /** It contains the word TASK_RESULT, so the writer meant one. */
+  /** True when it contains the word TASK_RESULT, so the writer meant one. */
   readonly mentions: boolean;
 }
 
@@ -203,11 +203,11 @@ function blockOf(
   };
 }
 
-/** The end of a text, with LF line ends, never starting with half of a surrogate pair. */
+/** Returns the end of a text, with LF line ends, never starting with half of a surrogate pair. */
 function lastOf(text: string): string {
   const lines = text.replace(/\r\n?/g, '\n');
   return lines.length <= MAX_REPLY_CHARS ? lines : lines.slice(-MAX_REPLY_CHARS).replace(/^[\udc00-\udfff]/, '');
 }
 
-/** The first characters of a text, whole ones. */
+/** Returns the first characters of a text, whole ones. */
 const firstOf = (text: string, most: number): string => [...text.slice(0, most * 2)].slice(0, most).join('');

@@ -1,14 +1,17 @@
 /**
  * Sets of workers as bits, one bit for each slot of the router. Removing every worker that fails a requirement costs a few
- * hundred machine words for ten thousand workers. Called by the other files of this folder; the hot path of a decision.
+ * hundred machine words for ten thousand workers. This is the hot path of a decision.
  */
 
-/** An empty set for this many members. Signed words, because the bit operations of JavaScript return signed 32-bit integers. */
+/**
+ * Returns an empty set for this many members. Signed words, because the bit operations of JavaScript return signed 32-bit
+ * integers.
+ */
 export function bitsFor(size: number): Int32Array {
   return new Int32Array((size + 31) >>> 5);
 }
 
-/** A copy of the set with space for more members. */
+/** Returns a copy of the set with space for more members. */
 export function grown(bits: Int32Array, size: number): Int32Array {
   const larger = bitsFor(size);
   larger.set(bits);
@@ -31,7 +34,7 @@ export function intersect(into: Int32Array, other: Int32Array): void {
   for (let word = 0; word < length; word += 1) into[word] = into[word]! & other[word]!;
 }
 
-/** Number of members. */
+/** Returns number of members. */
 export function countBits(bits: Int32Array): number {
   let count = 0;
   for (let word = 0; word < bits.length; word += 1) {

@@ -68,7 +68,7 @@ export class Cells {
     group.order.splice(placeOf(group.order, part) + 1, 0, later);
   }
 
-  /** Call this before any change to the fields that order the worker. */
+  /** Removes a worker. Call this before any change to the fields that order it. */
   remove(worker: WorkerSlot): void {
     const part = this.#places[worker.slot];
     if (part === undefined) return;
@@ -147,12 +147,12 @@ function walk(
   return left;
 }
 
-/** Part of the score for the age of the worker's profile at this time. */
+/** Returns the part of the score for the age of the worker's profile at this time. */
 export function freshnessAt({ verified, bornMs, ttlMs }: WorkerSlot, nowMs: number): number {
   return verified ? freshnessPart(nowMs - bornMs, ttlMs) : 0;
 }
 
-/** The last part whose first worker is not after this one. */
+/** Returns the last part whose first worker is not after this one. */
 function partFor(parts: readonly Part[], worker: WorkerSlot): number {
   let low = 1;
   let high = parts.length;
@@ -164,14 +164,14 @@ function partFor(parts: readonly Part[], worker: WorkerSlot): number {
   return low - 1;
 }
 
-/** Index of a part; other parts with the same base may precede or follow it. */
+/** Returns the index of a part; other parts with the same base may precede or follow it. */
 function placeOf(order: readonly Part[], part: Part): number {
   let at = firstBelow(order, part.base) - 1;
   while (order[at] !== part) at -= 1;
   return at;
 }
 
-/** Index of the first part with a lower base. */
+/** Returns the index of the first part with a lower base. */
 function firstBelow(order: readonly Part[], base: number): number {
   let low = 0;
   let high = order.length;
@@ -183,7 +183,7 @@ function firstBelow(order: readonly Part[], base: number): number {
   return low;
 }
 
-/** Index of the worker, or the index at which it must be inserted. */
+/** Returns the index of the worker, or the index at which it must be inserted. */
 function placeIn(workers: readonly WorkerSlot[], worker: WorkerSlot): number {
   let low = 0;
   let high = workers.length;

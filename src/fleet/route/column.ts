@@ -1,7 +1,7 @@
 /**
  * One number of every worker that has it, sorted, so that a limit removes a contiguous range from one end. Most of a long
  * range is removed at once by a mask that is cached until the column changes. Masks are cached at fixed strides and not by
- * limit, because there are as many limits as tasks.
+ * limit, because limits are as many as tasks.
  */
 import { bitsFor, intersect, setBit } from './bits.ts';
 
@@ -14,7 +14,7 @@ export class Column {
   /** Slot → its value; NaN: none. */
   #bySlot = new Float64Array(64).fill(Number.NaN);
   #size = 0;
-  /** By stride: all workers except those before it, and all workers except those from it on. */
+  /** Masks by stride: all workers except those before it, and all workers except those from it on. */
   #notBefore: (Int32Array | undefined)[] = [];
   #notFrom: (Int32Array | undefined)[] = [];
 
@@ -47,7 +47,7 @@ export class Column {
     if (middle < this.#size) intersect(bits, this.#mask(this.#notFrom, stride, middle, this.#size, bits.length));
   }
 
-  /** All workers except the slots of these entries; cached by stride. */
+  /** Returns all workers except the slots of these entries; cached by stride. */
   #mask(masks: (Int32Array | undefined)[], stride: number, start: number, end: number, words: number): Int32Array {
     let mask = masks[stride];
     if (mask === undefined || mask.length !== words) {
@@ -83,7 +83,7 @@ export class Column {
     this.#size -= 1;
   }
 
-  /** Index of the entry, or its insertion index: ordered by value, then by slot. */
+  /** Returns the index of the entry, or its insertion index: ordered by value, then by slot. */
   #placeOf(value: number, slot: number): number {
     let low = 0;
     let high = this.#size;

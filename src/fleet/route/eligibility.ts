@@ -2,8 +2,8 @@
  * The workers that are eligible for a task, in fleets too large to check one by one: the filters of `filters.ts` as sets of
  * bits. Each requirement is one set; the intersection of the sets is the eligible workers.
  *
- * Used by `router.ts`, which enters and removes workers and opens those that have free capacity. Must agree with `filters.ts`;
- * tests compare the two.
+ * `router.ts` enters and removes workers and opens those that have free capacity. Must agree with `filters.ts`; tests compare
+ * the two.
  */
 import { bitsFor, grown, intersect, setBit } from './bits.ts';
 import { Column } from './column.ts';
@@ -17,7 +17,7 @@ import { ageMsAt, type WorkerSlot } from './worker-slot.ts';
 export interface Selected {
   /** Eligible workers, without those of `sameContext`. */
   readonly bits: Int32Array;
-  /** Eligible workers whose last conversation is that of the task: other rules apply to them. */
+  /** Eligible workers whose last conversation is the task's: other rules apply to them. */
   readonly sameContext: readonly WorkerSlot[];
 }
 
@@ -69,7 +69,7 @@ export class Eligibility {
     setBit(this.#open, worker.slot, open);
   }
 
-  /** The workers eligible for this task; policy hooks are not applied here. */
+  /** Returns the workers eligible for this task; policy hooks are not applied here. */
   select(task: RouteTask, excluded: ReadonlySet<string>, nowMs: number): Selected {
     const bits = this.#selected;
     if (task.only === null) {

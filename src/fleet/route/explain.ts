@@ -1,7 +1,5 @@
 /**
  * Explains a decision to operators: the record stored with the task, its sentence, and a table for terminals.
- *
- * Called by `router.ts` for the record, and by the `fleet.*` handlers for the table.
  * @see docs/fleet.md#routing
  */
 import { byCodeUnit, capacityOf, loadOf } from './filters.ts';
@@ -17,7 +15,7 @@ export interface ExplainedFleet {
 export interface AbsentWorker {
   readonly agent_id: string;
   readonly sinceMs: number;
-  /** Until when tasks wait for it; null: they do not, or no longer. */
+  /** Time until when tasks wait for it; null: they do not, or no longer. */
   readonly untilMs: number | null;
 }
 
@@ -52,7 +50,7 @@ const IN_SENTENCE = 3;
 const KNOWN_IN_SENTENCE = 10;
 const MINUTE = { start: 11, end: 16 };
 
-/** The record of a decision. */
+/** Returns the record of a decision. */
 export function explanationOf(task: RouteTask, route: Route, context: ExplainContext): Explanation {
   const { policy, nowMs, wallMs, nextAttemptMs, rejectedMore, elsewhere, fleet, most = MAX_NAMED } = context;
   const away = isUnroutable(route) ? elsewhere?.away : undefined;
@@ -110,14 +108,14 @@ function sentenceOf(
   return parts.join('; ');
 }
 
-/** Whether no worker was eligible; false also where the task itself cannot be routed. */
+/** Returns whether no worker was eligible; false also where the task itself cannot be routed. */
 function isUnroutable(route: Route): boolean {
   return route.chosen === null && route.rejected !== undefined;
 }
 
 function headOf(taskId: string, route: Route): string {
   if (route.chosen === null) return `${taskId} not routed: ${route.reason.replaceAll('_', ' ')}`;
-  // Learning may have chosen another than the first one.
+  // Learning may have chosen another worker than the first one.
   const { score } = route.ranking.find(({ agent_id }) => agent_id === route.chosen) ?? route.ranking[0]!;
   const unchecked = route.verified ? '' : ', which never announced itself: no requirement was checked';
   return `${taskId} → ${route.chosen} (${score} of 1000)${unchecked}`;
@@ -143,12 +141,12 @@ function unknownWorker(name: string, known: readonly string[]): string {
   return `no worker is named ${name}; known: ${named}${more}`;
 }
 
-/** A moment of the monotonic clock as hour and minute. */
+/** Returns a moment of the monotonic clock as hour and minute. */
 function minuteOf(atMs: number, { nowMs, wallMs }: ExplainContext): string {
   return new Date(wallMs - (nowMs - atMs)).toISOString().slice(MINUTE.start, MINUTE.end);
 }
 
-/** A reason code as text for operators. */
+/** Returns a reason code as text for operators. */
 function inWords(agentId: string, reason: string, context: ExplainContext): string {
   const { policy, fleet, nowMs } = context;
   const colon = reason.indexOf(':');
@@ -196,7 +194,7 @@ const TEXTS: Readonly<Record<string, string>> = {
 
 const PARTS = ['tier', 'load', 'affinity', 'reliability', 'freshness', 'mcp', 'repo'] as const;
 
-/** An explanation as lines of a table, without a newline at the end. Names are cut at 40 characters. */
+/** Returns an explanation as lines of a table, without a newline at the end. Names are cut at 40 characters. */
 export function explanationTable(explanation: Explanation): string {
   const { ranking, rejected, rejected_more, profile_age_s: ages, next_attempt_at } = explanation;
   const lines = [explanation.sentence];

@@ -33,7 +33,7 @@ export class Facets {
     for (const { bits, passes } of this.#facets.values()) setBit(bits, worker.slot, passes(worker));
   }
 
-  /** The workers that pass. This object owns the returned bits; they are valid until the next call. */
+  /** Returns the workers that pass. This object owns the returned bits; they are valid until the next call. */
   of(key: string, workers: Iterable<WorkerSlot>, passes: (worker: WorkerSlot) => boolean): Int32Array {
     let facet = this.#facets.get(key);
     if (facet === undefined) {

@@ -2,7 +2,7 @@
  * Decides whether a worker is eligible for a task. Collects every failing reason, not only the first, so that an operator
  * who removes one obstacle does not find another behind it.
  *
- * Pure; called by `route.ts`, and by `router.ts` for the workers it names in an explanation.
+ * Pure.
  * @see docs/fleet.md#routing
  */
 import type { Profile, RouteHooks, RoutePolicy, RouteTask } from './profile.ts';
@@ -11,7 +11,7 @@ import { rankOf } from './tiers.ts';
 /** No worker is excluded. */
 export const NO_EXCLUSIONS: ReadonlySet<string> = new Set();
 
-/** Why a task cannot be routed to any worker; null: routing can be tried. */
+/** Returns the reason why a task cannot be routed to any worker; null: routing can be tried. */
 export function taskReason(task: RouteTask, policy: RoutePolicy, nowMs: number): string | null {
   if (task.deadlineMs === null) return null;
   const leftMs = task.deadlineMs - nowMs;
@@ -19,34 +19,34 @@ export function taskReason(task: RouteTask, policy: RoutePolicy, nowMs: number):
   return leftMs < policy.min_lead_s * 1000 ? 'deadline_too_close' : null;
 }
 
-/** Known number of turns and dispatches of a worker. */
+/** Returns the known number of turns and dispatches of a worker. */
 export function loadOf({ active_tasks, outstanding }: Profile): number {
   return active_tasks + outstanding;
 }
 
-/** Turns a worker can run at once, at least one. */
+/** Returns the number of turns that a worker can run at once, at least one. */
 export function capacityOf({ max_concurrent }: Profile, policy: RoutePolicy): number {
   return max_concurrent ?? policy.default_max_concurrent;
 }
 
-/** How long the profile of a worker is valid, milliseconds. */
+/** Returns the lifetime of a worker's profile, milliseconds. */
 export function ttlMsOf({ ttl_s }: Profile, policy: RoutePolicy): number {
   return Math.round((ttl_s ?? policy.ttl_s) * 1000);
 }
 
-/** Age of the profile, milliseconds. */
+/** Returns the age of the profile, milliseconds. */
 export function ageMsOf({ age_s }: Profile): number {
   return Math.round(age_s * 1000);
 }
 
-/** Whether the worker's last conversation is the one this task continues. */
+/** Returns whether the worker's last conversation is the one this task continues. */
 export function sameContext({ context_id }: RouteTask, profile: Profile): boolean {
   return context_id !== null && profile.context_id === context_id;
 }
 
 /**
- * All reasons against this worker for this task, sorted by code unit; empty: it is eligible. `ageMs`: age of the profile,
- * where it differs from `age_s`. `withHooked` adds the reasons of policy hooks.
+ * Returns all reasons against this worker for this task, sorted by code unit; empty: it is eligible. `ageMs`: age of the
+ * profile, where it differs from `age_s`. `withHooked` adds the reasons of policy hooks.
  */
 export function reasonsAgainst(
   task: RouteTask,
@@ -82,7 +82,7 @@ export function reasonsAgainst(
   return sorted(reasons);
 }
 
-/** The reasons with those of the hooks, if there are hooks. */
+/** Returns the reasons with those of the hooks, if the policy has hooks. */
 export function withHooked(
   reasons: string[],
   hooks: RouteHooks | undefined,
@@ -93,7 +93,7 @@ export function withHooked(
   return more.length > 0 ? sorted([...reasons, ...more]) : reasons;
 }
 
-/** The order of `<` on strings: independent of the locale. */
+/** Compares as `<` on strings: independent of the locale. */
 export function byCodeUnit(left: string, right: string): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
@@ -131,23 +131,23 @@ function addTier({ min_tier }: RouteTask, { model_tier }: Profile, policy: Route
   else if (rank < least) reasons.push('tier_too_low');
 }
 
-/** Context window that a brief needs, tokens: four bytes a token, and it may fill half the window. */
+/** Returns the context window that a brief needs, tokens: four bytes a token, and it may fill half the window. */
 export function windowNeed({ brief_bytes }: RouteTask): number {
   return 2 * Math.ceil(brief_bytes / 4);
 }
 
-/** An unknown window is large enough for any brief, but satisfies no stated minimum. */
+/** Returns whether a window fits. An unknown window is large enough for any brief, but satisfies no stated minimum. */
 export function fitsWindow(task: RouteTask, window: number | null): boolean {
   if (window === null) return task.min_context_window === null;
   return window >= (task.min_context_window ?? 0) && window >= windowNeed(task);
 }
 
-/** Whether the budget covers an empty turn. Where either figure is unknown, the worker is tried. */
+/** Returns whether the budget covers an empty turn. Where either figure is unknown, the worker is tried. */
 export function fitsBudget({ token_budget }: RouteTask, overhead: number | null): boolean {
   return token_budget === null || overhead === null || token_budget >= overhead;
 }
 
-/** Whether the task would write into uncommitted changes. Without a repository there are none. */
+/** True when the task would write into uncommitted changes. A worker without a repository has none. */
 export function wouldMixDirt({ access }: RouteTask, { repo_state }: Profile): boolean {
   return access === 'write' && repo_state !== null && !repo_state.clean;
 }

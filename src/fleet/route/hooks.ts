@@ -14,7 +14,9 @@ import type { Profile, RouteHooks, RouteTask } from './profile.ts';
 /** A policy hook in the Common Expression Language; `docs/fleet.md` lists its variables. */
 export interface PolicyHook {
   readonly when: string;
-  /** `reject` leaves a worker out for a task, `prefer` adds to its score (−1000…1000), `refuse` refuses a task at submission. */
+  /**
+   * `reject` leaves a worker out for a task, `prefer` adds to its score (−1000…1000), `refuse` refuses a task at submission.
+   */
   readonly then: 'reject' | 'prefer' | 'refuse';
   readonly score?: number;
   readonly reason?: string;
@@ -22,7 +24,7 @@ export interface PolicyHook {
 
 /** All hooks of a configuration. */
 export interface Hooks extends RouteHooks {
-  /** The reason to refuse this task, or null. */
+  /** Returns the reason to refuse this task, or null. */
   refuse(task: RouteTask): string | null;
 }
 
@@ -148,7 +150,7 @@ function compileHook(hook: PolicyHook, index: number, variables: Variables): Com
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** The reason to forbid, where the hook is true or cannot be evaluated. */
+/** Returns the reason to forbid, where the hook is true or cannot be evaluated. */
 function forbidden(hook: Compiled, values: Values, maxSteps: number): string | undefined {
   const matched = tested(hook, values, maxSteps);
   if (matched === undefined) return `${hook.name} could not be evaluated`;
@@ -164,7 +166,7 @@ function tested({ condition }: Compiled, values: Values, maxSteps: number): bool
   }
 }
 
-/** The expression language distinguishes integers from other numbers; its integers are bigints. */
+/** Returns a bigint: the expression language distinguishes integers from other numbers, and its integers are bigints. */
 const whole = (value: number): bigint => BigInt(Math.trunc(value));
 const maybeWhole = (value: number | null): bigint | null => (value === null ? null : whole(value));
 

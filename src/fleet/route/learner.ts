@@ -1,13 +1,13 @@
 /**
  * Lets the outcomes of tasks choose among workers that the score holds for nearly equal (`routing.learn: true`).
  *
- * Its influence is bounded: it chooses only among verified workers, or only among unverified ones, within {@link BAND} points of
- * the best score, and never one that a requirement left out. Thompson sampling with a generator seeded by the name of the
- * orchestrator. Used by `router.ts`; without it a decision costs nothing more.
+ * Its influence is bounded: it chooses only among verified workers, or only among unverified ones, within {@link BAND} points
+ * of the best score, and never one that a requirement left out. Thompson sampling with a generator seeded by the name of the
+ * orchestrator. Without it a decision costs nothing more.
  *
- * Stored as the learning capability stores its choices. A decision is an attempt of a task, an outcome its end: what was learned
- * of an attempt is on disk before the record of its task, together with a note of it that is removed after the record was
- * stored. So after `kill -9` the same attempt gets the same worker again, and its outcome counts once.
+ * Stored as the learning capability stores its choices. A decision is an attempt of a task, an outcome its end: the learned
+ * facts of an attempt are on disk before the record of its task, together with a note of it that is removed after the record
+ * was stored. So after `kill -9` the same attempt gets the same worker again, and its outcome counts once.
  * @see docs/fleet.md#routing
  */
 import { Bandit } from '../../base/bandits/bandit.ts';
@@ -21,7 +21,7 @@ const BAND = 50;
 const MOST = 8;
 /** With it, decisions stay uniform now and then, so that a worker that was bad once is tried again. */
 const POLICY = { name: 'thompson_beta', explore: 0.02 } as const;
-/** Workers of which outcomes are stored; for one more, the one with the fewest is forgotten. */
+/** Maximum number of workers whose outcomes are stored; for one more, the one with the fewest is removed. */
 const MAX_WORKERS = 10_000;
 /** The name of its bandit in the store. */
 const WORKERS = 'workers';
@@ -33,7 +33,7 @@ export interface LearnedAttempt {
   readonly attempt: number;
 }
 
-/** What was learned of an attempt whose record may not be on disk. */
+/** Learned facts of an attempt whose record may not be on disk. */
 interface Note {
   readonly attempt: number;
   /** The workers it chose among, in the order of their scores, and the one it chose. */
@@ -42,7 +42,7 @@ interface Note {
   readonly counted?: true;
 }
 
-/** What was not written yet. */
+/** Changes that were not written yet. */
 interface Changes {
   head: boolean;
   readonly workers: Set<string>;
@@ -54,14 +54,14 @@ const nothing = (): Changes => ({ head: false, workers: new Set(), notes: new Se
 export class RouteLearner {
   readonly #pairs: Pairs | undefined;
   readonly #bandit: Bandit;
-  /** By task. */
+  /** Notes by task. */
   readonly #notes = new Map<string, Note>();
   #changes = nothing();
   readonly #writing = new Set<Promise<void>>();
 
   /**
    * @param seed of its generator, where nothing is stored
-   * @param pairs what it learned before is read from them; without them it ends with the process
+   * @param pairs the choices it learned before are read from them; without them it ends with the process
    */
   constructor(seed: string, pairs?: Pairs) {
     this.#pairs = pairs;
@@ -73,7 +73,7 @@ export class RouteLearner {
     }
   }
 
-  /** Chooses one of the ranked workers; undefined: there is nothing to choose. The first one is the best by score. */
+  /** Chooses one of the ranked workers; undefined: nothing to choose. The first one is the best by score. */
   choose(
     ranking: readonly Ranked[],
     isAlike: (agentId: string) => boolean,
@@ -91,13 +91,13 @@ export class RouteLearner {
     return this.#learned(options, probabilities, option);
   }
 
-  /** What it would choose, without a decision. */
+  /** Returns the choice it would make, without a decision. */
   preview(ranking: readonly Ranked[], isAlike: (agentId: string) => boolean): Learned | undefined {
     const options = candidates(ranking, isAlike);
     return options.length < 2 ? undefined : this.#learned(options, this.#bandit.probabilities({ options }));
   }
 
-  /** An attempt of a worker succeeded or failed. The second outcome of one attempt is not counted. */
+  /** Learns that an attempt of a worker succeeded or failed. The second outcome of one attempt is not counted. */
   learn(agentId: string, ok: boolean, attempt?: LearnedAttempt): void {
     if (this.#noteOf(attempt)?.counted) return;
     this.#makeRoom(agentId);
@@ -108,8 +108,8 @@ export class RouteLearner {
   }
 
   /**
-   * Stores what was learned of a task, and then its record with `put`. Rejects with the error of either; what could not be
-   * stored is stored with the next record.
+   * Stores the learned facts of a task, and then its record with `put`. Rejects with the error of either; facts that could not
+   * be stored are stored with the next record.
    */
   async before<Stored>(taskId: string, put: () => Promise<Stored>): Promise<Stored> {
     const note = this.#notes.get(taskId);
@@ -122,7 +122,7 @@ export class RouteLearner {
     return stored;
   }
 
-  /** Forgets the attempts of tasks that ended, which an earlier process left. */
+  /** Removes the attempts of tasks that ended, which an earlier process left. */
   retain(isOpen: (taskId: string) => boolean): void {
     for (const taskId of this.#notes.keys()) if (!isOpen(taskId)) this.#removeNote(taskId);
   }
@@ -198,6 +198,6 @@ function candidates(ranking: readonly Ranked[], isAlike: (agentId: string) => bo
   return found.slice(0, MOST).map(({ agent_id }) => agent_id);
 }
 
-/** Whether two lists have the same names, in any order. */
+/** Returns whether two lists have the same names, in any order. */
 const isSame = (before: readonly string[], now: readonly string[]): boolean =>
   before.length === now.length && now.every((option) => before.includes(option));

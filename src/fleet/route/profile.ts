@@ -36,7 +36,7 @@ export interface Profile {
   readonly circuit: 'open' | 'closed';
   readonly draining: boolean;
   readonly reachable: boolean;
-  /** It is connected and has not announced itself yet: until then it is not eligible. Absent: false. */
+  /** True when it is connected and has not announced itself yet: until then it is not eligible. Absent: false. */
   readonly joining?: boolean;
   /** Lifetime of the profile, seconds; null: the default of the policy. */
   readonly ttl_s: number | null;
@@ -86,7 +86,7 @@ export const DEFAULT_ROUTE_POLICY: RoutePolicy = {
 export interface RouteHooks {
   /** Reasons to leave this worker out for this task; empty: none. */
   reject(task: RouteTask, profile: Profile): readonly string[];
-  /** Number added to its score, −1000…1000, an integer. */
+  /** Returns the number added to its score, −1000…1000, an integer. */
   prefer(task: RouteTask, profile: Profile): number;
 }
 

@@ -20,7 +20,7 @@ export interface RouteOptions {
 /** Reason of a route without a worker, when no worker is eligible. */
 export const NO_ELIGIBLE_WORKER = 'no_eligible_worker';
 
-/** The route of a task over these workers. Their names must differ. */
+/** Returns the route of a task over these workers. Their names must differ. */
 export function route(
   task: RouteTask,
   profiles: Iterable<Profile>,
@@ -35,7 +35,7 @@ export function route(
   return routeAmong(task, workers(), policy, { excluded, hooks, ageMs: ({ profile }) => ageMsOf(profile) });
 }
 
-/** As `route`, for a task that may be routed, over workers that have a profile; `ageMs` is the age it has now. */
+/** Routes as `route`, for a task that may be routed, over workers that have a profile; `ageMs` is the age it has now. */
 export function routeAmong<Worker extends { readonly profile: Profile }>(
   task: RouteTask,
   workers: Iterable<Worker>,

@@ -5,7 +5,7 @@
  * are few (`scan.ts`), and otherwise found best first (`cells.ts`). With policy hooks every eligible worker is scored, because
  * a hook may change any score.
  *
- * Called by the dispatcher. Reads no clock: each call passes its times.
+ * Reads no clock: each call passes its times.
  * @see docs/fleet.md#routing
  */
 import { Heap } from '../../base/heap.ts';
@@ -42,7 +42,7 @@ export interface DecideAt {
 export type Decision = Route & {
   /** Workers left out beside the ones in `rejected`. */
   readonly rejected_more: number;
-  /** What learning made of it, where it had a choice. */
+  /** The choice by learning, where it had one. */
   readonly learned?: Learned;
 };
 
@@ -72,7 +72,7 @@ export class Router {
   readonly #bySlot: (WorkerSlot | undefined)[] = [];
   readonly #free: number[] = [];
   readonly #eligibility: Eligibility;
-  /** By urgency. */
+  /** Cells by urgency. */
   readonly #cells = [new Cells(false), new Cells(true)] as const;
   readonly #scan = new Scan();
   readonly #ageing = new Heap<WorkerSlot>((left, right) => left.checkAtMs < right.checkAtMs);
@@ -147,24 +147,27 @@ export class Router {
     return this.#addOutstanding(agentId, -1);
   }
 
-  /** A worker as it is now. */
+  /** Returns a worker as it is now. */
   profile(agentId: string, nowMs: number): Profile | undefined {
     const worker = this.#workers.get(agentId);
     return worker === undefined ? undefined : profileAt(worker, this.#advance(nowMs));
   }
 
-  /** All workers as they are now. */
+  /** Yields all workers as they are now. */
   *profiles(nowMs: number): IterableIterator<Profile> {
     const now = this.#advance(nowMs);
     for (const worker of this.#workers.values()) yield profileAt(worker, now);
   }
 
-  /** Since when a server of a worker has been in its present unhealthy state, as announced; null: healthy or unknown. */
+  /**
+   * Returns the time since when a server of a worker has been in its present unhealthy state, as announced; null: healthy or
+   * unknown.
+   */
   unhealthySinceMs(agentId: string, server: string): number | null {
     return this.#workers.get(agentId)?.unhealthySinceMs.get(server) ?? null;
   }
 
-  /** Number of workers that could accept the task now. */
+  /** Returns the number of workers that could accept the task now. */
   eligible(task: RouteTask, { nowMs, wallMs, excluded = NO_EXCLUSIONS }: DecideAt): number {
     if (taskReason(task, this.policy, wallMs) !== null) return 0;
     const now = this.#advance(nowMs);
@@ -183,7 +186,7 @@ export class Router {
     return learned?.chosen === undefined ? decision : { ...decision, chosen: learned.chosen, learned };
   }
 
-  /** Whether a worker is verified, or not, like the best one: learning never mixes the two. */
+  /** Returns whether a worker is verified, or not, like the best one: learning never mixes the two. */
   #alike(verified: boolean): (agentId: string) => boolean {
     return (agentId) => this.#workers.get(agentId)?.verified === verified;
   }
@@ -206,7 +209,7 @@ export class Router {
     return { chosen: first.agent_id, verified: first.verified, ranking, rejected, rejected_more: more };
   }
 
-  /** A decision in the form that is stored with its task. */
+  /** Returns a decision in the form that is stored with its task. */
   explanation(task: RouteTask, decision: Decision, at: ExplainAt): Explanation {
     return explanationOf(task, decision, {
       policy: this.policy,
@@ -220,7 +223,7 @@ export class Router {
     });
   }
 
-  /** The decision for a task with the reasons against every other worker. Checks each of them. */
+  /** Returns the decision for a task with the reasons against every other worker. Checks each of them. */
   explain(task: RouteTask, at: ExplainAt): Explanation {
     const whole = route(task, this.profiles(at.nowMs), this.policy, {
       nowMs: at.wallMs,
@@ -296,7 +299,7 @@ export class Router {
     return true;
   }
 
-  /** The best of the selected workers. Adds those of `sameContext` to the bits. */
+  /** Returns the best of the selected workers. Adds those of `sameContext` to the bits. */
   #best(task: RouteTask, { bits, sameContext }: Selected, nowMs: number): readonly WorkerSlot[] {
     const points = pointsFor(task, this.policy);
     const count = countBits(bits);
@@ -330,13 +333,15 @@ export class Router {
     return cells.offerBest(others, bits, nowMs, false, points, maxChecks) ? lists : undefined;
   }
 
-  /** A list for the best verified workers and one for the best others; the same list where the policy treats them alike. */
+  /**
+   * Makes a list for the best verified workers and one for the best others; the same list where the policy treats them alike.
+   */
   #lists(): Lists {
     const verified = new Top(MAX_RANKED);
     return [verified, this.policy.unverified === 'allow' ? verified : new Top(MAX_RANKED)];
   }
 
-  /** As `#best`, with policy hooks: each eligible worker is scored in full. */
+  /** Selects as `#best`, with policy hooks: each eligible worker is scored in full. */
   #bestHooked(
     hooks: RouteHooks,
     task: RouteTask,
@@ -369,7 +374,7 @@ export class Router {
     });
   }
 
-  /** The known workers outside these bits, or the named one: some with all their reasons, the others counted. */
+  /** Returns the known workers outside these bits, or the named one: some with all their reasons, the others counted. */
   #leftOut(
     task: RouteTask,
     bits: Int32Array,
@@ -404,7 +409,7 @@ export class Router {
   }
 }
 
-/** The score of each tier for this task, computed once for each; undefined: the tier is not eligible. */
+/** Returns the score of each tier for this task, computed once for each; undefined: the tier is not eligible. */
 function pointsFor(task: RouteTask, policy: RoutePolicy): TierPoints {
   const { tier } = weightsOf(task.priority === 'urgent');
   const wanted = wantedRank(task, policy);

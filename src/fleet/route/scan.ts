@@ -1,8 +1,6 @@
 /**
- * Scores the workers of a set one by one. The inputs of a score are stored in typed arrays, and only the best workers are
- * read as objects, so that scoring a few thousand is cheap.
- *
- * Used by `router.ts` for tasks with few eligible workers.
+ * Scores the workers of a set one by one. The inputs of a score are stored in typed arrays, and only the best workers are read
+ * as objects, so that scoring a few thousand is cheap. For tasks with few eligible workers.
  */
 import { FRESHNESS } from './score.ts';
 import type { Top } from './top.ts';
@@ -127,7 +125,7 @@ export class Scan {
   }
 }
 
-/** The lowest score among the best `many`, ties included; `from`: index of the first count. */
+/** Returns the lowest score among the best `many`, ties included; `from`: index of the first count. */
 function barOf(counts: Int32Array, from: number, many: number): number {
   let left = many;
   let score = from + SCORES - 1;

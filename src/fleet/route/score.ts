@@ -29,23 +29,23 @@ export function weightsOf(urgent: boolean): Weights {
   return urgent ? URGENT : NORMAL;
 }
 
-/** Part for the tier; unverified workers get half of the maximum. */
+/** Returns the part for the tier; unverified workers get half of the maximum. */
 export function tierPart({ verified, model_tier }: Profile, task: RouteTask, policy: RoutePolicy): number {
   const { tier } = weightsOf(task.priority === 'urgent');
   return verified ? tierPoints(tier, rankOf(model_tier, policy), wantedRank(task, policy)) : Math.floor(tier / 2);
 }
 
-/** Points of a rank, of at most `most`. */
+/** Returns the points of a rank, of at most `most`. */
 export function tierPoints(most: number, rank: number | undefined, wanted: number): number {
   return Math.floor((most * tierPercent(rank, wanted)) / 100);
 }
 
-/** Part for free capacity. */
+/** Returns the part for free capacity. */
 export function loadPart(most: number, load: number, capacity: number): number {
   return Math.max(0, Math.floor((most * (capacity - load)) / capacity));
 }
 
-/** Part for the conversation: continuing one is worth most when the worker still has its session. */
+/** Returns the part for the conversation: continuing one is worth most when the worker still has its session. */
 export function affinityPart(most: number, { verified, session_fresh }: Profile, same: boolean): number {
   if (!verified) return 0;
   if (same) return Math.floor((most * (session_fresh === false ? 100 : 60)) / 100);
@@ -53,17 +53,17 @@ export function affinityPart(most: number, { verified, session_fresh }: Profile,
   return Math.floor((most * percent) / 100);
 }
 
-/** Part for the outcome of recent tasks; adds one success and one failure, so that a new worker gets half. */
+/** Returns the part for the outcome of recent tasks; adds one success and one failure, so that a new worker gets half. */
 export function reliabilityPart({ recent_ok, recent_total }: Profile): number {
   return Math.floor((RELIABILITY * (recent_ok + 1)) / (recent_total + 2));
 }
 
-/** Part for the age of the profile. */
+/** Returns the part for the age of the profile. */
 export function freshnessPart(ageMs: number, ttlMs: number): number {
   return ageMs >= ttlMs ? 0 : Math.floor((FRESHNESS * (ttlMs - ageMs)) / ttlMs);
 }
 
-/** Part for the MCP servers: an unhealthy one hints at a bad environment, even where the task does not need it. */
+/** Returns the part for the MCP servers: an unhealthy one hints at a bad environment, even where the task does not need it. */
 export function mcpPart({ verified, mcp_servers, mcp_health }: Profile): number {
   if (!verified) return 0;
   let unhealthy = 0;
@@ -71,13 +71,13 @@ export function mcpPart({ verified, mcp_servers, mcp_health }: Profile): number 
   return Math.max(0, MCP - MCP_EACH * unhealthy);
 }
 
-/** Part for a clean working tree. */
+/** Returns the part for a clean working tree. */
 export function repoPart({ verified, repo_state }: Profile): number {
   if (!verified || repo_state === null) return REPO / 2;
   return repo_state.clean ? REPO : 0;
 }
 
-/** Score of one worker for one task. `ageMs`: age of the profile, where it differs from `age_s`. */
+/** Returns the score of one worker for one task. `ageMs`: age of the profile, where it differs from `age_s`. */
 export function scoreOf(
   task: RouteTask,
   profile: Profile,
@@ -111,7 +111,7 @@ export interface RankKey {
   readonly rank: number;
 }
 
-/** The sort key of a worker with this score. `ageMs`: age of the profile, where it differs from `age_s`. */
+/** Returns the sort key of a worker with this score. `ageMs`: age of the profile, where it differs from `age_s`. */
 export function rankKeyOf(profile: Profile, score: number, policy: RoutePolicy, ageMs = ageMsOf(profile)): RankKey {
   return {
     agent_id: profile.agent_id,
@@ -124,8 +124,8 @@ export function rankKeyOf(profile: Profile, score: number, policy: RoutePolicy, 
 }
 
 /**
- * The better one first: verified (unless the policy treats both alike), higher score, lower load, younger profile, cheaper
- * tier, name.
+ * Sorts the better one first: verified (unless the policy treats both alike), higher score, lower load, younger profile,
+ * cheaper tier, name.
  */
 export function compareRankKeys(left: RankKey, right: RankKey, unverified: RoutePolicy['unverified']): number {
   if (unverified !== 'allow' && left.verified !== right.verified) return left.verified ? -1 : 1;

@@ -19,7 +19,7 @@ const WANTED: Readonly<Record<Priority, number>> = { low: 1, normal: 2, high: 2,
 /** Price rank of a tier without a rank: sorts after every other tier. */
 export const DEAREST = Number.MAX_SAFE_INTEGER;
 
-/** Rank of a tier; undefined: it has none. The map of the policy overrides the built-in three. */
+/** Returns the rank of a tier; undefined: it has none. The map of the policy overrides the built-in three. */
 export function rankOf(tier: string, { tiers }: RoutePolicy): number | undefined {
   return tiers.get(tier) ?? KNOWN.get(tier);
 }
@@ -30,13 +30,13 @@ export function rankedTiers({ tiers }: RoutePolicy): string[] {
   return ranks.sort(([, one], [, other]) => one - other).map(([tier]) => tier);
 }
 
-/** The rank that suits this task best. */
+/** Returns the rank that suits this task best. */
 export function wantedRank({ priority, min_tier }: RouteTask, policy: RoutePolicy): number {
   const least = min_tier === null ? undefined : rankOf(min_tier, policy);
   return Math.max(WANTED[priority], least ?? 0);
 }
 
-/** Percent of the tier part for a rank: 100 for the wanted one, 67 for one above, 33 for one below. */
+/** Returns the percent of the tier part for a rank: 100 for the wanted one, 67 for one above, 33 for one below. */
 export function tierPercent(rank: number | undefined, wanted: number): number {
   if (rank === undefined) return 50;
   const above = rank - wanted;

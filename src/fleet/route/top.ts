@@ -35,7 +35,7 @@ export class Top {
   }
 }
 
-/** The order of `compareRankKeys` among workers that are all verified or all unverified. */
+/** Compares as `compareRankKeys` among workers that are all verified or all unverified. */
 function precedes(left: WorkerSlot, leftScore: number, right: WorkerSlot, rightScore: number): boolean {
   if (leftScore !== rightScore) return leftScore > rightScore;
   if (left.load !== right.load) return left.load < right.load;

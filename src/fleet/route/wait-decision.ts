@@ -2,7 +2,7 @@
  * Decides whether a task that no worker can accept now should wait. A worker that is full, busy or briefly unreachable recovers
  * by itself. A requirement that no worker meets does not change by itself, so the task is refused.
  *
- * Pure; called by `orchestrator/dispatcher.ts` when a decision has chosen no worker.
+ * Pure. It follows a decision that has chosen no worker.
  * @see docs/fleet.md#blocked-task-policy
  */
 import { reasonsAgainst } from './filters.ts';
@@ -37,15 +37,15 @@ export type WaitDecision =
   /** The reason code to refuse it with. */
   | { readonly waits: false; readonly code: string };
 
-/** The codes of the reasons against a worker that do not end by themselves. */
+/** Returns the codes of the reasons against a worker that do not end by themselves. */
 export function nonTransientReasons(reasons: readonly string[]): string[] {
   return reasons.map((reason) => reason.split(':', 1)[0] as string).filter((code) => !TRANSIENT.has(code));
 }
 
 /**
- * Whether one of these workers will be able to accept the task, connected ones first; otherwise the reason code to refuse it
- * with: that of the worker with the fewest obstacles. A task that names a worker considers only that one. Without any worker
- * the task waits for one to join.
+ * Returns whether one of these workers will be able to accept the task, connected ones first; otherwise the reason code to
+ * refuse it with, from the worker with the fewest obstacles. A task that names a worker considers only that one. Without any
+ * worker the task waits for one to join.
  */
 export function decideWait(task: RouteTask, candidates: Iterable<WorkerCandidate>, policy: RoutePolicy): WaitDecision {
   let nearest: readonly string[] | undefined;

@@ -1,6 +1,6 @@
 /**
  * A worker as the router stores it: its profile and everything that profile and policy determine for all tasks. It is computed
- * once per profile, so that a decision only adds the task-dependent part. Used by the other files of this folder.
+ * once per profile, so that a decision only adds the task-dependent part.
  */
 import type { Placed } from '../../base/heap.ts';
 import { ageMsOf, capacityOf, loadOf, ttlMsOf } from './filters.ts';
@@ -17,12 +17,12 @@ export interface WorkerSlot extends Placed {
   readonly agent_id: string;
   profile: Profile;
   verified: boolean;
-  /** When it announced itself, on the clock of the router, whole milliseconds; negative infinity if unverified. */
+  /** Time when it announced itself, on the clock of the router, whole milliseconds; negative infinity if unverified. */
   bornMs: number;
   ttlMs: number;
-  /** When its profile expires; infinity: never. */
+  /** Time when its profile expires; infinity: never. */
   expiresAtMs: number;
-  /** When to check for expiry. Not moved with each renewal, so that a frequent announce does not reorder the heap. */
+  /** Time to check for expiry. Not moved with each renewal, so that a frequent announce does not reorder the heap. */
   checkAtMs: number;
   rank: number | undefined;
   /** `rank`, or `DEAREST` without one; the cheaper worker wins a tie. */
@@ -35,7 +35,7 @@ export interface WorkerSlot extends Placed {
   unhealthySinceMs: ReadonlyMap<string, number>;
 }
 
-/** A slot without data; `describe` fills it. */
+/** Returns a slot without data; `describe` fills it. */
 export function emptySlot(slot: number, profile: Profile): WorkerSlot {
   return {
     slot,
@@ -85,17 +85,17 @@ export function reckon(worker: WorkerSlot): void {
   }
 }
 
-/** Age of its profile at `nowMs`, milliseconds. */
+/** Returns the age of its profile at `nowMs`, milliseconds. */
 export function ageMsAt({ verified, bornMs }: WorkerSlot, nowMs: number): number {
   return verified ? nowMs - bornMs : 0;
 }
 
-/** Its profile with the age it has at `nowMs`. */
+/** Returns its profile with the age it has at `nowMs`. */
 export function profileAt({ profile, bornMs, verified }: WorkerSlot, nowMs: number): Profile {
   return verified ? { ...profile, age_s: (nowMs - bornMs) / 1000 } : profile;
 }
 
-/** Since when each server is unhealthy. A server that stays in the same state retains its time. */
+/** Returns the times since when each server is unhealthy. A server that stays in the same state retains its time. */
 function unhealthySince(
   { profile: before, unhealthySinceMs }: WorkerSlot,
   profile: Profile,
@@ -117,8 +117,8 @@ function sameServers(left: Profile, right: Profile): boolean {
 }
 
 /**
- * Whether two profiles of a worker meet the same requirements, by cheap comparisons only. A heartbeat without changes is by
- * far the most frequent update and must not rebuild the indexes.
+ * Returns whether two profiles of a worker meet the same requirements, by cheap comparisons only. A heartbeat without changes
+ * is by far the most frequent update and must not rebuild the indexes.
  */
 export function sameFacts(left: Profile, right: Profile): boolean {
   return (

@@ -1,8 +1,8 @@
 /**
- * What is made of a dispatch: the journal is asked whether the task was seen before, phase 4 whether it fits, then the
- * budget it takes a part of and the conversation it belongs to. Nothing is started here, and nothing is written.
+ * The decision about a dispatch: first the journal (a task seen before), then phase 4, then the budget it takes a part of and
+ * the conversation it belongs to. Nothing is started here, and nothing is written.
  *
- * A pure function; called by `worker.ts`.
+ * A pure function.
  */
 
 import type { Budget } from '../../base/budget.ts';
@@ -22,9 +22,9 @@ export interface AdmissionInput {
   readonly agentId: string;
   readonly facts: Omit<PreflightFacts, 'journalEntry' | 'dispatchContextId' | 'ownWorktree'>;
   readonly nowMs: number;
-  /** How long the dispatch was under way, milliseconds. */
+  /** Time that the dispatch was under way, milliseconds. */
   readonly delayMs: number;
-  /** The bus stores what was answered with `busy`, reports it to no orchestrator, and redelivers it. */
+  /** The bus stores a dispatch that got `busy`, reports it to no orchestrator, and redelivers it. */
   readonly redelivers: boolean;
   /** The attempt at this task that is accepted or runs. */
   readonly running: RunningAttempt | undefined;
@@ -36,15 +36,15 @@ export interface AdmissionInput {
   readonly contextBusy: boolean;
   /** Budget of the task it is a part of, where that runs here. */
   readonly parent: Budget | undefined;
-  /** What is wrong with the schema of its answer; null: nothing. */
+  /** The fault in the schema of its answer; null: none. */
   readonly schemaProblem: string | null;
   /** The reason against a worktree for it; undefined: git can make one. */
   readonly noWorktree: string | undefined;
-  /** Why git cannot read the repository: whether it has changes is unknown. */
+  /** Reason why git cannot read the repository: it is unknown whether it has changes. */
   readonly unreadable: Unreadable | undefined;
-  /** Why nothing new can be accepted, though the worker has capacity. */
+  /** Reason why nothing new can be accepted, though the worker has capacity. */
   readonly full: string | undefined;
-  /** When to ask again, seconds. */
+  /** Time after which to ask again, seconds. */
   readonly busyS: number;
 }
 
@@ -59,7 +59,7 @@ export type AdmissionResult =
       readonly kind: 'take';
       /** Tokens; null = no limit. */
       readonly tokenBudget: number | null;
-      /** How often the worker died during this task. */
+      /** Number of deaths of the worker during this task. */
       readonly crashes: number;
     };
 
@@ -83,7 +83,7 @@ export function decideAdmission(input: AdmissionInput): AdmissionResult {
     return { kind: 'answer', reception: { kind: 'taken', state, lease, retryAfterS: input.busyS } };
   }
   if (!verdict.accept && verdict.code === 'replay') return answer(input, replayed(input), IN_FLIGHT);
-  // Another task under the same id: its earlier answer is no answer to ours.
+  // Another task under the same id: its earlier answer is no answer to this one.
   if (!verdict.accept && verdict.code === 'duplicate_conflict') return refusal(input, verdict);
   const earlier = earlierAnswer(input);
   if (earlier !== undefined) return refusal(input, earlier);
@@ -102,12 +102,12 @@ const passingReason = (code: string, detail: string): DeclineReason => ({ code, 
 /** Another attempt is, or was, the answer to this one. */
 const IN_FLIGHT = passingReason('in_flight', 'another attempt at this task is here');
 const CONTEXT_BUSY = passingReason('busy', 'a turn of this context is running');
-/** It was polled before it arrived. */
+/** Reason for an attempt that was polled before it arrived. */
 const UNKNOWN = passingReason('busy', 'this attempt was given back before it came');
-/** It was started, and nothing is known of its end. */
+/** Reason for an attempt that was started, whose end is unknown. */
 const STARTED = passingReason('busy', 'this attempt was accepted before');
 
-/** A reply, stored as declined where the dispatch names its attempt. */
+/** Returns a reply, stored as declined where the dispatch names its attempt. */
 function answer(input: AdmissionInput, reception: DispatchOutcome, reason: DeclineReason): AdmissionResult {
   const { dispatch, running, journaled } = input;
   const { attempt } = dispatch.envelope;
@@ -128,7 +128,7 @@ function busy(input: AdmissionInput, reason: 'in_flight' | 'context'): Admission
 }
 
 /**
- * How an attempt was answered before, where it was declined. An orchestrator that numbers attempts uses each number once, so
+ * Returns the earlier answer to an attempt that was declined. An orchestrator that numbers attempts uses each number once, so
  * that a dispatch whose number was answered is a duplicate; one without a number looks like a new one.
  */
 function declinedOf({ dispatch, denied }: AdmissionInput): DeclinedAttempt | undefined {
@@ -137,10 +137,10 @@ function declinedOf({ dispatch, denied }: AdmissionInput): DeclinedAttempt | und
   return denied.digest === null || denied.digest === dispatch.digest ? denied : undefined;
 }
 
-/** The result of another attempt is the answer to the one that was denied. */
+/** True when the result of another attempt is the answer to the one that was denied. */
 export const isAnsweredByAnother = ({ reason }: DeclinedAttempt): boolean => reason?.code === IN_FLIGHT.code;
 
-/** What was answered to another copy of this attempt. */
+/** Returns the reply to another copy of this attempt. */
 function earlierAnswer(input: AdmissionInput): DeclineReason | undefined {
   const { dispatch, journaled, running } = input;
   const denial = declinedOf(input);
@@ -149,12 +149,12 @@ function earlierAnswer(input: AdmissionInput): DeclineReason | undefined {
   return started ? STARTED : undefined;
 }
 
-/** The smaller of what it was given and what its parent has left. */
+/** Returns the smaller of its own budget and the rest of its parent's. */
 function sliceOf(own: number | null, left: number | null): number | null {
   return own === null || left === null ? (own ?? left) : Math.min(own, left);
 }
 
-/** How preflight is to see what was here before; undefined: as nothing. */
+/** Returns the earlier state of the task for preflight; undefined: as unseen. */
 function seenAs(input: AdmissionInput): JournalFact | undefined {
   const { dispatch, running, journaled } = input;
   if (running !== undefined) return { state: 'running', digestMatches: running.digest === dispatch.digest };
@@ -168,9 +168,9 @@ function seenAs(input: AdmissionInput): JournalFact | undefined {
 }
 
 /**
- * Whether the same task, ended before, is to be done again. The same attempt never is, not even when nothing had started: the
- * orchestrator may have sent the task to another worker since. A later attempt comes from one that knows how this one ended, or
- * gave it up; work he has not seen yet is shown to him first.
+ * Returns whether a task that ended before is to be done again. The same attempt never is, not even when nothing had started:
+ * the orchestrator may have sent the task to another worker since. A later attempt comes from an orchestrator that knows the
+ * end of this one, or gave it up; a result it has not seen yet is shown to it first.
  */
 function isRunAnew({ envelope }: Dispatched, journaled: JournaledTask, { status, tokens_spent }: TaskResult): boolean {
   if (isPoisoned(journaled)) return false;
@@ -185,7 +185,10 @@ function isRunAnew({ envelope }: Dispatched, journaled: JournaledTask, { status,
 const isPoisoned = ({ crashes, result }: JournaledTask): boolean =>
   crashes >= MAX_CRASHES && result?.status === 'error';
 
-/** The stored result. What is not tried again answers for the attempt it refuses, which has cost nothing. */
+/**
+ * Returns the stored result. The result of a task that is not tried again answers for the attempt it refuses, which has cost
+ * nothing.
+ */
 function replayed({ dispatch, journaled }: AdmissionInput): DispatchOutcome {
   const stored = journaled?.result as TaskResult;
   const attempt = attemptOf(dispatch);
@@ -205,7 +208,7 @@ const refuse = (code: string, detail: string, retryable: boolean, missing: reado
   tokensSpent: 0,
 });
 
-/** What phase 4 does not know of. */
+/** Returns a reason against the dispatch that phase 4 does not check. */
 function furtherReason(input: AdmissionInput, tokenBudget: number | null): Refusal | undefined {
   const { dispatch, full, noWorktree, unreadable, schemaProblem, delayMs } = input;
   if (schemaProblem !== null) return refuse('invalid_dispatch', schemaProblem, false);
@@ -230,7 +233,7 @@ function furtherReason(input: AdmissionInput, tokenBudget: number | null): Refus
   return busy === undefined ? undefined : refuse('busy', busy, true);
 }
 
-/** The reply to a dispatch that is declined. */
+/** Returns the reply to a dispatch that is declined. */
 export function refused(
   {
     dispatch,

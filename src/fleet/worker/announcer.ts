@@ -8,15 +8,17 @@ import { evictOldest } from '../../base/evict-oldest.ts';
 import type { Timer } from '../../base/timer-queue.ts';
 import type { SessionAnnounce } from '../../protocol/fleet.ts';
 
-/** How long a change must last before it is announced, so that a burst of changes is one announce. */
+/** Time that a change must last before it is announced, milliseconds, so that a burst of changes is one announce. */
 const DEBOUNCE_MS = 2000;
 /** Contexts that are remembered as served. */
 const MAX_CONTEXTS = 10_000;
 
 export interface AnnouncerOptions {
-  /** Describes the worker from what is known now, without probing and without a number. null: for no context that is served. */
+  /**
+   * Describes the worker from the facts known now, without probing and without a number. null: for no context that is served.
+   */
   readonly describe: (contextId: string | null) => SessionAnnounce;
-  /** Numbers a description and sends it to everybody. */
+  /** Numbers a description and sends it to all reply channels. */
   readonly send: (announce: SessionAnnounce) => void;
   readonly debounceMs?: number;
   readonly timer: Timer;
@@ -43,7 +45,7 @@ export class Announcer {
     this.#options.send(announce);
   }
 
-  /** Something may have changed: announces if it has, and still has a while later. */
+  /** Checks for a change: announces if it exists, and still does a while later. */
   check(): void {
     if (this.#ended || this.#cancelTimer !== undefined || !this.#changed()) return;
     this.#cancelTimer = this.#options.timer(() => {
@@ -52,7 +54,7 @@ export class Announcer {
     }, this.#options.debounceMs ?? DEBOUNCE_MS);
   }
 
-  /** A task of this context starts. The first one is announced. */
+  /** Notes that a task of this context starts. The first one is announced. */
   serve(contextId: string): void {
     if (this.#served.has(contextId)) return;
     evictOldest(this.#served.add(contextId), MAX_CONTEXTS);
@@ -69,7 +71,7 @@ export class Announcer {
   }
 }
 
-/** What makes two descriptions different enough to announce. Numbers that change with every task are left out. */
+/** Returns the part of a description whose change is worth an announce. Numbers that change with every task are left out. */
 function essence({ worker, capabilities, mcp_health, session }: SessionAnnounce): string {
   const clean = session?.repo_state?.clean ?? null;
   const branch = session?.repo_state?.branch ?? null;

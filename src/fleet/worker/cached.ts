@@ -27,7 +27,7 @@ export class Cached<T> {
     return this.#monotonic() - this.#foundAt;
   }
 
-  /** The last finding does not hold any more, nor does one that is being made. */
+  /** Expires the last finding, and one that is being made. */
   expire(): void {
     this.#foundAt = Number.NEGATIVE_INFINITY;
     this.#again = this.#finding !== undefined;
@@ -39,7 +39,7 @@ export class Cached<T> {
     return this.#finding;
   }
 
-  /** A finding that starts after this call. All callers while one is being made share the next. */
+  /** Returns a finding that starts after this call. All callers while one is being made share the next. */
   refresh(): Promise<T> {
     if (this.#finding === undefined) return this.renew();
     this.#next ??= this.#finding.then(() => {

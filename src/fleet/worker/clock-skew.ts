@@ -1,5 +1,5 @@
 /**
- * How far the clock of an orchestrator is from ours, so that a deadline means the same moment on both sides.
+ * Skew between the clock of an orchestrator and this worker's, so that a deadline means the same moment on both sides.
  *
  * A message says when it was sent; the difference to when it came is the skew of the clocks less the time it was under
  * way. So the largest of several differences is the one nearest to the skew.
@@ -8,7 +8,7 @@
 
 /** Differences up to this are delay and rounding, not skew. */
 const IGNORED_MS = 5000;
-/** What is older is forgotten: clocks are put right now and then. */
+/** Older samples are removed: clocks are put right now and then. */
 const WINDOW_MS = 10 * 60_000;
 const MAX_SAMPLES = 32;
 
@@ -20,20 +20,26 @@ interface Sample {
 export class ClockSkew {
   #samples: readonly Sample[] = [];
 
-  /** A message sent at `sentAt` by their clock came at `receivedAt` by ours, epoch milliseconds; `at` is monotonic. */
+  /**
+   * Takes a sample: a message sent at `sentAt` by their clock came at `receivedAt` by this worker's, epoch milliseconds; `at`
+   * is monotonic.
+   */
   received(sentAt: number, receivedAt: number, at: number): void {
     const ahead = sentAt - receivedAt;
-    // Only what may still become the largest is stored.
+    // Only samples that may still become the largest are stored.
     const kept = this.#samples.filter((one) => one.ahead > ahead && at - one.at < WINDOW_MS);
     this.#samples = [...kept.slice(-(MAX_SAMPLES - 1)), { at, ahead }];
   }
 
-  /** How much longer than the fastest recent one a message was under way, milliseconds; arguments as in `received`. */
+  /**
+   * Returns the time by which a message was longer under way than the fastest recent one, milliseconds; arguments as in
+   * `received`.
+   */
   delayMs(sentAt: number, receivedAt: number): number {
     return Math.max(0, (this.#samples[0]?.ahead ?? 0) - (sentAt - receivedAt));
   }
 
-  /** Milliseconds their clock is ahead of ours; 0 when that may as well be delay. */
+  /** Milliseconds that their clock is ahead of this worker's; 0 when the difference may as well be delay. */
   get aheadMs(): number {
     const ahead = this.#samples[0]?.ahead ?? 0;
     return Math.abs(ahead) > IGNORED_MS ? ahead : 0;

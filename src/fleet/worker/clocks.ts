@@ -1,7 +1,8 @@
 /**
- * The clocks of the orchestrators that send dispatches: how far each is ahead of ours, and how long a dispatch was under way.
+ * The clocks of the orchestrators that send dispatches: how far each is ahead of this worker's, and how long a dispatch was
+ * under way.
  *
- * Called by `worker.ts` for every dispatch.
+ * Updated with every dispatch.
  * @see docs/fleet.md#failure-semantics
  */
 import type { Log } from '../../base/log.ts';
@@ -15,9 +16,9 @@ const MAX_SKEWS = 1000;
 const SKEW_WARN_MS = 60_000;
 
 export interface Timing {
-  /** How far the clock of the sender is ahead of ours, milliseconds. */
+  /** Milliseconds that the clock of the sender is ahead of this worker's. */
   readonly skewMs: number;
-  /** How long it was under way, beyond the fastest recent one, milliseconds. */
+  /** Time that it was under way, beyond the fastest recent one, milliseconds. */
   readonly delayMs: number;
 }
 
@@ -34,8 +35,8 @@ export class Clocks {
   }
 
   /**
-   * A dispatch came through a reply channel at `receivedAt`, epoch milliseconds. On a durable channel it may have waited without
-   * a limit: that it came late says nothing about clocks, that it came before it was sent does.
+   * Takes a dispatch that came through a reply channel at `receivedAt`, epoch milliseconds. On a durable channel it may have
+   * waited without a limit: that it came late proves nothing about clocks, that it came before it was sent does.
    */
   received(
     { sent_at }: Envelope,

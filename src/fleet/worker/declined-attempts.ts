@@ -31,12 +31,12 @@ export class DeclinedAttempts {
     for (const { taskId, ...denial } of journal.declined()) this.#known.set(taskId, { denial, written: undefined });
   }
 
-  /** The latest attempt of a task that was denied. */
+  /** Returns the latest attempt of a task that was denied. */
   of(taskId: string): DeclinedAttempt | undefined {
     return this.#known.get(taskId)?.denial;
   }
 
-  /** Resolves when what is known of this task is on disk. At once, with undefined, when nothing is being written. */
+  /** Resolves when the entry of this task is on disk. At once, with undefined, when no write is under way. */
   written(taskId: string): Promise<void> | undefined {
     return this.#known.get(taskId)?.written;
   }
@@ -49,7 +49,7 @@ export class DeclinedAttempts {
     const before = this.#known.get(taskId);
     if (before !== undefined && before.denial.attempt >= denial.attempt) return before.written ?? Promise.resolve();
     const known: Known = { denial: shortened(denial), written: undefined };
-    // The newest is the last to be forgotten.
+    // The newest is the last to be evicted.
     setNewest(this.#known, taskId, known, MAX_STORED);
     const written = this.#write(taskId, known);
     known.written = written;
@@ -66,7 +66,7 @@ export class DeclinedAttempts {
   }
 }
 
-/** The sender of dispatches must not decide how much is stored of them. */
+/** Shortens an entry: the sender of dispatches must not decide on its stored size. */
 function shortened({ reason, ...denial }: DeclinedAttempt): DeclinedAttempt {
   if (reason === null) return { ...denial, reason };
   const { code, detail, retryable, missing } = reason;

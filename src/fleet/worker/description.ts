@@ -1,7 +1,5 @@
 /**
  * Makes the announce of a worker from its configuration and the probed facts.
- *
- * Called by `worker.ts` for every announce.
  */
 import { type Feature, FLEET_VERSION, type SessionAnnounce } from '../../protocol/fleet.ts';
 import { announceMessage } from '../messages/encode.ts';
@@ -27,7 +25,7 @@ export interface DescriptionInput {
   readonly contextId: string | null;
 }
 
-/** The announce, without number and envelope. */
+/** Returns the announce, without number and envelope. */
 export function descriptionOf(input: DescriptionInput): SessionAnnounce {
   const { options, facts, overheadTokens, pools, contextId } = input;
   const { agentId, model, modelTier, contextWindow, executor, worktree } = options;
@@ -50,7 +48,7 @@ export function descriptionOf(input: DescriptionInput): SessionAnnounce {
     session: {
       context_id: contextId,
       active_tasks: input.activeTasks,
-      // With a worktree of its own a task starts from what is committed: the tree it gets is clean.
+      // With a separate worktree a task starts from the committed files: its tree is clean.
       repo_state: repo_state === null ? null : { ...repo_state, ...(worktree === 'always' && { clean: true }), head },
       ...(contextId !== null && { session_fresh: !executor.hasConversation(contextId) }),
       incarnation: input.incarnation,

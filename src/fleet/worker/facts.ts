@@ -1,8 +1,8 @@
 /**
- * What a worker knows of itself, always found, never configured: whether its executor could work, which MCP servers live
- * and what tools they have, the state of the repository. Findings are cached, made in parallel, and bounded in time.
+ * Facts of a worker about itself, always found, never configured: whether its executor could work, the MCP servers that respond
+ * and their tools, the state of the repository. Findings are cached, made in parallel, and bounded in time.
  *
- * Called by `worker.ts` for decisions and announces.
+ * Decisions and announces rest on them.
  */
 import { nameInLine, readableName } from '../../base/git-output.ts';
 import type { Log } from '../../base/log.ts';
@@ -15,10 +15,13 @@ import { Cached } from './cached.ts';
 import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-servers.ts';
 import type { RepositoryReader, TreeState, Unreadable } from './repository/git.ts';
 
-/** How old a finding may be for a decision. The tree is read for each that rests on it: its user may have just written. */
+/**
+ * Maximum age of a finding for a decision, milliseconds. The tree is read for each that rests on it: its user may have just
+ * written.
+ */
 const MCP_AGE_MS = 30_000;
 const EXECUTOR_AGE_MS = 120_000;
-/** How old it may be in a description. */
+/** Maximum age of a finding in a description, milliseconds. */
 const TREE_AGE_MS = 1000;
 /** A folder that is no repository seldom becomes one. */
 const NO_TREE_AGE_MS = 60_000;
@@ -40,9 +43,9 @@ export interface FactsOptions {
   readonly mcpAgeMs?: number | undefined;
   readonly log: Log;
   readonly clock: Clock;
-  /** Ends what is being found when the worker stops. */
+  /** Ends probes under way when the worker stops. */
   readonly signal: AbortSignal;
-  /** How long one probe may take, milliseconds. Default 3,000. */
+  /** Longest time that one probe may take, milliseconds. Default 3,000. */
   readonly probeMs?: number;
   readonly repository: Pick<RepositoryReader, 'treeState'>;
   readonly probeServer: (server: McpServerOptions, options: ProbeOptions) => Promise<ProbeFinding>;
@@ -52,7 +55,7 @@ export interface FactsOptions {
 export interface FactsNow {
   readonly executor_present: boolean;
   readonly executor_authenticated: boolean | undefined;
-  /** What is announced: names as their owners spell them. */
+  /** The announced names, as their owners spell them. */
   readonly tools: readonly string[];
   readonly mcp_servers: readonly string[];
   readonly mcp_health: ReadonlyMap<string, string>;
@@ -62,7 +65,7 @@ export interface FactsNow {
   readonly head: string | null;
   /** The reason against worktrees for tasks; undefined: git can make them. */
   readonly no_worktree: string | undefined;
-  /** Why git cannot read the repository. */
+  /** Reason why git cannot read the repository. */
   readonly unreadable: Unreadable | undefined;
 }
 
@@ -111,7 +114,7 @@ export class Facts {
     ]);
   }
 
-  /** The same for the periodic check, ahead of time. */
+  /** Renews facts for the periodic check, ahead of time. */
   async refreshAhead(): Promise<void> {
     await Promise.all([
       ...this.#servers.map(({ probed }) => renewed(probed, MCP_RENEW_MS)),
@@ -121,8 +124,8 @@ export class Facts {
   }
 
   /**
-   * What a decision on this dispatch has to wait for: undefined when all it rests on is fresh. Resolves within `boundMs`; what
-   * was not found by then counts as it was last found.
+   * Waits for the facts that a decision on this dispatch rests on: undefined when all of them are fresh. Resolves within
+   * `boundMs`; a fact that was not found by then counts as it was last found.
    */
   awaited(dispatch: Dispatched, boundMs: number): Promise<void> | undefined {
     const waits: Promise<unknown>[] = [];
@@ -169,7 +172,7 @@ export class Facts {
     };
   }
 
-  /** The tree as it is, by a check that starts after this call; null: no repository. */
+  /** Returns the tree as it is, by a check that starts after this call; null: no repository. */
   tree(): Promise<TreeState | null> {
     return this.#tree.refresh();
   }
@@ -179,17 +182,19 @@ export class Facts {
     return this.#tree.value === null && this.#tree.ageMs < NO_TREE_AGE_MS;
   }
 
-  /** What is in the folder may have changed. */
+  /** Notes that the content of the folder may have changed. */
   treeChanged(): void {
     if (!this.noRepository) this.#tree.expire();
   }
 
-  /** The executor could not be run: probe it again before the next decision. */
+  /** Notes that the executor could not be run: it is probed again before the next decision. */
   executorFailed(): void {
     this.#executor.expire();
   }
 
-  /** An executor reports how it found its MCP servers. Its report counts against a probe, never for one; `whole`: it names all. */
+  /**
+   * Takes an executor's report about its MCP servers. The report counts against a probe, never for one; `whole`: it names all.
+   */
   executorReported(found: ReadonlyMap<string, string>, whole: boolean): void {
     const at = this.#options.clock.monotonic();
     for (const { canonical } of this.#servers) {
@@ -212,7 +217,7 @@ export class Facts {
     return health === 'ok' && probed.ageMs >= 2 * MCP_AGE_MS ? 'timeout' : health;
   }
 
-  /** Own tools, then those of servers: by their plain names, and as agents name them, `mcp__server__tool`. */
+  /** Returns own tools, then those of servers: by their plain names, and as agents name them, `mcp__server__tool`. */
   #allTools(): readonly string[] {
     const found = this.#servers.map(({ probed }) => probed.value);
     if (found.length === this.#toolsOf.length && found.every((one, index) => one === this.#toolsOf[index])) {
@@ -242,7 +247,7 @@ export class Facts {
     return this.#tree.value === null ? NO_TREE_AGE_MS : TREE_AGE_MS;
   }
 
-  /** A probe; logs why a server does not work, once, and when it does again. */
+  /** Probes a server; logs the reason why it does not work, once, and when it does again. */
   async #probeServer(server: McpServerOptions, options: ProbeOptions): Promise<ProbeFinding> {
     const finding = await this.#options.probeServer(server, options);
     const { health, detail } = finding;

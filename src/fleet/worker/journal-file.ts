@@ -1,5 +1,5 @@
 /**
- * The file of a worker's journal; `journal.ts` works with what is opened here.
+ * The file of a worker's journal: opens the database.
  *
  * `synchronous=FULL` in WAL mode: a commit that returned is on disk.
  */

@@ -22,15 +22,15 @@ import {
 import { type JournalDamage, type JournalDatabase, type JournalStatement, openJournalFile } from './journal-file.ts';
 import type { ProcessIdentity } from './process-identity.ts';
 
-/** How long ended and declined tasks are stored. */
+/** Retention of ended and declined tasks, milliseconds. */
 const RETAIN_MS = 7 * 24 * 3600 * 1000;
 /** Tasks that end, or are declined, between two sweeps. */
 const SWEEP_EVERY = 500;
-/** Time between two sweeps of what is too old. */
+/** Time between two sweeps of entries that are too old, in milliseconds. */
 const AGE_EVERY_MS = 3_600_000;
 
 export class SqliteWorkerJournal implements WorkerJournal {
-  /** Set when the file was damaged and quarantined: what it stored of earlier tasks is lost. */
+  /** Set when the file was damaged and quarantined: its entries of earlier tasks are lost. */
   readonly damage: JournalDamage | undefined;
   /** Set when the file lost writes. */
   readonly loss: DatabaseLoss | undefined;
@@ -62,7 +62,7 @@ export class SqliteWorkerJournal implements WorkerJournal {
   #endedCount = 0;
   #declinedCount = 0;
   readonly #clock: SteadyClock;
-  /** When the newest task of earlier processes was accepted, epoch milliseconds. */
+  /** Time when the newest task of earlier processes was accepted, epoch milliseconds. */
   readonly #newestBefore: number;
   #agedAt = Number.NEGATIVE_INFINITY;
   #closed = false;

@@ -1,9 +1,9 @@
 /**
- * What a worker remembers of its tasks: which it accepted, which it started, how they ended, and which results the other end
- * does not have yet. A task is stored before it is acknowledged and marked started before anything runs, so that a worker
- * that was killed can report what it had started and never starts it again by itself.
+ * A worker's record of its tasks: the accepted ones, the started ones, their ends, and the results that the other end does not
+ * have yet. A task is stored before it is acknowledged and marked started before anything runs, so that a worker that was
+ * killed can report the tasks it had started and never starts them again by itself.
  *
- * The contract; `journal-sqlite.ts` implements it. Used by the other files of this folder.
+ * The contract; `journal-sqlite.ts` implements it.
  */
 import type { Access, TaskResult } from '../../protocol/fleet.ts';
 import type { Refusal } from '../phases/preflight.ts';
@@ -13,14 +13,14 @@ import type { ProcessIdentity } from './process-identity.ts';
 export const STATES = ['accepted', 'started', 'ended'] as const;
 export type TaskState = (typeof STATES)[number];
 
-/** What of a dispatch is needed to report on it after a crash. */
+/** The part of a dispatch that a report after a crash needs. */
 export interface TaskAbout {
   readonly context_id: string | null;
   readonly correlation_id?: string;
   readonly causation_id?: string;
   readonly fence?: number;
   readonly access: Access;
-  /** Where it works, once that is known. */
+  /** Folder in which it works, once that is known. */
   readonly cwd?: string;
   readonly branch?: string | null;
   readonly base_commit?: string | null;
@@ -37,7 +37,7 @@ export interface JournaledTask {
   readonly outlet: string;
   readonly about: TaskAbout;
   readonly processes: readonly ProcessIdentity[];
-  /** How often the worker died while it ran. */
+  /** Number of deaths of the worker while it ran. */
   readonly crashes: number;
   readonly result: TaskResult | null;
   readonly delivered: boolean;
@@ -52,16 +52,16 @@ export interface WaitingResult {
   readonly outlet: string;
 }
 
-/** Why an attempt was declined, as it is reported. */
+/** Reason why an attempt was declined, as it is reported. */
 export type DeclineReason = Pick<Refusal, 'code' | 'detail' | 'retryable' | 'missing'>;
 
 /** An attempt that was answered without being accepted. The orchestrator may have given the task to another worker since. */
 export interface DeclinedAttempt {
   /** This one, and all before it. */
   readonly attempt: number;
-  /** Of the dispatch that was answered; null: none had come. */
+  /** Digest of the dispatch that was answered; null: none had come. */
   readonly digest: string | null;
-  /** What was answered; null: that the attempt is unknown here. */
+  /** The reply; null: that the attempt is unknown here. */
   readonly reason: DeclineReason | null;
 }
 
@@ -70,43 +70,44 @@ export interface StoredDeclinedAttempt extends DeclinedAttempt {
   readonly taskId: string;
 }
 
-/** Ended tasks, and declined ones, that are stored: so many of each, the oldest are removed beyond that. */
+/** Maximum number of ended tasks, and of declined ones, that are stored; the oldest are removed beyond it. */
 export const MAX_STORED = 10_000;
 
 /**
- * The journal of one worker. What returns a promise resolves when the change is on disk and rejects when it could not be
- * written (`disk_full`, `runtime_error`); what returns nothing is written soon, and at worst lost by a crash.
+ * The journal of one worker. A method that returns a promise resolves when the change is on disk and rejects when it could not
+ * be written (`disk_full`, `runtime_error`); the change of a method that returns nothing is written soon, and at worst lost by
+ * a crash.
  */
 export interface WorkerJournal {
-  /** What is on disk of the latest attempt at this task; what is being written now may be missing. */
+  /** Returns the latest attempt at this task that is on disk; one that is being written now may be missing. */
   find(taskId: string): JournaledTask | undefined;
-  /** The result of one attempt; null: there is none. */
+  /** Returns the result of one attempt; null: none is stored. */
   result(taskId: string, attempt: number): TaskResult | null;
-  /** Tasks that were accepted and have not ended, in the order they were accepted. */
+  /** Returns tasks that were accepted and have not ended, in the order they were accepted. */
   unfinished(): readonly JournaledTask[];
-  /** Results the other end does not have yet, oldest first. */
+  /** Returns results the other end does not have yet, oldest first. */
   undelivered(): readonly WaitingResult[];
-  /** Stores an attempt as accepted. Replaces what there was of the same attempt. */
+  /** Stores an attempt as accepted. Replaces the stored entry of the same attempt. */
   accept(task: NewTask): Promise<void>;
-  /** Something is about to run. */
+  /** Notes that work is about to start. */
   start(taskId: string, attempt: number, about: TaskAbout): Promise<void>;
-  /** Which programs run for it. */
+  /** Stores the programs that run for it. */
   processes(taskId: string, attempt: number, processes: readonly ProcessIdentity[]): void;
-  /** How it ended. The result waits for delivery from then on. */
+  /** Stores its end. The result waits for delivery from then on. */
   end(taskId: string, attempt: number, result: TaskResult, crashes?: number): Promise<void>;
-  /** As if it had never been accepted. */
+  /** Removes an attempt, as if it had never been accepted. */
   forget(taskId: string, attempt: number): Promise<void>;
-  /** The other end has the result of this attempt. */
+  /** Notes that the other end has the result of this attempt. */
   delivered(taskId: string, attempt: number): void;
-  /** An attempt that must never start here. */
+  /** Stores an attempt that must never start here. */
   decline(declined: StoredDeclinedAttempt): Promise<void>;
-  /** The latest attempt of each task that was declined, oldest first. */
+  /** Returns the latest attempt of each task that was declined, oldest first. */
   declined(): readonly StoredDeclinedAttempt[];
-  /** Folders in worktrees whose tasks run, or have results the other end does not have yet. */
+  /** Returns folders in worktrees whose tasks run, or have results the other end does not have yet. */
   worktrees(): readonly string[];
-  /** A value stored under a name, or undefined. */
+  /** Returns a value stored under a name, or undefined. */
   value(key: string): string | undefined;
   storeValue(key: string, value: string): void;
-  /** Commits what waits and closes the file. Closing twice is fine. */
+  /** Commits waiting changes and closes the file. Closing twice is fine. */
   close(): void;
 }

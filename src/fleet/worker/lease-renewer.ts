@@ -9,9 +9,9 @@ import { type Clock, repeat } from '../../base/timer-queue.ts';
 import type { Lease } from '../bus/reply-channel.ts';
 
 export interface LeaseEvents {
-  /** Time for a heartbeat, which renews this lease at the other end. */
+  /** Called when a heartbeat is due, which renews this lease at the other end. */
   heartbeat(): void;
-  /** It is lost: another attempt may run. */
+  /** Called when it is lost: another attempt may run. */
   lost(why: string): void;
 }
 
@@ -41,7 +41,7 @@ export class LeaseRenewer {
     if (renew !== undefined) this.#confirmed(options.monotonic());
   }
 
-  /** The attempt has ended; nothing is sent any more. */
+  /** Ends with the attempt; nothing is sent any more. */
   end(): void {
     this.#ended = true;
     this.#stopRenewing();
@@ -68,7 +68,7 @@ export class LeaseRenewer {
     }
   }
 
-  /** It holds from `at` on for its lifetime. */
+  /** Notes that the lease holds from `at` on for its lifetime. */
   #confirmed(at: number): void {
     // Without `retry_safe` no second run starts by itself, so an unconfirmed lease is no reason to stop this one.
     if (this.#ended || !this.#options.retrySafe) return;

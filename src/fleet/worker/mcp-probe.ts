@@ -1,17 +1,17 @@
 /**
- * Asks an MCP server whether it lives and what tools it has, as `mcp/server.ts` connects to every server.
+ * Probes whether an MCP server responds, and lists its tools, as `mcp/server.ts` connects to every server.
  *
- * Called by `worker.ts` for its facts. A probe is bounded, and what it started has ended when it resolves.
+ * A probe is bounded, and a process it started has ended when it resolves.
  */
 import type { McpState } from '../../mcp/definition.ts';
 import { McpServer } from '../../mcp/server.ts';
 import type { Health } from '../../protocol/fleet.ts';
 import type { McpServerOptions, ProbeFinding, ProbeOptions } from './mcp-servers.ts';
 
-/** How long one server may take. */
+/** Longest time that one server may take, milliseconds. */
 const PROBE_MS = 3000;
 
-/** One probe. Never rejects. */
+/** Makes one probe. Never rejects. */
 export async function probeMcpServer(server: McpServerOptions, options: ProbeOptions): Promise<ProbeFinding> {
   if (server.disabled === true) return { health: 'disabled', tools: [], detail: 'switched off in the configuration' };
   if (server.stdio === undefined && server.http === undefined) {

@@ -17,7 +17,7 @@ export interface McpServerOptions {
   readonly disabled?: boolean;
 }
 
-/** What a probe found. */
+/** Finding of a probe. */
 export interface ProbeFinding {
   readonly health: Health;
   /** Names as the server has them; empty unless it is `ok`. */

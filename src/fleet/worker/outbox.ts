@@ -70,12 +70,12 @@ export class Outbox {
     return size;
   }
 
-  /** The channel of this name that is attached now. */
+  /** Returns the channel of this name that is attached now. */
   channel(name: string): ReplyChannel | undefined {
     return this.#lanes.get(name)?.channels.at(-1);
   }
 
-  /** All channels that are attached, one for each name. */
+  /** Yields all channels that are attached, one for each name. */
   *attached(): Iterable<ReplyChannel> {
     for (const { channels } of this.#lanes.values()) {
       const latest = channels.at(-1);
@@ -83,7 +83,7 @@ export class Outbox {
     }
   }
 
-  /** Sends what waits for this name, and what comes, to `channel`. Returns what undoes it. */
+  /** Forwards queued and future results for this name to `channel`; returns a function that detaches it. */
   attach(channel: ReplyChannel): () => void {
     const lane = this.#lane(channel.name);
     lane.channels.push(channel);
@@ -102,8 +102,8 @@ export class Outbox {
   }
 
   /**
-   * A result that is in the journal. `result` and `origin` save reading it again while they are at hand. Resolves when it was
-   * offered once, or has to wait for a channel.
+   * Adds a result that is in the journal. `result` and `origin` save reading it again while they are at hand. Resolves when it
+   * was offered once, or has to wait for a channel.
    */
   add(channelName: string, taskId: string, attempt: number, result?: TaskResult, origin?: ReplyChannel): Promise<void> {
     const lane = this.#lane(channelName);
@@ -132,7 +132,7 @@ export class Outbox {
     return false;
   }
 
-  /** The other end of this name has the result. False: it waits for another one, or does not wait. */
+  /** Notes that the other end of this name has the result. False: it waits for another one, or does not wait. */
   confirm(channelName: string, taskId: string, attempt: number): boolean {
     const waiting = this.#lanes.get(channelName)?.waiting;
     const key = keyOf(taskId, attempt);
@@ -140,7 +140,7 @@ export class Outbox {
     return waiting?.delete(key) ?? false;
   }
 
-  /** It need not be sent any more: the same attempt runs after all. */
+  /** Removes a result that need not be sent any more: the same attempt runs after all. */
   remove(taskId: string, attempt: number): void {
     const key = keyOf(taskId, attempt);
     for (const lane of this.#lanes.values()) {
@@ -163,7 +163,7 @@ export class Outbox {
     });
   }
 
-  /** Sends nothing any more; what waits is in the journal. */
+  /** Stops sending; waiting results are in the journal. */
   close(): void {
     this.#closed = true;
     for (const lane of this.#lanes.values()) {
@@ -205,7 +205,7 @@ export class Outbox {
     lane.sending += 1;
     try {
       const result = item.result ?? this.#options.load(taskId, attempt);
-      // Removed meanwhile: there is nothing left to send.
+      // Removed meanwhile: no result is left to send.
       if (result !== null) await channel.deliverResult(result);
       if (isWaiting(lane, item)) {
         lane.waiting.delete(keyOf(taskId, attempt));

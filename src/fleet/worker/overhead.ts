@@ -1,8 +1,8 @@
 /**
- * What an empty first turn costs: a figure of the configuration, or measured once and stored. A task with a smaller budget
+ * The cost of an empty first turn: a figure of the configuration, or measured once and stored. A task with a smaller budget
  * would be stopped before it had started. The turn runs in a scratch folder, so that it changes nothing of the user's.
  *
- * Called by `worker.ts` at its start.
+ * Determined at the start of the worker.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ import { asError } from '../../wire/errors.ts';
 import type { WorkerJournal } from './journal.ts';
 import type { WorkerOptions } from './worker-options.ts';
 
-/** How long measuring may take. */
+/** Longest time that measuring may take, milliseconds. */
 const MEASURE_MS = 300_000;
 
 export interface Overhead {
@@ -22,8 +22,8 @@ export interface Overhead {
 }
 
 /**
- * The cost as far as it is known. Where it is to be measured and was not for this agent, version and model, that starts now,
- * and `measured` is called when it is known.
+ * Returns the cost as far as it is known. Where it has to be measured and was not for this agent, version and model, that
+ * starts now, and `measured` is called when it is known.
  */
 export function overheadOf(
   { executor, model, overheadTokens, log }: WorkerOptions,

@@ -1,17 +1,17 @@
 /**
  * The progress messages of a running task: never more than a few a second, and the newest is never missing.
  *
- * One for each task that runs; called by `task-run.ts`.
+ * One for each task that runs.
  */
 import type { Clock } from '../../base/timer-queue.ts';
 import type { TaskProgress } from '../../protocol/fleet.ts';
 import { fleetMessage } from '../messages/encode.ts';
 
-/** Shortest time between two messages; what comes in between is replaced by what comes after it. */
+/** Shortest time between two messages, in milliseconds; a message in between is replaced by the next one. */
 const MIN_GAP_MS = 250;
 const MAX_NOTE_CHARS = 512;
 
-/** What is reported. */
+/** The members of a report. */
 export type ProgressUpdate = Pick<TaskProgress, 'phase' | 'note' | 'percent'>;
 
 export interface ProgressOptions {
@@ -47,7 +47,7 @@ export class Progress {
     else this.#cancelTimer = clock.timer(() => this.#next !== undefined && this.#send(this.#next), waitMs);
   }
 
-  /** Reports something that must not be replaced by what comes after it. */
+  /** Reports something that later messages must not replace. */
   reportNow(update: ProgressUpdate): void {
     if (!this.#ended) this.#send(update);
   }

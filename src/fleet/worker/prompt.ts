@@ -3,8 +3,8 @@ import type { Dispatched } from '../messages/decoded.ts';
 import { replyInstruction } from '../phases/instruction.ts';
 
 /**
- * The whole prompt of a task. `cwd` is absolute: "the repository" alone has led agents to write elsewhere. `tokenBudget` is
- * what it may really spend; `nowMs` is epoch milliseconds by the clock of the orchestrator.
+ * Returns the whole prompt of a task. `cwd` is absolute: "the repository" alone has led agents to write elsewhere.
+ * `tokenBudget` is the number of tokens it may really spend; `nowMs` is epoch milliseconds by the clock of the orchestrator.
  */
 export function promptOf(dispatch: Dispatched, cwd: string, tokenBudget: number | null, nowMs: number): string {
   const { brief, task_id, reply_schema, answer_schema, priority, deadline, access } = dispatch;
@@ -22,7 +22,7 @@ export function promptOf(dispatch: Dispatched, cwd: string, tokenBudget: number 
   return `${brief}\n\n${reading}${instruction}`;
 }
 
-/** What an executor that can be steered gets when its budget comes to an end. */
+/** Returns the message to an executor that can be steered, when its budget comes to an end. */
 export const wrapUp = (tokens: number): string =>
   `The token budget of this task is nearly spent: about ${tokens} tokens are left. Wrap up now: leave the work in a state ` +
   'that can be continued, and report what is done and what remains.';

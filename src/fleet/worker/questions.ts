@@ -1,7 +1,7 @@
 /**
- * What executors ask people through the orchestrator: sent, answered once, and expired at a deadline.
+ * Questions of executors to people, through the orchestrator: sent, answered once, and expired at a deadline.
  *
- * One for each task that runs; called by `task-run.ts`.
+ * One for each task that runs.
  */
 import type { Timer } from '../../base/timer-queue.ts';
 import type { TaskAnswer, TaskQuestion } from '../../protocol/fleet.ts';
@@ -10,7 +10,7 @@ import { fleetMessage } from '../messages/encode.ts';
 
 /** Questions of one task that wait at a time. */
 const MAX_OPEN = 16;
-/** How long a person has, seconds, where the task itself has longer. */
+/** Time that a person has, seconds, where the task itself has longer. */
 const EXPIRES_S = 600;
 
 export interface QuestionsOptions {
@@ -71,7 +71,7 @@ export class ExecutorQuestions {
     });
   }
 
-  /** An answer came; a second one, and one to a question that has expired, does nothing. */
+  /** Takes an answer; a second one, and one to a question that has expired, does nothing. */
   answer({ question_id, allowed, content, reason }: TaskAnswer): void {
     this.#open.get(question_id)?.settle({
       allowed,
@@ -80,12 +80,12 @@ export class ExecutorQuestions {
     });
   }
 
-  /** The orchestrator is connected again, and may have missed what is open. */
+  /** Sends open questions again: the orchestrator is connected again, and may have missed them. */
   resend(): void {
     for (const { message } of this.#open.values()) this.#options.send(message);
   }
 
-  /** The task has ended. */
+  /** Ends with the task. */
   end(): void {
     this.#ended = true;
     for (const { settle } of [...this.#open.values()]) settle(refused('the task has ended'));

@@ -1,8 +1,8 @@
 /**
- * What a worker does first: it finds the tasks an earlier process of it accepted and did not end, ends what they left running,
- * and reports them. It does not continue them by itself.
+ * The first step of a worker: it finds the tasks that an earlier process of it accepted and did not end, ends the processes
+ * they left running, and reports them. It does not continue them by itself.
  *
- * Called by `createWorker` before anything is accepted.
+ * Recovery runs before any task is accepted.
  * @see docs/fleet.md#failure-semantics
  */
 import { posix } from 'node:path';
@@ -30,7 +30,7 @@ export interface RecoveryOptions {
   readonly newId: () => string;
 }
 
-/** Reports what an earlier process left; resolves when the reports are on disk. They wait for delivery then. */
+/** Reports the tasks that an earlier process left; resolves when the reports are on disk. They wait for delivery then. */
 export async function recover(options: RecoveryOptions): Promise<void> {
   const tasks = options.journal.unfinished();
   await Promise.all(
@@ -38,7 +38,7 @@ export async function recover(options: RecoveryOptions): Promise<void> {
   );
 }
 
-/** It was accepted and not started: the orchestrator may send it anywhere. */
+/** Reports a task that was accepted and not started: the orchestrator may send it anywhere. */
 async function notStarted(task: JournaledTask, options: RecoveryOptions): Promise<void> {
   const { journal, log } = options;
   log.warn('accepted task was not started before the worker ended', { task_id: task.taskId });
@@ -54,7 +54,7 @@ async function notStarted(task: JournaledTask, options: RecoveryOptions): Promis
   await journal.end(task.taskId, task.attempt, resultMessage(body, envelopeOf(task, options)), task.crashes);
 }
 
-/** It was started, and how far it got is unknown. */
+/** Reports a task that was started; its progress is unknown. */
 async function interrupted(task: JournaledTask, options: RecoveryOptions): Promise<void> {
   const { journal, log } = options;
   const { taskId, processes } = task;
@@ -80,7 +80,7 @@ async function interrupted(task: JournaledTask, options: RecoveryOptions): Promi
   await journal.end(taskId, task.attempt, resultMessage(body, envelopeOf(task, options)), crashes);
 }
 
-/** The tree as the task left it. */
+/** Returns the tree as the task left it. */
 async function leftBehind(
   { about, taskId }: JournaledTask,
   { repository, log }: RecoveryOptions,

@@ -1,7 +1,7 @@
 /**
  * The tasks a worker has accepted and not ended: from the moment they are in the journal to the moment their result is.
  *
- * Called by `worker.ts`, which decides what is accepted.
+ * `worker.ts` decides about acceptance.
  */
 
 import type { Log } from '../../base/log.ts';
@@ -18,11 +18,11 @@ import type { TreeOwner } from './repository/tree-owner.ts';
 import type { Stop } from './task-report.ts';
 import type { TaskRun } from './task-run.ts';
 
-/** A task that was accepted and not started for so long is dropped: the bus that accepted it has failed. */
+/** A task that was accepted and not started for this time, in milliseconds, is dropped: the bus that accepted it has failed. */
 const BEGIN_MS = 60_000;
 /** A result that cannot be written is tried again after this. */
 const REWRITE_MS = 5000;
-/** When to ask again, where nothing is known of how long tasks take, and at most. */
+/** Time after which to ask again, where the usual length of tasks is unknown, and at most. */
 const BUSY_S = 30;
 
 export interface RunningTasksOptions {
@@ -83,7 +83,7 @@ export class RunningTasks {
     return this.#contexts.has(contextId);
   }
 
-  /** When something may have ended: the usual length of a task, seconds. */
+  /** Time after which a task may have ended: the usual length of a task, seconds. */
   get busyS(): number {
     return this.#taskMs === 0 ? BUSY_S : Math.min(BUSY_S, Math.max(1, Math.ceil(this.#taskMs / 1000)));
   }
@@ -118,7 +118,7 @@ export class RunningTasks {
     } finally {
       this.#taking.delete(taskId);
     }
-    // Of an earlier dispatch that numbered no attempts and was not started.
+    // Removes the result of an earlier dispatch that numbered no attempts and was not started.
     outbox.remove(taskId, attempt);
     const abandon = async (): Promise<void> => {
       cancelTimer();
@@ -137,7 +137,7 @@ export class RunningTasks {
     return { kind: 'accepted', start: begin, abandon };
   }
 
-  /** Stops all of them; what is not started is reported as not started. */
+  /** Stops all of them; a task that was not started is reported as not started. */
   stop(stop: Stop): void {
     for (const run of this.#runs.values()) {
       run.stop(stop);
@@ -145,7 +145,7 @@ export class RunningTasks {
     }
   }
 
-  /** Resolves when there are none. */
+  /** Resolves when no task runs. */
   async whenIdle(): Promise<void> {
     while (this.#runs.size > 0) {
       await new Promise<void>((resolve) => {

@@ -1,8 +1,8 @@
 /**
- * How a task ended, in the words of the protocol: from what the executor reported, why it was stopped, what was measured of
- * tokens and files. A pure function; called by `task-run.ts`.
+ * The end of a task in the words of the protocol: from the executor's report, the reason why it was stopped, the measured
+ * tokens and files. A pure function.
  *
- * What was measured stands beside what the model claims, and wins. What was not finished is never reported as done.
+ * Measured values stand beside the model's claims, and win. Unfinished work is never reported as done.
  */
 
 import { isAbsolute, normalize, relative } from 'node:path';
@@ -15,7 +15,7 @@ import type { Body } from '../messages/encode.ts';
 import type { Extracted } from '../phases/reply.ts';
 import type { TreeChanges } from './repository/git.ts';
 
-/** Why the worker stopped an executor. */
+/** Reason why the worker stopped an executor. */
 export interface Stop {
   readonly kind: 'canceled' | 'deadline' | 'turn_timeout' | 'budget' | 'lease_lost' | 'shutdown' | 'unhealthy_mcp';
   /** One sentence for people. */
@@ -29,25 +29,25 @@ export interface ReportInput {
   readonly extracted: Extracted;
   readonly outcome: ExecutorOutcome;
   readonly stop: Stop | undefined;
-  /** Of all turns. */
+  /** Usage of all turns. */
   readonly usage: Usage;
   readonly countCacheReads: boolean;
-  /** undefined: there is no repository. */
+  /** undefined: the folder has no repository. */
   readonly changes: TreeChanges | undefined;
   /** The folder it worked in, absolute. */
   readonly cwd: string;
   /** The task's own worktree, when it stays. */
   readonly worktree?: string;
-  /** It had one, which was removed: nothing was in it that is not in the repository. */
+  /** True when it had a worktree, which was removed: nothing was in it that is not in the repository. */
   readonly worktreeRemoved?: boolean;
   /** undefined: no schema was given. */
   readonly answer: AnswerCheck | undefined;
 }
 
-/** Share by which a claim may differ from what was measured before it is shown, in percent. */
+/** Share, in percent, by which a claim may differ from the measured value before it is shown. */
 const CLAIM_PERCENT = 20;
 
-/** The result, without envelope. */
+/** Returns the result, without envelope. */
 export function reportOf(input: ReportInput): Body<TaskResult> {
   const { dispatch, extracted, answer } = input;
   const claimed = extracted.result;
@@ -66,7 +66,7 @@ export function reportOf(input: ReportInput): Body<TaskResult> {
   };
 }
 
-/** The reply beside the result; all of it where there is nothing else. */
+/** Returns the reply beside the result; all of it where the reply has nothing else. */
 function proseOf({ extracted, outcome, answer }: ReportInput): Pick<TaskResult, 'prose'> {
   const prose = answer?.ok === false || outcome.failure !== undefined ? outcome.text : extracted.prose;
   return prose.trim() === '' ? {} : { prose };
@@ -134,7 +134,7 @@ function blocked(code: string, detail: string, retryable: boolean, missing?: rea
   return { status: 'blocked', next_steps: [], blocked_reason: `${code}: ${detail}`, blocked: more };
 }
 
-/** Tokens: measured, else as the provider reports, else as the model claims, else unknown. */
+/** Returns the tokens: measured, else as the provider reports, else as the model claims, else unknown. */
 function accountOf({ usage, extracted, countCacheReads }: ReportInput): Pick<TaskResult, 'tokens_spent' | 'usage'> {
   const claimed = extracted.result?.tokens_spent ?? null;
   const tokens_spent = tokensSpent(usage, countCacheReads);
@@ -164,7 +164,7 @@ const FINDINGS = [
   'dirty_files',
 ] as const;
 
-/** Files: what git measured and what the model named, together; the claim apart where it differs. */
+/** Returns the files: those that git measured and those that the model named, together; the claim apart where it differs. */
 function artifactsOf(input: ReportInput): Record<string, unknown> {
   const { extracted, outcome, changes, cwd, worktree, worktreeRemoved = false, stop } = input;
   const claims = Object.fromEntries(extracted.result?.more_artifacts ?? []);
@@ -190,7 +190,7 @@ function artifactsOf(input: ReportInput): Record<string, unknown> {
   return artifacts;
 }
 
-/** Paths that a model names, from the folder it works in: it also writes absolute ones, and `./a` for `a`. */
+/** Returns the paths that a model names, from the folder it works in: it also writes absolute ones, and `./a` for `a`. */
 const fromFolder = (files: readonly string[], cwd: string): string[] => [
   ...new Set(
     files.map((file) => {
@@ -200,7 +200,7 @@ const fromFolder = (files: readonly string[], cwd: string): string[] => [
   ),
 ];
 
-/** The sum of several turns. Unknown as soon as one of them is: a part would look like the whole. */
+/** Returns the sum of several turns. Unknown as soon as one of them is: a part would look like the whole. */
 export function sumUsage(turns: readonly Usage[]): Usage {
   const [first, ...rest] = turns;
   if (first === undefined) return { source: 'unknown' };

@@ -2,7 +2,7 @@
  * One attempt at a task, from the moment it may start to its report: the executor's turns under budget, deadline and lease;
  * progress, questions and steering; the reply read, asked for once more where it has no result; files and tokens measured.
  *
- * Made by `worker.ts` for each task it accepts. Nothing an executor does makes it throw.
+ * One for each accepted task. Nothing an executor does makes it throw.
  */
 
 import { Budget } from '../../base/budget.ts';
@@ -30,7 +30,7 @@ import { type OpenEnvironment, outcomeWithoutToken, type TaskEnvironments, witho
 import { hasBlock, reportOf, type Stop, sumUsage } from './task-report.ts';
 import { endOf, problemsOf, readTurn, type Turn } from './turn.ts';
 
-/** What a run needs of its worker. */
+/** The part of its worker that a run needs. */
 export interface RunHost {
   readonly agentId: string;
   readonly executor: Executor;
@@ -48,22 +48,25 @@ export interface RunHost {
   readonly now: () => number;
   readonly clock: Clock;
   readonly newId: () => string;
-  /** Sends a message of a task to who gave it, wherever that is attached now; false: it does not know the feature. */
+  /** Sends a message of a task to its sender, wherever that is attached now; false: it does not know the feature. */
   send(origin: ReplyChannel, message: FleetMessage): boolean;
 }
 
 export interface RunOptions {
   readonly dispatch: Dispatched;
-  /** Where it came from; its messages go to the reply channel of that name. */
+  /** The channel that it came from; its messages go to the reply channel of that name. */
   readonly origin: ReplyChannel;
   /** Tokens; null = no limit. */
   readonly tokenBudget: number | null;
   readonly parent: Budget | undefined;
-  /** How far the clock of who sent it is ahead of ours, milliseconds. */
+  /** Milliseconds that the clock of its sender is ahead of this worker's. */
   readonly skewMs: number;
 }
 
-/** Time before a deadline that is reserved for stopping and reporting: this much, or a quarter of what is left. */
+/**
+ * Time before a deadline that is reserved for stopping and reporting: this number of milliseconds, or a quarter of the
+ * remaining time.
+ */
 const REPORT_MS = 10_000;
 /** A repair turn is not started with less than this left. */
 const REPAIR_MS = 30_000;
@@ -84,10 +87,10 @@ const ERROR_OF: Readonly<Record<Stop['kind'], ErrorName>> = {
   unhealthy_mcp: 'capability_missing',
 };
 
-/** What became of a run. */
+/** Outcome of a run. */
 export interface RunEnd {
   readonly result: TaskResult;
-  /** undefined: there is no repository, or it was not started. */
+  /** undefined: without a repository, or not started. */
   readonly changes: TreeChanges | undefined;
 }
 
@@ -112,9 +115,9 @@ export class TaskRun {
   #stop: Stop | undefined;
   #stopBy = Number.POSITIVE_INFINITY;
   #execution: Execution | undefined;
-  /** What its executor may use over MCP, while turns run. */
+  /** The environment that its executor may use over MCP, while turns run. */
   #environment: OpenEnvironment | undefined;
-  /** What the present turn has used so far. */
+  /** Usage of the present turn so far. */
   #live: Usage | undefined;
   /** Marks the present turn: events of an earlier one are ignored. */
   #turn: symbol | undefined;
@@ -168,7 +171,7 @@ export class TaskRun {
     return this.#lease;
   }
 
-  /** Why it is to stop, where it is. */
+  /** Reason why it has to stop, where it has. */
   get stopping(): Stop | undefined {
     return this.#stop;
   }
@@ -177,13 +180,13 @@ export class TaskRun {
   stop(stop: Stop): void {
     if (this.#stop !== undefined) return;
     this.#stop = stop;
-    // Before the executor notices: what it calls from now on is refused.
+    // Before the executor notices: its calls are refused from now on.
     this.#environment?.withdraw();
     this.#progress.reportNow({ phase: 'stopping', note: stop.why });
     this.#abort.abort(fail(ERROR_OF[stop.kind], stop.why, { task_id: this.taskId }));
   }
 
-  /** More input for the executor. The same id again does nothing. */
+  /** Takes more input for the executor. The same id again does nothing. */
   async steer({ steer_id, text }: TaskSteer): Promise<void> {
     if (this.#steers.has(steer_id) || this.#steers.size >= MAX_STEERS) return;
     this.#steers.add(steer_id);
@@ -231,7 +234,7 @@ export class TaskRun {
     return { result: resultMessage(body, this.envelope()), changes };
   }
 
-  /** It was not started; the result has the reason. */
+  /** Returns the result of a task that was not started, with the reason. */
   notStarted({ kind, why }: Pick<Stop, 'kind' | 'why'>): TaskResult {
     this.budget.end();
     this.#progress.end();
@@ -284,7 +287,7 @@ export class TaskRun {
     return timers;
   }
 
-  /** On disk before anything runs. */
+  /** Stores the start, on disk before anything runs. */
   async #started({ cwd, mark, worktree }: Workdir): Promise<void> {
     const { envelope, access } = this.dispatch;
     await this.#host.journal.start(this.taskId, this.attempt, {
@@ -313,7 +316,7 @@ export class TaskRun {
     }
   }
 
-  /** The turn, and the one that asks for the result alone where the first left it out. */
+  /** Runs the turn, and the one that asks for the result alone where the first left it out. */
   async #work(workdir: Workdir): Promise<readonly Turn[]> {
     this.#abort.signal.throwIfAborted();
     this.#progress.reportNow({ phase: 'running' });
@@ -445,7 +448,7 @@ export class TaskRun {
     });
   }
 
-  /** It ended before the executor was started. */
+  /** Returns the report of a task that ended before the executor was started. */
   #failed(thrown: unknown): Body<TaskResult> {
     const { message } = asError(thrown);
     const spent = this.#usages.length === 0 ? 0 : this.#tokensSoFar();

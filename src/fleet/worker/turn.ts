@@ -8,10 +8,10 @@ import type { Dispatched } from '../messages/decoded.ts';
 import { checkAnswer } from '../phases/answer-schema.ts';
 import { type Extracted, extractReply } from '../phases/reply.ts';
 
-/** How long an executor that was stopped may take before it is abandoned. */
+/** Longest time that an executor that was stopped may take before it is abandoned, milliseconds. */
 const STOPPING_MS = 15_000;
 
-/** A turn that has ended, and what its reply comes to. */
+/** A turn that has ended, and the reading of its reply. */
 export interface Turn {
   readonly outcome: ExecutorOutcome;
   readonly extracted: Extracted;
@@ -19,7 +19,7 @@ export interface Turn {
   readonly answer: AnswerCheck | undefined;
 }
 
-/** The outcome; `undefined` when the executor does not end soon after it was stopped. */
+/** Returns the outcome; `undefined` when the executor does not end soon after it was stopped. */
 export function endOf(
   outcome: Promise<ExecutorOutcome>,
   signal: AbortSignal,
@@ -39,7 +39,7 @@ export async function readTurn(outcome: ExecutorOutcome, dispatch: Dispatched): 
   return { outcome, extracted, answer: await checkAnswer(schema, extracted.result) };
 }
 
-/** What the reply of a turn that ended well should have had and has not, in codes and in words; empty: nothing. */
+/** Returns the parts that the reply of a turn that ended well lacks, in codes and in words; empty: none. */
 export function problemsOf({ outcome, extracted, answer }: Turn): readonly string[] {
   if (outcome.ending !== 'completed' || outcome.failure !== undefined || (outcome.exitCode ?? 0) !== 0) return [];
   if (extracted.diagnostics.includes('R_NO_BLOCK') && extracted.result?.status === 'partial') {

@@ -1,5 +1,5 @@
 /**
- * What a worker is made of. `cli/commands/worker.ts` and the fleet configuration fill it in; `worker.ts` reads it.
+ * Options of a worker.
  */
 import type { Log } from '../../base/log.ts';
 import type { Timer } from '../../base/timer-queue.ts';
@@ -19,12 +19,12 @@ export interface WorkerOptions {
   readonly model?: string | null;
   readonly modelTier?: string | null;
   readonly contextWindow?: number | null;
-  /** What the executor can do besides what its MCP servers offer, e.g. `terminal`, `file`. */
+  /** Tools of the executor besides those of its MCP servers, e.g. `terminal`, `file`. */
   readonly tools: readonly string[];
   readonly mcpServers?: readonly McpServerOptions[];
   /**
-   * How old the probe of an MCP server may be when a task that requires it is decided on, milliseconds; an older one is made again
-   * first. Default 30,000.
+   * Maximum age of the probe of an MCP server when a task that requires it is decided on, milliseconds; an older one is made
+   * again first. Default 30,000.
    */
   readonly mcpAgeMs?: number;
   readonly pools?: readonly string[];
@@ -33,17 +33,17 @@ export interface WorkerOptions {
   /** Shortest time left for a task to be accepted, seconds. Default 30. */
   readonly minLeadS?: number;
   /**
-   * `always`: each task that may write gets a git worktree of its own. Then uncommitted changes in `cwd` stop no task, and are no
+   * `always`: each task that may write gets a separate git worktree. Then uncommitted changes in `cwd` stop no task, and are no
    * part of one. Default `asked`: the tasks that ask for one.
    */
   readonly worktree?: 'asked' | 'always';
-  /** Whether cache reads count against budgets. Default false. */
+  /** True: cache reads count against budgets. Default false. */
   readonly countCacheReads?: boolean;
   /** Tokens of an empty first turn: a number, or `measure` to find out once and store it. Default: unknown. */
   readonly overheadTokens?: number | 'measure' | null;
   /** Timeout of a turn, milliseconds; applies beside the deadline. Default one hour. */
   readonly turnTimeoutMs?: number;
-  /** What its executors may use over MCP while their task runs. Default: nothing. */
+  /** Environments that its executors may use over MCP while their task runs. Default: none. */
   readonly environments?: TaskEnvironments | undefined;
   readonly log: Log;
   /** Asked before a program that its configuration names is started for a probe; rejects where it may not be started. */
@@ -57,7 +57,7 @@ export interface WorkerOptions {
   readonly newId?: () => string;
 }
 
-/** What a test or a simulation replaces: where a worker stores, whom it asks, how long it waits. All optional. */
+/** Parts that a test or a simulation replaces: stores, clocks, probes and times. All optional. */
 export interface WorkerDeps {
   /** Default: `worker.db` in the worker's home. */
   readonly journal?: WorkerJournal;
@@ -67,14 +67,14 @@ export interface WorkerDeps {
   readonly probeServer?: (server: McpServerOptions, options: ProbeOptions) => Promise<ProbeFinding>;
   /** 0 ≤ x < 1, for jitter. */
   readonly random?: () => number;
-  /** Between two checks for what may have changed, milliseconds. Default 10,000. */
+  /** Time between two checks for changes, milliseconds. Default 10,000. */
   readonly checkMs?: number;
-  /** How long a change must last before it is announced, milliseconds. Default 2,000. */
+  /** Time that a change must last before it is announced, milliseconds. Default 2,000. */
   readonly debounceMs?: number;
   /** First delay before a result is sent again, milliseconds. Default 1,000. */
   readonly resendMs?: number;
-  /** How long one probe may take, milliseconds. Default 3,000. */
+  /** Longest time that one probe may take, milliseconds. Default 3,000. */
   readonly probeMs?: number;
-  /** How long a decision may wait for facts, milliseconds. Default 1,500. */
+  /** Longest time that a decision may wait for facts, milliseconds. Default 1,500. */
   readonly decideMs?: number;
 }

@@ -1,8 +1,9 @@
 /**
- * The worker: accepts tasks that pass preflight, runs them with its executor, and reports every one of them, also after a crash.
+ * The worker: accepts tasks that pass preflight, runs them with its executor, and reports every one of them, also after a
+ * crash.
  *
- * Buses call it through `WorkerPort`; `cli/commands/worker.ts` and the fleet assembly make it. A task is in the journal
- * before it is acknowledged, marked started before anything runs, and its result is sent until the other end has it.
+ * Buses reach it through `WorkerPort`. A task is in the journal before it is acknowledged, marked started before anything runs,
+ * and its result is sent until the other end has it.
  * @see docs/fleet.md#worker
  */
 
@@ -60,24 +61,24 @@ export interface Worker extends WorkerPort, Closable {
   close(): Promise<void>;
 }
 
-/** How long a decision may wait for facts; it is to be answered within 2 s. */
+/** Longest time that a decision may wait for facts, milliseconds; it has to be answered within 2 s. */
 const DECIDE_MS = 1500;
-/** How long an announce may wait for facts. */
+/** Longest time that an announce may wait for facts, milliseconds. */
 const ANNOUNCE_MS = 9000;
 const CHECK_MS = 10_000;
-/** Between two sweeps of old worktrees. */
+/** Time between two sweeps of old worktrees, milliseconds. */
 const CLEAN_MS = 3_600_000;
 const TURN_TIMEOUT_MS = 3_600_000;
 /** Results that are not confirmed; past it nothing new is accepted. */
 const MAX_UNDELIVERED = 10_000;
-/** How long stopping waits for tasks, then for the executor, then for results to be confirmed. */
+/** Longest time that stopping waits for tasks, then for the executor, then for results to be confirmed, milliseconds. */
 const STOP_TASKS_MS = 16_000;
 const STOP_EXECUTOR_MS = 5000;
 const STOP_RESULTS_MS = 2000;
 
 /**
- * Makes a worker. Its journal is open and what an earlier process left is reported when this resolves; it accepts tasks after
- * `start`.
+ * Makes a worker. Its journal is open and the tasks of an earlier process are reported when this resolves; it accepts tasks
+ * after `start`.
  *
  * Fails with `journal_locked` when another process has its home, `disk_full`, `not_configured` when MCP servers are to be
  * probed and the package for it is missing, `config_invalid` for a name or path that cannot be.
@@ -348,7 +349,7 @@ class FleetWorker implements Worker {
       unreadable,
       facts: { ...this.#preflightFacts(), skewMs },
       nowMs: receivedAt,
-      // What waited on its bus was not under way.
+      // A dispatch that waited on its bus was not under way.
       delayMs: redelivers ? 0 : delayMs,
       redelivers,
       running: this.#runningAttempt(task_id),
@@ -390,7 +391,7 @@ class FleetWorker implements Worker {
     return refusal.accept ? undefined : refusalResult(taskId, refusal);
   }
 
-  /** A task exists for the other end that dispatched it, and for no other. */
+  /** Handles a message. A task exists for the other end that dispatched it, and for no other. */
   async handle(message: Incoming, channel: ReplyChannel): Promise<TaskAck | TaskResult | undefined> {
     const { name } = channel;
     switch (message.type) {
@@ -436,14 +437,16 @@ class FleetWorker implements Worker {
     return { digest: dispatch.digest, attempt, state, lease };
   }
 
-  /** The latest attempt that ended, and whether its result was confirmed: the outbox knows that before the disk does. */
+  /**
+   * Returns the latest attempt that ended, and whether its result was confirmed: the outbox knows that before the disk does.
+   */
   #earlier(taskId: string): JournaledTask | undefined {
     if (this.#running.get(taskId) !== undefined) return undefined;
     const task = this.#journal.find(taskId);
     return task === undefined ? undefined : { ...task, delivered: !this.#outbox.has(taskId, task.attempt) };
   }
 
-  /** What is known of a task that does not run; of the attempt that is asked about, where one is named. */
+  /** Returns the known state of a task that does not run; of the attempt that is asked about, where one is named. */
   async #known(
     asked: { readonly task_id: string; readonly envelope?: Envelope },
     channelName: string,
@@ -523,7 +526,7 @@ class FleetWorker implements Worker {
   }
 }
 
-/** The reply about a task that is not known. */
+/** Returns the reply about a task that is not known. */
 const unknown = (task_id: string, attempt: number | undefined): TaskAck =>
   fleetMessage(
     'TASK_ACK',
@@ -539,7 +542,7 @@ function sendIfSupported(channel: ReplyChannel, message: FleetMessage): boolean 
   return true;
 }
 
-/** The same probe, which starts nothing that is not confirmed. */
+/** Returns the same probe, which starts nothing that is not confirmed. */
 function confirmedProbe(
   probe: NonNullable<WorkerDeps['probeServer']>,
   confirm: WorkerOptions['confirm'],

@@ -1,6 +1,6 @@
 /**
- * The approval rules of a configuration, checked with their examples: problems are reported with file, line and column.
- * Called when a server is assembled, and by `handfast config check`.
+ * The approval rules of a configuration, checked with their examples: problems are reported with file, line and column. They
+ * are checked when a server is assembled, and in `handfast config check`.
  */
 import type { HostConfig } from '../../config/config.ts';
 

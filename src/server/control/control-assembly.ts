@@ -1,7 +1,7 @@
 /**
  * The server of sessions out of a configuration: its data directory, its journal, the agents and hosts it can use.
  *
- * Called by `server/serve.ts` for `handfast up`, and by the commands that serve sessions by themselves: `rpc`, `chat`, `acp`.
+ * `handfast up` has such a server, and so have the commands that serve sessions by themselves: `rpc`, `chat`, `acp`.
  */
 import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -59,7 +59,7 @@ export interface ControlAssemblyOptions {
   readonly editors?: Editors;
   /** Subagents of the host that are sessions here. Default: none are. */
   readonly links?: SubagentLinks;
-  /** What the tools, images and folders of restricted principals do not touch. */
+  /** Protected paths, which the tools, images and folders of restricted principals do not touch. */
   readonly guard?: PathGuard;
   /** See `SessionsOptions.storage`. */
   readonly storage?: StorageShares;
@@ -93,7 +93,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
   const owners = auth ?? createAuthenticator(config.auth.grants);
   await checkApprovalRules(config);
   const home = control.dataDir ?? config.home;
-  // A server with a host of its own has that host's.
+  // A server with a workspace host uses that host's audit.
   const audit = options.workspaceHost === undefined ? auditOf(config, log) : undefined;
   const file = join(home, 'sessions.journal.db');
   const journal = await sqliteJournal({
@@ -101,7 +101,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
     file,
     retention: RETENTION,
     retentionOf: { [SERVER_STREAM]: SERVER_RETENTION },
-    // The list of sessions, in a file of its own, may still know one that the journal lost.
+    // The list of sessions, in a separate file, may still know one that the journal lost.
     namesReturn: true,
     onDamaged: reportDamage(log, file, 'the journal of sessions'),
     onCorrupt: reportReplaced(log, file, 'the journal of sessions'),
@@ -173,7 +173,7 @@ export async function assembleControl(config: HostConfig, options: ControlAssemb
   }
 }
 
-/** The host of a session's tools. Its code is loaded when the first tool is needed, not before the first handshake. */
+/** Opens the host of a session's tools. Its code is loaded when the first tool is needed, not before the first handshake. */
 function openEnvironment(
   config: HostConfig,
   { log, workspaceHost, slots, guard, auth, editors, links }: ControlAssemblyOptions,
@@ -188,7 +188,7 @@ function openEnvironment(
   };
 }
 
-/** Its code is loaded with the first session that names an MCP server. */
+/** Connects to MCP servers. The code is loaded with the first session that names one. */
 function mcpConnector({ trust }: HostConfig, { processes }: HostSlots, guard: PathGuard): OpenMcpServer {
   let connect: OpenMcpServer | undefined;
   return async (server, place) => {
@@ -198,7 +198,7 @@ function mcpConnector({ trust }: HostConfig, { processes }: HostSlots, guard: Pa
   };
 }
 
-/** Which skills of folders this user trusts; looked up in the store at every scan. */
+/** Returns the check of trust in skills of folders; looked up in the store at every scan. */
 function skillTrust(home: string, log: Log): ControlServerOptions['skillTrust'] {
   let store: TrustStore | undefined;
   return async (path, bytes) => {
@@ -217,7 +217,7 @@ const checkContent: ControlServerOptions['checkContent'] = async (schema, conten
   return foreignSchemas.check(schema, content, { what: 'answer' });
 };
 
-/** A backend for each configured agent; most installations have none, and load none of this. */
+/** Makes a backend for each configured agent; most installations have none, and load none of this. */
 async function acpBackends(
   { control: { agents, host }, trust }: HostConfig,
   { version, log, processes }: Pick<ControlAssemblyOptions, 'version' | 'log'> & Pick<HostSlots, 'processes'>,
@@ -253,7 +253,7 @@ function checkFolder(cwd: string, principal: Principal, workspace: string, guard
   }
 }
 
-/** The real path of a folder; of one that was removed since its session was made, the path as it is. */
+/** Returns the real path of a folder; of one that was removed since its session was made, the path as it is. */
 function realOrAsItIs(path: string): string {
   try {
     return realpathSync(path);

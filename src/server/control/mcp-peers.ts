@@ -2,7 +2,7 @@
  * The MCP servers that clients name for their sessions: programs, in the folder of the session and counted as programs of its
  * owner, and addresses of streamable HTTP.
  *
- * Used by `control-assembly.ts`, which loads it with the first such session. `control/rounds/mcp-tools.ts` decides when.
+ * Loaded with the first such session. `control/rounds/mcp-tools.ts` decides when they start.
  */
 import { realpath } from 'node:fs/promises';
 import { mcpServersOf, refusedMcpServers } from '../../acp/mcp-servers.ts';
@@ -43,7 +43,7 @@ export function mcpPeers({ processes, trust, guard }: McpPeersOptions): OpenMcpS
   };
 }
 
-/** The server as its client named it: in the form of the Agent Client Protocol, or of configuration files. */
+/** Reads the server as its client named it: in the form of the Agent Client Protocol, or of configuration files. */
 function addressOf(given: Readonly<Record<string, unknown>>): McpAddress {
   const here = { mcpCapabilities: { http: true, sse: false } };
   const [refused] = refusedMcpServers([given], here);

@@ -1,6 +1,6 @@
 /**
- * The host of the workspace for a server of sessions that has none beside it, as `handfast chat` and `handfast rpc` start them: it is
- * made when a session first needs it, with the state of this user's hosts, and ends when no environment uses it any more.
+ * The host of the workspace for a server of sessions that has none beside it, as `handfast chat` and `handfast rpc` start them:
+ * it is made when a session first needs it, with the state of this user's hosts, and ends when no environment uses it any more.
  */
 import type { HostConfig } from '../../config/config.ts';
 import type { AuditSink, Host } from '../../host/host.ts';
@@ -12,17 +12,17 @@ import { InternalTokens } from '../fleet/internal-tokens.ts';
 /** A host that runs already, and the token with which sessions of a principal come in. */
 export interface WorkspaceHost {
   readonly host: Host;
-  /** What it records its requests in; the hosts of other folders too. */
+  /** The audit that records its requests; hosts of other folders use it too. */
   readonly audit?: AuditSink | undefined;
   tokenFor(principal: Principal): string;
 }
 
 export interface OwnHostOptions extends Pick<AssembleOptions, 'log' | 'slots' | 'guard' | 'editors' | 'audit'> {
-  /** Knows principals as they are configured now. Default: there is this user alone. */
+  /** Knows principals as they are configured now. Default: this user is the only principal. */
   readonly auth?: Authenticator | undefined;
 }
 
-/** A host that is shared by environments, each of which says when it needs it no more. */
+/** A host that is shared by environments, each of which reports when it no longer needs the host. */
 export class OwnHost {
   readonly #config: HostConfig;
   readonly #options: OwnHostOptions;

@@ -1,11 +1,10 @@
 /**
  * The private socket of a server of sessions that speaks on pipes: only the program that started it has those pipes, so
- * `handfast approve` in another terminal of the same user reaches it here. One socket for each process, in a folder of their
- * own in the user's Handfast folder.
+ * `handfast approve` in another terminal of the same user reaches it here. One socket for each process, in a separate folder of
+ * the user's Handfast folder.
  *
- * The system lets only this user connect (file 0600, folder 0700), so no token is asked for. A client here may read sessions
- * and answer their approvals, nothing else. Opened by `handfast rpc` and by the embedded server of `chat` and `acp`; found by
- * `cli/connect/approval-servers.ts`.
+ * The system lets only this user connect (file 0600, folder 0700), so no token is required. A client here may read sessions and
+ * answer their approvals, nothing else.
  */
 import { lstat, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -17,7 +16,7 @@ import type { Principal } from '../../session/principal.ts';
 import { listenUnix } from '../../transport/socket.ts';
 import { clearStale } from '../../transport/unix-path.ts';
 
-/** The rights of a client of the socket: those of the command line that answers approvals. */
+/** The rights of a client of the socket: the rights of the command line that answers approvals. */
 const APPROVER: Principal = Object.freeze({
   name: LOCAL_PRINCIPAL.name,
   sessions: Object.freeze({ read: 'own', approve: 'own' }),
@@ -37,7 +36,7 @@ export async function openPrivateSocket(
   try {
     const folder = folderOf(home);
     await ensurePrivateFolder(folder);
-    // What killed processes left; the commands remove it too.
+    // Removes the sockets of killed processes; the commands remove them too.
     await findPrivateSockets(home);
     const random = crypto.randomUUID().slice(0, 8);
     const path = join(folder, `${process.pid}-${random}.sock`);
@@ -56,8 +55,8 @@ export interface PrivateSocket {
 }
 
 /**
- * The sockets of this user's servers on pipes. Removes those of killed processes. Ignores what another user owns or may
- * connect to: its owner could read the answers.
+ * Finds the sockets of this user's servers on pipes. Removes those of killed processes. Ignores sockets that another user owns
+ * or may connect to: its owner could read the answers.
  */
 export async function findPrivateSockets(home: string): Promise<PrivateSocket[]> {
   const folder = folderOf(home);

@@ -1,5 +1,6 @@
 /**
- * Subagents as tools of a session's model: one call makes a subagent, gives it a task and waits, or leaves it to work behind the turn.
+ * Subagents as tools of a session's model: one call makes a subagent, gives it a task and waits, or leaves it to work behind
+ * the turn.
  *
  * They are subagents of the session's own A2E session (`session-work.ts`): they may do what its principal delegates, within the
  * limits of the host, and end with the session. @see docs/models.md#subagents-and-chains
@@ -30,7 +31,7 @@ const MAX_OPEN = 8;
 const DEFAULT_SECONDS = 1_800;
 const MAX_SECONDS = 6 * 3_600;
 const MAX_TOKENS = 1_000_000_000;
-/** Messages of one subagent that are kept until the model asks. */
+/** Messages of one subagent that are stored until the model asks. */
 const MAX_MESSAGES = 20;
 /** Messages of a channel in one reply. */
 const MAX_HISTORY = 200;
@@ -192,7 +193,7 @@ export class SessionAgents {
     },
   };
 
-  /** True while there are subagents, channels, or messages that the model has not read. */
+  /** True while it has subagents, channels, or messages that the model has not read. */
   get holds(): boolean {
     return this.#own.size > 0 || this.#channels.size > 0 || this.#messages.size > 0;
   }
@@ -275,7 +276,7 @@ export class SessionAgents {
     return { results };
   }
 
-  /** A result that was delivered before. */
+  /** Returns a result that was delivered before. */
   async #again(id: string): Promise<WorkEnd | undefined> {
     const ended = this.#client.subagent(id).result({ timeoutMs: AGAIN_MS }).then(endOf);
     return ended;
@@ -330,7 +331,10 @@ export class SessionAgents {
     if (facts !== undefined) this.#keeper.note(facts, 'message', where + shownText(content));
   }
 
-  /** What the host says of a subagent, or of one below it. Begin and end of the tasks of this session are known otherwise. */
+  /**
+   * Takes a notice of the host about a subagent, or about one below it. Begin and end of the tasks of this session are known
+   * otherwise.
+   */
   #happened({ subagentId, event, content }: SubagentNotice): void {
     const own = this.#tasks.get(subagentId);
     if (event === 'terminated') this.#own.delete(subagentId);

@@ -1,7 +1,7 @@
 /**
  * Subagents that are sessions of this server: each of their tasks is a turn of a model, of the rehearsal, or of an agent
- * of the Agent Client Protocol. People see them among their sessions, follow and steer them and answer their approvals;
- * the rights are those of the subagent.
+ * of the Agent Client Protocol. People see them among their sessions, follow and steer them and answer their approvals; the
+ * session has the rights of the subagent.
  *
  * @see docs/multi-agent.md#sessions
  */
@@ -21,7 +21,7 @@ import type { SessionKindSettings, SubagentLinks } from './subagent-links.ts';
 /** The model of a request that names none. */
 const DEFAULT_MODEL = 'default';
 
-/** A backend whose subagents are sessions with these settings. */
+/** Makes a backend whose subagents are sessions with these settings. */
 export function sessionBackend(kind: SessionKindSettings, links: SubagentLinks): SubagentBackend {
   return {
     name: 'session',
@@ -68,7 +68,7 @@ export function sessionBackend(kind: SessionKindSettings, links: SubagentLinks):
   };
 }
 
-/** The settings of `session.create`. A request may choose another model of the same provider. */
+/** Returns the settings of `session.create`. A request may choose another model of the same provider. */
 function settingsOf(
   { thinking, maxRounds, ...kind }: SessionKindSettings,
   { model, kind: name }: Pick<SubagentFacts, 'model' | 'kind'>,
@@ -96,20 +96,20 @@ function eventsOf({ progress, spent, waiting }: SubagentTaskContext) {
   };
 }
 
-/** The text of a turn that ended well; else the failure of the task. */
+/** Returns the text of a turn that ended well; else the failure of the task. */
 function textOf(end: SubagentTurnEnd): string {
   if (end.kind === 'failed') throw failure('failed', end.message, { reason: end.code });
   if (end.kind === 'completed' && end.stopReason === 'end_turn') return end.text;
   throw ended(end.stopReason);
 }
 
-/** The failure of a task whose session ended. */
+/** Returns the failure of a task whose session ended. */
 function stopped(error: HandfastError): HandfastError {
   if (error.code === 'interrupted') return failure('interrupted', 'the host stopped');
   return error.code === 'session_closed' ? failure('lost', 'its session was closed') : error;
 }
 
-/** The failure of a task whose turn stopped before its end. */
+/** Returns the failure of a task whose turn stopped before its end. */
 function ended(reason: string): HandfastError {
   if (reason === 'timeout') return failure('timeout', 'its turn took longer than a turn may');
   return failure('failed', `its turn ended: ${reason}`, { reason });

@@ -1,9 +1,10 @@
 /**
- * The capabilities of a host that a model session uses beside its tools: memory and skills as tools, memory for what a turn recalls,
- * planning for the task list; environments, boards, learning, subagents, chains and processes as tools that a model finds by search.
+ * The capabilities of a host that a model session uses beside its tools: memory and skills as tools, memory for the recall of a
+ * turn, planning for the task list; environments, boards, learning, subagents, chains and processes as tools that a model finds
+ * by search.
  *
- * Made by `session-environments.ts` for each session; `control/rounds/` says when they are used. Every use is a request of an A2E session
- * of the session's owner: its rights, limits, journal and audit hold.
+ * One set for each session; `control/rounds/` decides when they are used. Every use is a request of an A2E session of the
+ * session's owner: its rights, limits, journal and audit hold.
  */
 import type { AgentSession } from '../../agent/agent.ts';
 import { EnvClient } from '../../capabilities/env/client.ts';
@@ -21,7 +22,7 @@ import { processTools } from './session-processes.ts';
 import { workTools } from './session-work.ts';
 import { foundOffer, given, optionalText, type Schema, text, textIn, textsIn } from './tool-parts.ts';
 
-/** What sessions ask hosts for beside `tools` and `toolkits`. */
+/** Capabilities that sessions ask hosts for beside `tools` and `toolkits`. */
 export const OTHER_CAPABILITIES = [
   'memory',
   'planning',
@@ -38,7 +39,7 @@ const MAX_LISTED_SKILLS = 16;
 
 const NO_TOOLS: Promise<readonly CapabilityTool[]> = Promise.resolve([]);
 
-/** What was granted; undefined where nothing was. */
+/** Returns the granted capabilities; undefined where none was granted. */
 export function otherCapabilities(agent: AgentSession): OtherCapabilities | undefined {
   const has = (name: string): boolean => agent.capabilities.get(name)?.enabled === true;
   if (!OTHER_CAPABILITIES.some(has)) return undefined;
@@ -68,7 +69,7 @@ export function otherCapabilities(agent: AgentSession): OtherCapabilities | unde
   };
   const proc = has('proc') ? new ProcClient(agent) : undefined;
   let processes: Promise<readonly CapabilityTool[]> | undefined;
-  // Without an answer there are none until the next turn; what else was granted stays.
+  // Without an answer, processes are left out until the next turn; the other granted capabilities stay.
   const listedProcesses = ({ timeoutMs, again }: { timeoutMs?: number; again?: boolean }) => {
     if (again === true) processes = undefined;
     processes ??= proc === undefined ? NO_TOOLS : proc.programs(given({ timeoutMs })).then(processTools, () => []);

@@ -1,9 +1,9 @@
 /**
  * Stored chains as tools of a session's model: it lists them, runs one with an input, waits for the result or reads it later.
  *
- * They run in the session's own A2E session (`session-work.ts`), so that a run outlives the turn that began it. What its nodes call is
- * put before the approval rules of the session with the call that starts it; what a run asks (wait nodes with an approval) is
- * put to the user of the session, never to the model. @see docs/models.md#subagents-and-chains
+ * They run in the session's own A2E session (`session-work.ts`), so that a run outlives the turn that began it. The calls of
+ * its nodes are put before the approval rules of the session with the call that starts it; questions of a run (wait nodes with
+ * an approval) are put to the user of the session, never to the model. @see docs/models.md#subagents-and-chains
  */
 import { randomUUID } from 'node:crypto';
 import type { AgentSession } from '../../agent/agent.ts';
@@ -38,10 +38,10 @@ import {
 const MAX_LISTED = 100;
 const MAX_VERSION = Number.MAX_SAFE_INTEGER;
 const ACTIONS = ['pause', 'resume', 'cancel'] as const;
-/** Time for an answer to what a run asks, in milliseconds: it waits as long as it may by itself. */
+/** Time for an answer to a run's question, in milliseconds: a run waits as long as it may by itself. */
 const ANSWER_MS = 24 * 3_600_000;
 
-/** Codes of a run whose request ended with its session, or with the right to it: the host has what became of it. */
+/** Codes of a run whose request ended with its session, or with the right to it: the host has its outcome. */
 const LOST = new Set([
   'connection_lost',
   'session_expired',
@@ -122,7 +122,7 @@ export class SessionChains {
     chain_control: (input, signal) => this.#control(input, signal),
   };
 
-  /** What a run will call; undefined for tools whose offer says all. The version is made certain. */
+  /** Returns the calls that a run will make; undefined for tools whose offer says all. The version is fixed. */
   async foresee(name: string, input: Input, signal: AbortSignal): Promise<Foreseen | undefined> {
     if (name === 'chain_run') {
       const version = wholeIn(input.version, 'version', 1, MAX_VERSION);
@@ -223,7 +223,7 @@ export class SessionChains {
       const { run, outputs } = await this.#client.status(id, { outputs: true, signal });
       return given({ chain_id: id, state: run.state, outputs, error: run.error ?? undefined });
     }
-    // What it asks may have come between turns, when the user could not be asked.
+    // Its question may have come between turns, when the user could not be asked.
     await this.#askWaiting(work);
     return this.#shown(id, await this.#keeper.wait(id, waitMs, signal));
   }
@@ -269,7 +269,7 @@ export class SessionChains {
     }
   }
 
-  /** Puts the question of a run to the user, where a turn runs in which he can be asked. Never rejects. */
+  /** Puts the question of a run to the user, while a turn runs in which the user can be asked. Never rejects. */
   async #ask({ id, name }: WorkFacts, node: string, question: string): Promise<void> {
     const asked = this.#asked.get(id) ?? new Map<string, AbortController>();
     if (asked.has(node)) return;
@@ -291,7 +291,7 @@ export class SessionChains {
         },
         withdrawn.signal,
       );
-      // A no of the user is one; what was not answered waits on.
+      // A no of the user is an answer; a question without an answer continues to wait.
       const isAnswered =
         approval?.state === 'allowed' || (approval?.state === 'denied' && approval.answer !== undefined);
       if (!isAnswered || withdrawn.signal.aborted) return;
@@ -310,7 +310,7 @@ export class SessionChains {
   }
 }
 
-/** The call of a node as the approval rules see it; undefined for nodes that call nothing. */
+/** Returns the call of a node as the approval rules see it; undefined for nodes that call nothing. */
 function includedCall(
   { kind, name = '', input = {}, input_map: map = {} }: ChainNode,
   tools: readonly { readonly name: string; readonly kind?: string; readonly risks?: readonly string[] }[],
@@ -348,8 +348,8 @@ function includedCall(
 }
 
 /**
- * The risks of a chain for the decision about the call that runs it. With risks that are more than reading and not running programs none
- * is named: a remembered answer then covers this very call, and not every chain.
+ * Returns the risks of a chain for the decision about the call that runs it. With risks that are more than reading and not
+ * running programs none is named: a remembered answer then covers this very call, and not every chain.
  */
 function risksOf(includes: readonly IncludedCall[]): readonly string[] {
   const risks = [...new Set(includes.flatMap((call) => call.risks))];
@@ -362,7 +362,7 @@ function endOf({ chain_id, success, final_output, error, state = success ? 'done
   return { state: state === 'done' ? 'completed' : state, result };
 }
 
-/** @throws what says that the session was lost, and not that the run failed */
+/** @throws an error that tells of a lost session, not of a failed run */
 function failedEnd(thrown: unknown): WorkEnd {
   const { code, message, detail } = asError(thrown);
   if (LOST.has(code)) throw thrown;

@@ -1,10 +1,9 @@
 /**
- * The hosts whose tools sessions use. In the workspace of the configuration it is the host that serves it, with all its
- * plugins, or one that is started for it; in any other folder one of this process with the built-in plugins; or one host at an
- * address, for all of them.
- * Each session has the rights of its owner there.
+ * The hosts whose tools sessions use. In the workspace of the configuration it is the host that serves that workspace, with all
+ * its plugins, or one that is started for it; in any other folder one of this process with the built-in plugins; or one host at
+ * an address, for all of them. Each session has the rights of its owner there.
  *
- * `control/rounds/environments.ts` decides how long each stays open.
+ * `control/rounds/environments.ts` decides when each is closed.
  */
 import { addressOf } from '../../agent/addresses.ts';
 import { AgentSession, type Dial } from '../../agent/agent.ts';
@@ -34,29 +33,32 @@ import type { SubagentLinks } from './subagent-links.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** What gives tools that work in a folder. */
+/** The capabilities with tools that work in a folder. */
 const TOOLS = ['tools', 'toolkits'];
-/** Of a host whose state outlives the session. */
+/** Capabilities of a host whose state outlives the session. */
 const EVERYTHING = [...TOOLS, 'mcp', ...OTHER_CAPABILITIES];
 
 export interface SessionEnvironmentsOptions {
   readonly config: HostConfig;
-  /** The host that serves the workspace of the configuration, when it is up; asked when a session needs it. Default: one is started. */
+  /**
+   * The host that serves the workspace of the configuration, when it is up; asked when a session needs it. Default: one is
+   * started.
+   */
   readonly workspaceHost?: () => Promise<WorkspaceHost>;
   /** Knows the rights of principals as they change. Default: they never do. */
   readonly auth?: Authenticator | undefined;
   /** For a host at an address: this process's token for it. */
   readonly token?: string;
   readonly log: Log;
-  /** What requests are recorded in where no host runs already. */
+  /** The audit that records requests where no host runs already. */
   readonly audit?: AuditSink | undefined;
   /** The editors in which sessions are open. Default: none. */
   readonly editors?: Editors;
   /** Subagents whose sessions these are. Default: none. */
   readonly links?: SubagentLinks | undefined;
-  /** What the tools of restricted principals do not touch. */
+  /** Protected paths, which the tools of restricted principals do not touch. */
   readonly guard?: PathGuard | undefined;
-  /** Threads and processes of the tools; shared with the host of the workspace. Default: those of the limits. */
+  /** Threads and processes of the tools; shared with the host of the workspace. Default: the limits of the configuration. */
   readonly slots?: HostSlots;
 }
 
@@ -74,7 +76,7 @@ export function sessionEnvironments(
   });
   const { host: address } = config.control;
   const ownHost = options.workspaceHost === undefined ? new OwnHost(config, ownHostOptions(options, slots)) : undefined;
-  // The host of the workspace is ours to stop only where it is our own.
+  // The host of the workspace is stopped here only where this file started it.
   const leave = async (): Promise<void> => ownHost?.leave();
   return async ({ cwd, principal }) => {
     // A subagent has its tools from the host that made it, as itself.
@@ -93,7 +95,7 @@ export function sessionEnvironments(
     }
     try {
       const { host, ended } = await folderHost(cwd, principal, running);
-      // What is remembered and planned belongs to the user and not to a folder: the host of the workspace has it.
+      // Memory and plans belong to the user and not to a folder: the host of the workspace has them.
       const others = () => openOthers(running, principal);
       const connect: Environment['connect'] = (session, questions) => {
         const opened = bound(options.editors, session);
@@ -111,7 +113,10 @@ export function sessionEnvironments(
     }
   };
 
-  /** A host of the tools of another folder than that of the configuration, and what ends it does not end by itself. */
+  /**
+   * Makes a host of the tools of a folder other than the configuration's, and the function that ends the parts it does not end
+   * by itself.
+   */
   async function folderHost(cwd: string, principal: Principal, running: WorkspaceHost) {
     // This user itself is in no list.
     const isListed = principal !== LOCAL_PRINCIPAL && options.auth?.current !== undefined;
@@ -157,7 +162,7 @@ const ownHostOptions = (
   ...(audit !== undefined && { audit }),
 });
 
-/** The plugins of a host for another folder than that of the configuration: those that come with Handfast. */
+/** Returns the plugins of a host for a folder other than the configuration's: those that come with Handfast. */
 async function pluginsAnywhere({ plugins }: HostConfig): Promise<Plugin[]> {
   return (await Promise.all(plugins.filter(({ builtin }) => builtin).map((one) => builtinPlugins(one)))).flat();
 }
@@ -189,7 +194,7 @@ function remote(address: string, { token = '' }: SessionEnvironmentsOptions): En
     connect: (_session, questions) =>
       agentOf(dial, EVERYTHING, { token, ...(!reconnects && { resume: false }) }, { questions }),
     lasting: openLasting(dial, { token, ...(!reconnects && { resume: false }) }),
-    // It is not ours to stop.
+    // It is not stopped from here.
     stop: async () => {},
   };
 }
@@ -205,7 +210,7 @@ interface OpenOptions {
   readonly agentId?: string;
 }
 
-/** A session for the subagents, chains and processes of a control session, at the host of the workspace. */
+/** Opens a session for the subagents, chains and processes of a control session, at the host of the workspace. */
 const lastingOf = (
   running: WorkspaceHost,
   principal: Principal,
@@ -237,7 +242,7 @@ const openAgent = (dial: Dial, capabilities: readonly string[], options: OpenOpt
     ...options,
   });
 
-/** The other capabilities of the host of the workspace, and what ends their session. */
+/** Opens the other capabilities of the host of the workspace, with the function that ends their session. */
 async function openOthers(running: WorkspaceHost, principal: Principal): Promise<Others> {
   const token = running.tokenFor(principal);
   const agent = await openAgent(inProcess(running.host), OTHER_CAPABILITIES, { token, resume: false });
@@ -249,7 +254,7 @@ interface Others {
   close(): Promise<void>;
 }
 
-/** Puts what the MCP servers and tools of a host ask a person to the user of a session. Samplings are refused: no model is lent. */
+/** Puts questions of the MCP servers and tools of a host to the user of a session. Samplings are refused: no model is lent. */
 function serveQuestions(agent: AgentSession, questions: HostQuestions): void {
   const client = new McpClient(agent);
   client.onElicitation(async (request, { signal }) => {
@@ -271,7 +276,7 @@ async function agentOf(
     readonly opened?: (hostSession: string) => () => void;
     /** Opens a session with the host that has the other capabilities. Default: this session has them. */
     readonly others?: (() => Promise<Others>) | undefined;
-    /** Answer what the host asks. Default: it is refused. */
+    /** Answers of the user to the host's questions. Default: questions are refused. */
     readonly questions?: HostQuestions | undefined;
   } = {},
 ): Promise<EnvironmentAgent> {
@@ -308,7 +313,7 @@ async function agentOf(
   };
 }
 
-/** Of a subagent that has none. */
+/** Tools of a subagent that has none. */
 const NO_TOOLS: EnvironmentAgent['tools'] = {
   list: async () => [],
   call: async (name) => {

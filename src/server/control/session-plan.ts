@@ -2,8 +2,8 @@
  * The task list of a control session as a plan of the planning capability, so that boards, `handfast plan` and other
  * agents of the user see it and change it.
  *
- * The list of the session is what its model said last, with what was changed elsewhere since. When the model says a new list, the plan is
- * brought to it; its comments and history stay.
+ * The list of the session is the last list of its model, with later changes by others. When the model writes a new list, the
+ * plan is brought to it; its comments and history stay.
  */
 import type { PlanningClient, TaskLine } from '../../capabilities/planning/client.ts';
 import type { CallOptions } from '../../connection/call.ts';
@@ -17,10 +17,10 @@ const PRIORITY = { high: 1, medium: 0, low: -1 };
 export class StoredPlan implements SessionPlan {
   readonly #planning: PlanningClient;
   readonly #session: string;
-  /** The list is being written: what is read meanwhile is half of it. */
+  /** The list is being written: a read in the meantime sees half of it. */
   #writing: Promise<void> = Promise.resolve();
 
-  /** False: only a part of the last list was stored, and what is read is not what others made of it. */
+  /** False: only a part of the last list was stored, and a read does not show what others made of it. */
   #isWhole = true;
 
   /** @param session id of the control session */
@@ -42,7 +42,7 @@ export class StoredPlan implements SessionPlan {
     return writing;
   }
 
-  /** Makes the plan what the entries say: tasks are known by their text. Those that are no longer in the list are archived. */
+  /** Makes the plan equal to the entries: tasks are known by their text. Tasks that are no longer in the list are archived. */
   async #put(entries: readonly PlanEntry[], call: CallOptions): Promise<void> {
     const { plan_id } = await this.#plan(call);
     const planning = this.#planning;
@@ -81,7 +81,7 @@ export class StoredPlan implements SessionPlan {
     }
   }
 
-  /** The plan, which is made where it is not there. */
+  /** Returns the plan, which is made where it does not exist. */
   #plan(call: CallOptions) {
     return this.#planning.createPlan(
       `session ${this.#session}`,
@@ -96,7 +96,7 @@ export class StoredPlan implements SessionPlan {
   }
 }
 
-/** The tasks of a plan as entries: in the order of the list as far as it has them, further ones behind. */
+/** Returns the tasks of a plan as entries: in the order of the list as far as it has them, further ones behind. */
 function entriesOf(tasks: readonly TaskLine[], current: readonly PlanEntry[]): PlanEntry[] {
   const left = [...tasks];
   const known = current.flatMap((entry) => {

@@ -1,9 +1,9 @@
 /**
- * Processes as tools of a session's model: it starts a program that the host allows, waits for its end or leaves it running behind the
- * turn, reads its output, writes to it and ends it.
+ * Processes as tools of a session's model: it starts a program that the host allows, waits for its end or leaves it running
+ * behind the turn, reads its output, writes to it and ends it.
  *
- * They are processes of the session's own A2E session (`session-work.ts`) and end with it. A start is put before the approval rules of
- * the session as a call of `shell`, too: rules about commands hold for it. @see docs/models.md#processes
+ * They are processes of the session's own A2E session (`session-work.ts`) and end with it. A start is put before the approval
+ * rules of the session as a call of `shell`, too: rules about commands hold for it. @see docs/models.md#processes
  */
 import { basename } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
@@ -54,7 +54,7 @@ const MAX_KEPT = 256 * 1024;
 const MAX_ENDED = 16;
 /** Output after which nothing comes for this long is given to a call that waits for output, in milliseconds. */
 const QUIET_MS = 150;
-/** How long the end of a process is waited for after its signal, in milliseconds. */
+/** Time that the end of a process is waited for after its signal, in milliseconds. */
 const END_MS = 2_000;
 /** The size of a terminal: lines are seldom cut, and a screen fits in one result. */
 const TERMINAL = { cols: 120, rows: 40 } as const;
@@ -66,7 +66,7 @@ const PROCESS = { proc_id: text('Id of the process, as proc_run gave it.') };
 const waitFor = (what: string, seconds: number) =>
   whole(`Longest wait for ${what}. 0: do not wait. Default ${seconds}.`, 0, MAX_WAIT_SECONDS);
 
-/** The tools, all found by search. */
+/** Returns the offers of the tools, all found by search. */
 const processOffers = (rules: readonly string[] | undefined): readonly ToolOffer[] => [
   foundOffer(
     'process',
@@ -143,7 +143,7 @@ function programsShown(rules: readonly string[] | undefined): string {
 }
 
 /**
- * The tools for processes of the granted `proc`.
+ * Returns the tools for processes of the granted `proc`.
  * @param rules which programs may run; undefined: the host does not say
  */
 export function processTools(rules: readonly string[] | undefined): CapabilityTool[] {
@@ -162,15 +162,15 @@ export function processTools(rules: readonly string[] | undefined): CapabilityTo
   }));
 }
 
-/** What a call runs, by the name of the tool that runs programs: rules about commands are about these too. */
+/** Returns the program that a call runs, as a call of the tool that runs programs: rules about commands cover these too. */
 function programCall(name: string, { argv, cwd }: Input) {
   const call = { name: 'shell', kind: 'proc', risks: ['exec'] };
   if (name === 'proc_run') return { ...call, input: given({ argv, cwd }) };
-  // What a program does with a text is not known: a shell runs it.
+  // The effect of a text on a program is not known: a shell runs it.
   return { ...call, input: {}, computed: true };
 }
 
-/** The end of a process that the host does not know any more. */
+/** Returns the end of a process that the host does not know any more. */
 const lostProcess = (id: string): WorkEnd => ({
   state: 'interrupted',
   result: { proc_id: id, note: 'it ended with its session at the host' },
@@ -180,7 +180,7 @@ const lostProcess = (id: string): WorkEnd => ({
 export class SessionProcesses {
   readonly #client: ProcClient;
   readonly #keeper: WorkKeeper;
-  /** By id, oldest first. */
+  /** Processes by id, oldest first. */
   readonly #kept = new Map<string, KeptProcess>();
 
   constructor(agent: AgentSession, keeper: WorkKeeper) {
@@ -264,7 +264,7 @@ export class SessionProcesses {
     }
   }
 
-  /** What is new of a process, or its output from a place on. */
+  /** Returns the new output of a process, or its output from a position on. */
   async #output(kept: KeptProcess, waitMs: number, signal: AbortSignal, from?: number): Promise<unknown> {
     await kept.quiet(from, waitMs, signal);
     // This result has its end, which is not delivered again.
@@ -305,7 +305,7 @@ export class SessionProcesses {
   }
 }
 
-/** How a process ended, as its model gets it. */
+/** The end of a process, as its model gets it. */
 type ShownEnd = {
   readonly state: string;
   readonly exit_code: number;
@@ -338,7 +338,7 @@ class KeptProcess {
     this.ended.catch(() => {});
   }
 
-  /** It runs, or the model has not read all of its output. */
+  /** True while it runs, or while the model has not read all of its output. */
   get isWanted(): boolean {
     return !this.#isOver || this.#seen < this.#start + this.#text.length;
   }
@@ -354,7 +354,7 @@ class KeptProcess {
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Resolves when there is output behind a place and no more comes for a moment, at the end, and when the time is over. */
+  /** Resolves when it has output behind a position and no more comes for a moment, at the end, and when the time is over. */
   async quiet(from: number | undefined, ms: number, signal: AbortSignal): Promise<void> {
     const at = from ?? this.#seen;
     const until = performance.now() + ms;
@@ -368,7 +368,7 @@ class KeptProcess {
     }
   }
 
-  /** Without a place: the newest of what the model has not seen, which it then has. */
+  /** Returns output; without a position the newest part that the model has not seen, which is then marked as seen. */
   read(from?: number) {
     const end = this.#start + this.#text.length;
     const wanted = from ?? this.#seen;
@@ -407,7 +407,10 @@ class KeptProcess {
     }
   }
 
-  /** Output as the model gets it: of a terminal only the text. Places in the output count what the program wrote. */
+  /**
+   * Returns output as the model gets it: of a terminal only the text. Positions in the output count the characters that the
+   * program wrote.
+   */
   #shown(text: string): string {
     const plain = this.#atTerminal ? stripVTControlCharacters(text).replaceAll('\r\n', '\n') : text;
     return plain.toWellFormed();

@@ -1,9 +1,9 @@
 /**
- * The A2E session that a control session has for its subagents, chains and processes: they end, or are interrupted, with the session they
- * were begun in, so it lasts as long as the control session, beyond turns and idle times.
+ * The A2E session that a control session has for its subagents, chains and processes: they end, or are interrupted, with the
+ * session they were begun in, so it lasts as long as the control session, beyond turns and idle times.
  *
- * Opened by `session-environments.ts` when the first such tool is called. It is an agent of its own, named after the control session:
- * what is stored of its subagents is found again after a restart.
+ * It is opened when the first such tool is called. It belongs to a separate agent, named after the control session: stored data
+ * of its subagents is found again after a restart.
  */
 import type { AgentSession } from '../../agent/agent.ts';
 import type { CapabilityTool, LastingHost } from '../../control/rounds/environment.ts';
@@ -13,7 +13,7 @@ import { agentOffers, SessionAgents } from './session-agents.ts';
 import { chainOffers, SessionChains } from './session-chains.ts';
 import { SessionProcesses } from './session-processes.ts';
 
-/** The name of the agent of a control session. */
+/** Returns the name of the agent of a control session. */
 export const workAgentId = (session: string): string => `handfast-session-${session}`;
 
 const has = (agent: AgentSession, name: string): boolean => agent.capabilities.get(name)?.enabled === true;
@@ -25,10 +25,12 @@ function makesSubagents(agent: AgentSession): boolean {
   return messages === undefined || (Array.isArray(kinds) && kinds.length > 0);
 }
 
-/** Tools of which the host must be asked what they will call. */
+/** Tools whose calls the host must list before they run. */
 const FORESEEN: ReadonlySet<string> = new Set(['chain_run', 'chain_control']);
 
-/** The tools for subagents and chains of what was granted; each uses the lasting session of its control session. */
+/**
+ * Returns the tools for subagents and chains of the granted capabilities; each uses the lasting session of its control session.
+ */
 export function workTools(agent: AgentSession): CapabilityTool[] {
   const offers = [
     ...(makesSubagents(agent) ? agentOffers : []),
@@ -44,7 +46,7 @@ export function workTools(agent: AgentSession): CapabilityTool[] {
   }));
 }
 
-/** The work of a control session in an A2E session of its own. */
+/** Runs the work of a control session in a separate A2E session. */
 export function lastingHost(agent: AgentSession, keeper: WorkKeeper): LastingHost {
   const agents = has(agent, 'multi_agent') ? new SessionAgents(agent, keeper) : undefined;
   const chains = has(agent, 'chains') ? new SessionChains(agent, keeper) : undefined;

@@ -1,13 +1,13 @@
 /**
- * Joins the subagents of a host with the sessions of the same server: which session of the control edge an agent of the host is, and how
- * the session of a subagent reaches the host as that subagent. One for each server, made by `server/serve.ts`.
+ * Joins the subagents of a host with the sessions of the same server: the session of the control edge that an agent of the host
+ * is, and the way by which the session of a subagent reaches the host as that subagent. One for each server.
  */
 import type { ControlServer } from '../../control/control-server.ts';
 import type { Editors } from '../../session/editors.ts';
 import type { Link } from '../../transport/link.ts';
 import { fail } from '../../wire/errors.ts';
 
-/** What a kind of subagent says about its sessions: the settings of `session.create`. */
+/** Settings of a kind of subagents for its sessions: those of `session.create`. */
 export interface SessionKindSettings {
   readonly backend?: string | undefined;
   readonly provider?: string | undefined;
@@ -19,7 +19,7 @@ export interface SessionKindSettings {
 
 export class SubagentLinks {
   readonly #editors: Pick<Editors, 'sessionOf'>;
-  /** By subagent. */
+  /** Functions that accept a link, by subagent. */
   readonly #accepts = new Map<string, (link: Link) => void>();
   #control: ControlServer | undefined;
 
@@ -27,12 +27,12 @@ export class SubagentLinks {
     this.#editors = editors;
   }
 
-  /** The server of sessions runs; without one no subagent is a session. */
+  /** Notes that the server of sessions runs; without one no subagent is a session. */
   attach(control: ControlServer | undefined): void {
     this.#control = control;
   }
 
-  /** The server of sessions. Fails with `not_configured` where there is none. */
+  /** The server of sessions. Fails with `not_configured` without one. */
   get control(): ControlServer {
     if (this.#control !== undefined) return this.#control;
     throw fail(
@@ -41,7 +41,7 @@ export class SubagentLinks {
     );
   }
 
-  /** The session of the control edge whose agent this session with the host is. */
+  /** Returns the session of the control edge whose agent this session with the host is. */
   sessionOf(hostSession: string): string | undefined {
     return this.#editors.sessionOf(hostSession);
   }

@@ -1,6 +1,5 @@
 /**
- * What the tools of capabilities in sessions share: how they are offered, and how their arguments are read. Used by the other files of
- * this folder that make such tools.
+ * The common part of the tools of capabilities in sessions: their offers, and the reading of their arguments.
  */
 import type { ToolOffer } from '../../control/rounds/toolbox.ts';
 import { fail } from '../../wire/errors.ts';
@@ -24,10 +23,10 @@ export const foundOffer = (
   return { name, description, inputSchema, kind, risks, tags: [kind], deferred: true };
 };
 
-/** The schema of a text that is not empty. */
+/** Returns the schema of a text that is not empty. */
 export const text = (description: string) => ({ type: 'string', minLength: 1, description });
 
-/** The schema of a whole number. */
+/** Returns the schema of a whole number. */
 export const whole = (description: string, minimum: number, maximum: number) => ({
   type: 'integer',
   minimum,
@@ -35,40 +34,40 @@ export const whole = (description: string, minimum: number, maximum: number) => 
   description,
 });
 
-/** The schema of a yes or no. */
+/** Returns the schema of a yes or no. */
 export const flag = (description: string) => ({ type: 'boolean', description });
 
-/** The schema of a list of texts. */
+/** Returns the schema of a list of texts. */
 export const texts = (description: string) => ({ type: 'array', items: { type: 'string' }, description });
 
-/** @throws schema_violation for what is no text, or an empty one */
+/** @throws schema_violation for a value that is no text, or an empty one */
 export function textIn(value: unknown, field: string): string {
   if (typeof value === 'string' && value !== '') return value;
   throw fail('schema_violation', `/${field} must be a text that is not empty`);
 }
 
-/** As {@link textIn}, of an argument that may be left out. */
+/** Reads as {@link textIn}, for an argument that may be left out. */
 export const optionalText = (value: unknown, field: string): string | undefined =>
   value === undefined ? undefined : textIn(value, field);
 
-/** @throws schema_violation for what is no list of texts */
+/** @throws schema_violation for a value that is no list of texts */
 export function textsIn(value: unknown, field: string): string[] {
   if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value;
   throw fail('schema_violation', `/${field} must be a list of texts`);
 }
 
-/** As {@link textsIn}, of an argument that may be left out. */
+/** Reads as {@link textsIn}, for an argument that may be left out. */
 export const optionalTexts = (value: unknown, field: string): string[] | undefined =>
   value === undefined ? undefined : textsIn(value, field);
 
-/** A whole number that may be left out. @throws schema_violation outside of its bounds */
+/** Reads a whole number that may be left out. @throws schema_violation outside of its bounds */
 export function wholeIn(value: unknown, field: string, minimum: number, maximum: number): number | undefined {
   if (value === undefined) return undefined;
   if (Number.isInteger(value) && (value as number) >= minimum && (value as number) <= maximum) return value as number;
   throw fail('schema_violation', `/${field} must be a whole number from ${minimum} to ${maximum}`);
 }
 
-/** The members that were given. */
+/** Returns the members that were given. */
 export const given = <Members extends object>(
   members: Members,
 ): { [Key in keyof Members]?: NonNullable<Members[Key]> } =>

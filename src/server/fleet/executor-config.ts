@@ -1,7 +1,7 @@
 /**
  * The configuration of an executor and of the MCP servers beside it, out of their settings and the environment of the process.
  *
- * Used by `worker-assembly.ts` for workers, and by `server/subagents.ts` for subagents that an executor runs.
+ * For workers, and for subagents that an executor runs.
  */
 import { pathToFileURL } from 'node:url';
 import { headerProblem } from '../../base/secret-text.ts';
@@ -15,7 +15,10 @@ import { secretReader } from './secret-reader.ts';
 
 type Variables = Readonly<Record<string, string | undefined>>;
 
-/** The configuration of an executor, out of its settings. Fails with `config_invalid` for a module that cannot be loaded. */
+/**
+ * Returns the configuration of an executor, out of its settings. Fails with `config_invalid` for a module that cannot be
+ * loaded.
+ */
 export async function executorOf(settings: ExecutorSettings, env: Variables): Promise<ExecutorConfig> {
   const { kind, command, args, model, timeoutS, startTimeoutS, sandbox } = settings;
   const program = {
@@ -56,7 +59,7 @@ export async function executorOf(settings: ExecutorSettings, env: Variables): Pr
   }
 }
 
-/** The `run` of a module. */
+/** Loads the `run` of a module. */
 async function functionOf(file: string): Promise<{ readonly run: TaskFunction; readonly label: string }> {
   const loaded: { readonly run?: unknown } = await import(pathToFileURL(file).href).catch((error: unknown) => {
     throw fail('config_invalid', `cannot load the module of an executor: ${file}: ${String(error)}`, {}, error);
@@ -65,7 +68,7 @@ async function functionOf(file: string): Promise<{ readonly run: TaskFunction; r
   return { run: loaded.run as TaskFunction, label: file };
 }
 
-/** An MCP server of a worker. Fails with `not_configured` for a variable that is not set. */
+/** Returns an MCP server of a worker. Fails with `not_configured` for a variable that is not set. */
 export function mcpServerOf(server: WorkerConfig['mcpServers'][number], variables: Variables): McpServerOptions {
   const { name, command, args, url, disabled, passEnv } = server;
   const passed = passEnv.map((each) => [each, secretOf(each, name, variables)] as const);
@@ -78,14 +81,14 @@ export function mcpServerOf(server: WorkerConfig['mcpServers'][number], variable
   };
 }
 
-/** A server in the form of the Agent Client Protocol. */
+/** Returns a server in the form of the Agent Client Protocol. */
 function acpServerOf(server: ExecutorSettings['mcpServers'][number], variables: Variables): Record<string, unknown> {
   const { name, command, args, env, url, type } = server;
   if (url !== undefined) return { name, type, url, headers: headersOf(server, variables) };
   return { name, command, args, env: Object.fromEntries(env) };
 }
 
-/** The headers for a server. A missing secret fails here, instead of sending the request without it. */
+/** Returns the headers for a server. A missing secret fails here, instead of sending the request without it. */
 function headersOf(
   { name, headers, headersEnv }: Omit<McpServerSettings, 'disabled' | 'passEnv'>,
   variables: Variables,

@@ -2,7 +2,7 @@
  * Builds a fleet from its configuration: the orchestrator, its buses, the workers of this process, and the RPC methods and
  * HTTP routes that reach them.
  *
- * Called by `server/serve.ts` for `handfast fleet up`.
+ * For `handfast fleet up`.
  */
 import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';
@@ -74,7 +74,7 @@ export interface AssembledFleet {
   readonly orchestrator: Orchestrator;
   /** Names of the workers of this process. */
   readonly workers: readonly string[];
-  /** What principals have of the shares of the fleet, by share. */
+  /** Returns the usage that principals have of the shares of the fleet, by share. */
   shares(): Promise<Readonly<Record<string, ShareUsage>>>;
   /** Its tasks, for subagents of the host of this process. */
   readonly tasks: FleetTasks;
@@ -90,7 +90,9 @@ export interface AssembledFleet {
   start(control: ControlServer): Promise<void>;
   /** Resolves when the fleet ends by itself: another orchestrator of its name took over. Never rejects. */
   readonly ended: Promise<HandfastError>;
-  /** Stops accepting tasks at the workers of this process; resolves when their running tasks ended. Unbounded, never rejects. */
+  /**
+   * Stops accepting tasks at the workers of this process; resolves when their running tasks ended. Unbounded, never rejects.
+   */
   drain(): Promise<void>;
   /** Stops everything in order; open tasks stay stored. Idempotent, bounded, never rejects. */
   stop(): Promise<void>;
@@ -151,7 +153,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
       version,
       recall: async (peerId, contextId) => {
         const open = await store.find({ worker: peerId, states: ['sent', 'accepted', 'running'], limit: MAX_RECALLED });
-        // A task that names no conversation has one of its own.
+        // A task that names no conversation has a separate one.
         const task = open.find(({ task_id, spec }) => (spec.context_id ?? task_id) === contextId);
         if (task === undefined) return undefined;
         return { taskId: task.task_id, attempt: task.attempt, replySchema: task.spec.reply_schema };
@@ -252,7 +254,7 @@ export async function assembleFleet(config: FleetConfig, options: FleetAssemblyO
   }
 }
 
-/** A log that adds the name of the worker to each entry. */
+/** Returns a log that adds the name of the worker to each entry. */
 function logOf(log: Log, worker: string): Log {
   return {
     debug: (message, fields) => log.debug(message, { worker, ...fields }),
@@ -262,7 +264,7 @@ function logOf(log: Log, worker: string): Log {
   };
 }
 
-/** The bus to A2A agents; undefined where there are none. */
+/** Makes the bus to A2A agents; undefined without such peers. */
 async function a2aOf(
   { peers }: FleetConfig,
   { log, env }: Required<Pick<FleetAssemblyOptions, 'log' | 'env'>>,
@@ -276,7 +278,7 @@ async function a2aOf(
   });
 }
 
-/** The error a bus ended with; pending for a bus that was closed. */
+/** Resolves with the error that a bus ended with; pending for a bus that was closed. */
 function failureOf(ended: Promise<HandfastError | undefined>): Promise<HandfastError> {
   return new Promise((resolve) => {
     void ended.then((error) => error !== undefined && resolve(error));
@@ -296,7 +298,7 @@ function openTasks({ dataDir }: FleetConfig, log: Log, now: () => number): Promi
   });
 }
 
-/** The store that plugins have, in a file of its own, for what routing learned. */
+/** Opens the store of learned routing: the one that plugins have, in a separate file. */
 async function openLearned({ dataDir }: FleetConfig, log: Log, now: () => number): Promise<StateDatabase> {
   const { openStateDatabase } = await import('../../host/store/database.ts');
   return openStateDatabase({
@@ -309,7 +311,7 @@ async function openLearned({ dataDir }: FleetConfig, log: Log, now: () => number
   });
 }
 
-/** A bound of bytes alone: each task has its own bound of entries. */
+/** Returns a bound of bytes alone: each task has its own bound of entries. */
 const bytesOf = (bytes: number): Amount => ({ bytes, entries: Number.POSITIVE_INFINITY });
 
 function openJournal(
@@ -330,7 +332,9 @@ function openJournal(
   });
 }
 
-/** Worker → repository in which its results can be verified: for workers of this process, and peers with `repo`. */
+/**
+ * Returns the repositories by worker in which its results can be verified: for workers of this process, and peers with `repo`.
+ */
 function repositoriesOf({ workers, peers }: FleetConfig): ReadonlyMap<string, string> {
   const own = workers.map(({ id, repo }) => [id, repo] as const);
   const others = peers.flatMap(({ id, repo }) => (repo === undefined ? [] : [[id, repo] as const]));

@@ -1,6 +1,6 @@
 /**
- * The `fleet.*` methods of session RPC, served by an orchestrator. With `fleet.submit` a principal hands tasks in, and reads and
- * cancels its own; tasks of others do not exist for it. Everything else is for `fleet.operate`.
+ * The `fleet.*` methods of session RPC, served by an orchestrator. With `fleet.submit` a principal hands tasks in, and reads
+ * and cancels its own; tasks of others do not exist for it. Everything else is for `fleet.operate`.
  *
  * @see docs/security/rights.md
  */
@@ -40,7 +40,7 @@ export interface FleetHandlerDeps {
 
 export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: FleetHandlerDeps): Handled[] {
   const { operates, submits, waits } = handlersUntil(stopping);
-  /** A task of the caller, or any for an operator; another one does not exist. */
+  /** Returns a task of the caller, or any for an operator; another one does not exist. */
   const taskFor = async (taskId: string, { caller }: FleetCall): Promise<TaskRecord> => {
     const record = await orchestrator.get(taskId);
     if (!may(caller.principal, 'submit', record.submitter ?? NO_SUBMITTER)) throw unknownTask(taskId);
@@ -131,7 +131,7 @@ export function fleetHandlers({ name, orchestrator, buses, journal, stopping }: 
   ];
 }
 
-/** Makes handlers for operators, and for those who hand tasks in. */
+/** Makes handlers for operators, and for submitters of tasks. */
 function handlersUntil(stopping: AbortSignal) {
   const needing =
     (right: 'operate' | 'submit') =>
@@ -154,7 +154,7 @@ function handlersUntil(stopping: AbortSignal) {
         right,
       );
   const submits = needing('submit');
-  /** For methods that may wait for the fleet: any number of tasks can be awaited on one connection. */
+  /** Wraps methods that may wait for the fleet: any number of tasks can be awaited on one connection. */
   const waits = <Params extends { readonly wait_ms?: number | undefined }, Result>(
     method: RpcMethod<Params, Result>,
     handle: (params: Params, call: FleetCall) => Promise<Result>,
@@ -165,7 +165,7 @@ function handlersUntil(stopping: AbortSignal) {
   return { operates: needing('operate'), submits, waits };
 }
 
-/** The caller as the submitter of tasks. */
+/** Returns the caller as the submitter of tasks. */
 const submitterOf = ({ caller: { principal } }: FleetCall): Submitter => ({
   name: principal.name,
   ownOnly: !may(principal, 'operate'),
@@ -178,16 +178,16 @@ function specOf(spec: unknown): TaskSpec {
   return spec as unknown as TaskSpec;
 }
 
-/** A worker as JSON; maps become objects. */
+/** Returns a worker as JSON; maps become objects. */
 const plain = (value: WorkerView): Workers[number] =>
   JSON.parse(JSON.stringify(value, (_key, member) => (member instanceof Map ? Object.fromEntries(member) : member)));
 
 const parsed = (body: string | object): unknown => (typeof body === 'string' ? JSON.parse(body) : body);
 
-/** In whole milliseconds, as `AbortSignal.timeout` takes them. */
+/** Returns the wait in whole milliseconds, as `AbortSignal.timeout` takes it. */
 const waitOf = (waitMs: number | undefined): number => Math.min(MAX_WAIT_MS, Math.max(0, Math.floor(waitMs ?? 0)));
 
-/** Whether the task has ended or waits for an operator. */
+/** Returns whether the task has ended or waits for an operator. */
 const isEnded = ({ parked, ended_at }: TaskRecord): boolean => parked || ended_at !== null;
 
 /** Resolves with the first entry after the cursor `after`, or with undefined after `waitMs`. */
@@ -204,7 +204,7 @@ async function entryAfter(
   return undefined;
 }
 
-/** The record when the task has ended or is parked, or the record after `waitMs`. */
+/** Returns the record when the task has ended or is parked, or the record after `waitMs`. */
 async function endOf(
   orchestrator: Orchestrator,
   taskId: string,

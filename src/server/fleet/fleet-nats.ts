@@ -1,7 +1,7 @@
 /**
  * Makes the NATS parts of a fleet from its configuration: the bus, the leader lease, the task store, and joined workers.
  *
- * Used by `fleet-assembly.ts`, and by the `worker` command for a worker that joins.
+ * For a fleet, and for a worker of the `worker` command that joins one.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -39,8 +39,8 @@ export function natsAccess(settings: NatsConnectionSettings): Pick<NatsOptions, 
 }
 
 /**
- * Undefined without NATS servers. With tasks on NATS this waits, as a standby, while another orchestrator of the name is the
- * leader. The caller must have locked the data folder.
+ * Opens the NATS parts; undefined without NATS servers. With tasks on NATS this waits, as a standby, while another orchestrator
+ * of the name is the leader. The caller must have locked the data folder.
  */
 export async function fleetNats(config: FleetConfig, options: FleetNatsOptions): Promise<FleetNats | undefined> {
   const { name, dataDir, natsServers, nats, leaseTtlS } = config;
@@ -83,7 +83,7 @@ export async function fleetNats(config: FleetConfig, options: FleetNatsOptions):
   }
 }
 
-/** The instance id of this orchestrator: made once for each data folder, so that two machines never share one. */
+/** Returns the instance id of this orchestrator: made once for each data folder, so that two machines never share one. */
 function instanceIn(data: string): string {
   const file = join(data, 'instance');
   try {

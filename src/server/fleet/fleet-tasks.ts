@@ -1,8 +1,6 @@
 /**
- * The tasks of the fleet of this process, for what hands in tasks for a principal: submits them, finds them again, follows and
- * cancels them. Tasks of other principals do not exist for it.
- *
- * Made by `fleet-assembly.ts`; used by `../fleet-subagents.ts`.
+ * The tasks of the fleet of this process, for a submitter that acts for a principal: submits them, finds them again, follows
+ * and cancels them. Tasks of other principals do not exist for it.
  */
 import { orAborted } from '../../base/race.ts';
 import type { Orchestrator } from '../../fleet/orchestrator/orchestrator-options.ts';
@@ -11,7 +9,7 @@ import { taskStream } from '../../fleet/orchestrator/task-journal.ts';
 import type { Journal } from '../../journal/journal.ts';
 import { asError } from '../../wire/errors.ts';
 
-/** What happened to a task. */
+/** An event of a task. */
 export interface TaskNews {
   readonly kind: string;
   readonly body: Readonly<Record<string, unknown>>;
@@ -20,19 +18,19 @@ export interface TaskNews {
 export interface FleetTasks {
   /** Fails as the orchestrator does. */
   submit(spec: TaskSpec, principal: string): Promise<TaskRecord>;
-  /** Undefined: this principal has no such task. */
+  /** Returns the task; undefined: this principal has no such task. */
   find(taskId: string, principal: string): Promise<TaskRecord | undefined>;
   cancel(taskId: string, reason: string): Promise<void>;
   /** Fails where its worker accepts no input. */
   steer(taskId: string, text: string): Promise<void>;
   /**
-   * Calls `news` with what happened and happens to a task, and resolves with its record when it has ended and was verified, or was
-   * parked. Rejects with the signal's reason, and with `interrupted` when the fleet stops.
+   * Calls `news` with the past and future events of a task, and resolves with its record when it has ended and was verified, or
+   * was parked. Rejects with the signal's reason, and with `interrupted` when the fleet stops.
    */
   follow(task: TaskRecord, signal: AbortSignal, news: (one: TaskNews) => void): Promise<TaskRecord>;
 }
 
-/** The tasks of this orchestrator. */
+/** Returns the tasks of this orchestrator. */
 export function fleetTasks(orchestrator: Orchestrator, journal: Journal): FleetTasks {
   return {
     submit: (spec, name) => orchestrator.submit(spec, { name, ownOnly: true }),

@@ -23,7 +23,7 @@ export class InternalTokens implements Authenticator {
   authenticate(token: unknown): Principal | undefined {
     const owner = typeof token === 'string' ? this.#owners.get(token) : undefined;
     if (owner === undefined) return this.#others.authenticate(token);
-    // The rights of now: a token that was made before they changed has no others.
+    // The present rights: a token that was made before they changed has no others.
     return this.#others.current === undefined ? owner : this.#others.current(owner.name);
   }
 
@@ -35,7 +35,7 @@ export class InternalTokens implements Authenticator {
     this.#others.onChange?.(listener);
   }
 
-  /** The token with which this process authenticates as `principal`. */
+  /** Returns the token with which this process authenticates as `principal`. */
   tokenFor(principal: Principal): string {
     let token = this.#tokens.get(principal);
     if (token === undefined) {

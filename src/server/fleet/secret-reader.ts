@@ -1,6 +1,5 @@
 /**
  * Secrets of the fleet, read from their file or variable at each use, so that a rotated secret takes effect without a restart.
- * Used by the assemblies.
  */
 import { readFile } from 'node:fs/promises';
 import { secretProblem } from '../../base/secret-text.ts';
@@ -15,7 +14,10 @@ export interface SecretPlaces {
   readonly tokenFile?: string;
 }
 
-/** The first line of a file, else a variable; undefined where neither is configured. The source fails with `not_configured`. */
+/**
+ * Reads the first line of a file, else a variable; undefined where neither is configured. The source fails with
+ * `not_configured`.
+ */
 export function secretReader(
   { tokenEnv, tokenFile }: SecretPlaces,
   env: Readonly<Record<string, string | undefined>>,

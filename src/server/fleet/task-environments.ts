@@ -1,9 +1,9 @@
 /**
- * The environment that a worker lends to the executors of its tasks: `/mcp` on a loopback address of its own, where the token
- * of a task is valid from its start to its end and for nothing but what the worker lends and the task asks for.
+ * The environment that a worker lends to the executors of its tasks: `/mcp` on a separate loopback address, where the token of
+ * a task is valid from its start to its end and only for capabilities that the worker lends and the task asks for.
  *
- * Made by `worker-assembly.ts` for a worker with `environment`; `fleet/worker/task-run.ts` opens one for each attempt. Each has
- * an MCP endpoint of its own, so that no session of one task is known to the token of another.
+ * For a worker with `environment`; each attempt opens one. Each has a separate MCP endpoint, so that no session of one task is
+ * known to the token of another.
  * @see docs/fleet-executors.md#environment
  */
 import { randomBytes, timingSafeEqual } from 'node:crypto';
@@ -34,24 +34,24 @@ import { lentPrincipal, taskPrincipal, taskTools } from './task-rights.ts';
 
 export interface TaskEnvironmentsOptions {
   readonly log: Log;
-  /** Of this software, sent to MCP clients. */
+  /** Version of this software, sent to MCP clients. */
   readonly version: string;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** What a worker lends while it runs. */
+/** Environments that a worker lends while it runs. */
 export interface LentEnvironments extends TaskEnvironments {
-  /** Withdraws every token and stops what runs. Bounded, never rejects. */
+  /** Withdraws every token and stops running requests. Bounded, never rejects. */
   close(): Promise<void>;
 }
 
-/** A host of one folder, and how many tasks use it. */
+/** A host of one folder, and the number of tasks that use it. */
 interface FolderHost {
   readonly assembled: Promise<AssembledHost>;
   users: number;
 }
 
-/** What executors know the environment by. */
+/** Name by which executors know the environment. */
 const NAME = 'handfast';
 const PATH = '/mcp';
 const METHODS = ['POST', 'GET', 'DELETE'] as const;
@@ -77,9 +77,9 @@ class Lent implements LentEnvironments {
   readonly #worker: WorkerConfig;
   /** As it was loaded. */
   readonly #loaded: HostConfig;
-  /** As its hosts have it: with data of their own. */
+  /** The configuration of its hosts: with separate data. */
   readonly #config: HostConfig;
-  /** What no task may exceed. */
+  /** The most that a task may use. */
   readonly #lender: Principal;
   readonly #options: TaskEnvironmentsOptions;
   readonly #audit: DeferredAudit | undefined;
@@ -88,7 +88,7 @@ class Lent implements LentEnvironments {
   readonly #slots: ReturnType<typeof hostSlots>;
   readonly #storage: StorageShares;
   readonly #hosts = new Map<string, FolderHost>();
-  /** By the hex digest of its token. */
+  /** Lent environments by the hex digest of their token. */
   readonly #open = new Map<string, LentToTask>();
   #listener: HttpListener | undefined;
   #closing: Promise<void> | undefined;
@@ -185,7 +185,9 @@ class Lent implements LentEnvironments {
     return { method, path: PATH, needs: 'messages', handle };
   }
 
-  /** The host of a folder: that of the worker's own is kept, those of worktrees end with the last task there. */
+  /**
+   * Returns the host of a folder: the host of the worker's own folder stays, those of worktrees end with the last task there.
+   */
   #acquire(cwd: string): FolderHost {
     let host = this.#hosts.get(cwd);
     if (host === undefined) {
@@ -232,7 +234,7 @@ class Lent implements LentEnvironments {
   }
 }
 
-/** What one task has: a token, its rights, an MCP endpoint. */
+/** The parts of one task: a token, its rights, an MCP endpoint. */
 class LentToTask implements Authenticator {
   readonly hasTokens = true;
   readonly #principal: Principal;
@@ -274,7 +276,7 @@ class LentToTask implements Authenticator {
   withdraw(): void {
     if (this.#withdrawn) return;
     this.#withdrawn = true;
-    // Replies to what runs, and ends its sessions.
+    // Replies to running requests, and ends its sessions.
     for (const listener of this.#listeners) listener();
     this.#mcp.close();
   }

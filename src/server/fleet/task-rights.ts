@@ -1,19 +1,19 @@
 /**
- * What the executor of a task may use of the environment of its worker. Pure.
+ * The rights of the executor of a task in the environment of its worker. Pure.
  *
- * Two sets of rights that are both asked, as for subagents: what the worker lends, and within it what the task asks for. The
- * task acts in the name of the worker, so that all its tasks have one share and one memory.
+ * Two sets of rights are both checked, as for subagents: those that the worker lends, and within them those that the task asks
+ * for. The task acts in the name of the worker, so that all its tasks have one share and one memory.
  */
 import type { EnvironmentTask } from '../../fleet/worker/task-environment.ts';
 import { capabilityOf } from '../../protocol/a2e.ts';
 import { type Grants, GUARDED_RISKS, type Principal, type ToolRules } from '../../session/principal.ts';
 
-/** Without other words a worker lends its tools, less those that run programs, destroy or use the network. */
+/** Capabilities that a worker lends by default: its tools, less those that run programs, destroy or use the network. */
 export const LENT: readonly string[] = ['tools'];
-/** What a task that only reads does not get. */
+/** Risks of tools that a task that only reads does not get. */
 const CHANGING: readonly string[] = ['writes', 'destructive', 'exec'];
 
-/** What a worker lends at most. */
+/** The most that a worker lends. */
 export const lentPrincipal = (
   worker: string,
   { capabilities = LENT, tools, grants }: Pick<Grants, 'capabilities' | 'tools' | 'grants'>,
@@ -25,7 +25,9 @@ export const lentPrincipal = (
     ...(grants !== undefined && { grants }),
   });
 
-/** Which tools a task asks for. They hold for those of the memory, and for skills, as for the tools of the host. */
+/**
+ * Returns the tools that a task asks for. The rules hold for tools of the memory, and for skills, as for the tools of the host.
+ */
 export const taskTools = ({ access, environment_tools: allow }: EnvironmentTask['dispatch']): ToolRules => ({
   // Guarded risks are the worker's to grant, which is asked too.
   risks: GUARDED_RISKS,
@@ -33,7 +35,7 @@ export const taskTools = ({ access, environment_tools: allow }: EnvironmentTask[
   ...(access === 'read' && { denyRisks: CHANGING }),
 });
 
-/** What a task may use of it; undefined: nothing. */
+/** Returns the rights of a task in it; undefined: none. */
 export function taskPrincipal(within: Principal, { taskId, dispatch }: EnvironmentTask): Principal | undefined {
   const { environment_capabilities: capabilities } = dispatch;
   if (capabilities?.length === 0) return undefined;

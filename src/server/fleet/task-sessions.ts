@@ -1,8 +1,9 @@
 /**
- * Tasks as sessions of the control edge: each task that a worker starts is the turn of a session, where clients watch it, steer it,
- * interrupt it and answer what its worker asks. A further prompt of such a session is a further task of its conversation.
+ * Tasks as sessions of the control edge: each task that a worker starts is the turn of a session, where clients watch it, steer
+ * it, interrupt it and answer the questions of its worker. A further prompt of such a session is a further task of its
+ * conversation.
  *
- * Made by `fleet-assembly.ts` before the control server exists; `open` connects the two.
+ * They are made before the control server exists; `open` connects the two.
  * @see docs/fleet.md#a-task-as-a-session
  */
 import { isLogged, type Log } from '../../base/log.ts';
@@ -25,11 +26,11 @@ import { asError, fail } from '../../wire/errors.ts';
 type Answer = Awaited<ReturnType<NonNullable<OrchestratorOptions['askUser']>>>;
 
 export interface TaskSessionsOptions {
-  /** Of the fleet. */
+  /** Name of the fleet. */
   readonly name: string;
   /** Sessions of ended tasks that stay; 0: a task gets a session only when its worker asks something. */
   readonly keep: number;
-  /** Of the events of tasks. */
+  /** Journal of the events of tasks. */
   readonly journal: Journal;
   readonly log: Log;
 }
@@ -44,7 +45,7 @@ interface TaskSession {
 /** The name of the backend of these sessions. */
 const BACKEND = 'fleet';
 const TITLE_CHARACTERS = 80;
-/** How often a turn looks whether its user has steered, milliseconds. */
+/** Time between two looks whether the user of a turn has steered, milliseconds. */
 const STEER_MS = 100;
 const PAGE = 200;
 /** Time for the events of an ended task to be read, milliseconds. */
@@ -52,9 +53,9 @@ const LAST_EVENTS_MS = 2_000;
 
 export class TaskSessions {
   readonly #options: TaskSessionsOptions;
-  /** By task, while it has not ended. */
+  /** Sessions by task, while it has not ended. */
   readonly #open = new Map<string, TaskSession>();
-  /** Sessions whose first turn is to follow a task that there is already. */
+  /** Sessions whose first turn follows an existing task. */
   readonly #bound = new Map<string, string>();
   /** Conversation of each session, for its further tasks. */
   readonly #contexts = new Map<string, string>();
@@ -68,7 +69,7 @@ export class TaskSessions {
     this.#options = options;
   }
 
-  /** What runs the turns of these sessions. */
+  /** The backend of these sessions. */
   get backend(): Backend {
     return {
       name: BACKEND,
@@ -103,7 +104,7 @@ export class TaskSessions {
     await this.#forget();
   }
 
-  /** The session of a task whose worker has started it; undefined where it gets none. Never rejects. */
+  /** Returns the session of a task whose worker has started it; undefined where it gets none. Never rejects. */
   async sessionOf(task: TaskRecord): Promise<string | undefined> {
     if (this.#options.keep === 0 || this.#control === undefined) return undefined;
     try {
@@ -210,7 +211,7 @@ export class TaskSessions {
     }
   }
 
-  /** The task a turn is about: the one that its session was made for, else a new one of the same conversation. */
+  /** Returns the task a turn is about: the one that its session was made for, else a new one of the same conversation. */
   async #taskOf({ log, prompt, principal }: Turn, orchestrator: Orchestrator): Promise<TaskRecord> {
     const session = log.record.id;
     const bound = this.#bound.get(session);
@@ -240,7 +241,7 @@ export class TaskSessions {
         if (line === undefined || line === shown) continue;
         shown = line;
         turn.thought(`${line}\n`);
-        // Behind it, because a thought has a status of its own.
+        // Behind it, because a thought has a separate status.
         turn.status(line);
       }
     } catch (thrown) {
@@ -279,7 +280,7 @@ export class TaskSessions {
   }
 }
 
-/** Hands on what the user has said meanwhile. Never rejects. */
+/** Forwards the user's messages since the last call. Never rejects. */
 async function steer(orchestrator: Orchestrator, taskId: string, turn: Turn): Promise<void> {
   if (turn.log.record.steers.length === 0) return;
   for (const text of turn.takeSteers()) {
@@ -291,7 +292,7 @@ async function steer(orchestrator: Orchestrator, taskId: string, turn: Turn): Pr
   }
 }
 
-/** How a turn ends with its task. Throws what the task ended with where it is not done. */
+/** Returns the outcome of a turn from the end of its task. Throws the error of a task that is not done. */
 function outcomeOf({ state, parked, result, dead_letter, attempts }: TaskRecord, turn: Turn): TurnOutcome {
   const text = result?.prose || result?.summary || '';
   if (text !== '') turn.answer(text);
@@ -307,7 +308,7 @@ function outcomeOf({ state, parked, result, dead_letter, attempts }: TaskRecord,
   throw fail('tool_error', why === '' ? about : `${about}: ${why}`);
 }
 
-/** An event of a task in a line; undefined for what its session shows by other means. */
+/** Returns an event of a task in a line; undefined for events that its session shows by other means. */
 function lineOf({ kind, body }: JournalEntry): string | undefined {
   const about = (typeof body === 'string' ? JSON.parse(body) : body) as Readonly<Record<string, unknown>>;
   const text = (key: string): string => (typeof about[key] === 'string' ? (about[key] as string) : '');

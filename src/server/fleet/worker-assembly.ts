@@ -1,7 +1,7 @@
 /**
  * Builds a worker from its configuration: the executor that does the work, and the worker shim around it.
  *
- * Called by `fleet-assembly.ts` for the workers of a fleet's own process, and by the `worker` command for one that joins.
+ * For the workers of a fleet's own process, and for one of the `worker` command that joins.
  */
 import { handfastHome } from '../../base/handfast-home.ts';
 import type { Log } from '../../base/log.ts';
@@ -23,7 +23,7 @@ export interface WorkerAssembly {
   /** Version of this software, sent to agents. */
   readonly version: string;
   readonly env?: Readonly<Record<string, string | undefined>>;
-  /** Of a configuration that came with a folder: asked before each program of the worker is started. */
+  /** Trust in a configuration that came with a folder: checked before each program of the worker is started. */
   readonly trust?: ConfigTrust;
   readonly now?: () => number;
 }
@@ -31,7 +31,9 @@ export interface WorkerAssembly {
 /** A worker, and its endpoints beside the bus of its fleet. */
 export interface AssembledWorker {
   readonly worker: Worker;
-  /** Starts the worker and opens its endpoints. Fails with `runtime_error` for a port that cannot be bound, `not_configured`. */
+  /**
+   * Starts the worker and opens its endpoints. Fails with `runtime_error` for a port that cannot be bound, `not_configured`.
+   */
   start(): Promise<void>;
   /** Addresses of its endpoints, once started. */
   readonly addresses: readonly string[];
@@ -101,7 +103,7 @@ export async function assembleWorker(config: WorkerConfig, options: WorkerAssemb
   };
 }
 
-/** The same executor, which starts nothing once the trust in its configuration is withdrawn. */
+/** Returns the same executor, which starts nothing once the trust in its configuration is withdrawn. */
 function confirmedExecutor(executor: Executor, trust: ConfigTrust): Executor {
   return {
     kind: executor.kind,

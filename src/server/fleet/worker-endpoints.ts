@@ -2,7 +2,7 @@
  * The endpoints of a worker beside its bus: an HTTP receiver for senders of earlier versions, and an A2A agent. The
  * configuration of the worker enables each of them.
  *
- * Opened by `worker-assembly.ts` when a worker starts.
+ * They are opened when a worker starts.
  */
 import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';
@@ -126,19 +126,19 @@ async function openAgent(
   });
 }
 
-/** The port band of this kind of receiver; any free port for the others. */
+/** Returns the port band of this kind of receiver; any free port for the others. */
 function bandOf({ executor }: WorkerConfig): PortBand | 0 {
   const kind = executor?.kind ?? '';
   return Object.hasOwn(PORT_BANDS, kind) ? (kind as PortBand) : 0;
 }
 
-/** An open port does not show that the program behind it works, so that is probed. */
+/** Probes the executor, because an open port does not show that the program behind it works. */
 async function readiness(executor: Executor): Promise<{ readonly ok: boolean; readonly detail: string }> {
   const { present, authenticated, detail } = await executor.probe(AbortSignal.timeout(PROBE_MS));
   return { ok: present && authenticated !== false, detail };
 }
 
-/** The senders that a receiver authenticates, and the callback address of each. */
+/** Returns the senders that a receiver authenticates, and the callback address of each. */
 async function sendersOf(
   receiver: NonNullable<WorkerConfig['receiver']>,
   env: Readonly<Record<string, string | undefined>>,
@@ -159,10 +159,10 @@ async function sendersOf(
   return { auth: grants.length === 0 ? undefined : createAuthenticator(grants), callbacks };
 }
 
-/** A client that the file of the worker names: it hands in tasks, and may do nothing else. */
+/** Returns a client that the file of the worker names: it submits tasks, and may do nothing else. */
 const senderOf = (name: string): Principal => ({ name, fleet: { submit: true } });
 
-/** One token, one principal; undefined where none is configured. */
+/** Makes an authenticator of one token and one principal; undefined where none is configured. */
 async function accessBy(secret: SecretSource | undefined, name: string): Promise<Authenticator | undefined> {
   if (secret === undefined) return undefined;
   return createAuthenticator([{ principal: senderOf(name), digests: [tokenDigest(await secret())] }]);

@@ -2,7 +2,7 @@
  * Decides whether a request may come near anything at all: does it mean this server, and did it come from a page that may
  * talk to it? A page of another site that got a name to point here (DNS rebinding) or that posts blindly is refused.
  *
- * Called by `http.ts` before routing and before an upgrade; pure. Rule: SECURITY.md#threat-model, web pages.
+ * It decides before routing and before an upgrade. Pure. Rule: SECURITY.md#threat-model, web pages.
  */
 import type { IncomingMessage } from 'node:http';
 import { shown } from '../../wire/codec.ts';
@@ -12,7 +12,7 @@ export interface GuardOptions {
   readonly port: number;
   /** The address it is configured to bind to. */
   readonly host: string;
-  /** Further names it is called by: `name` with any port, or `name:port`. */
+  /** Further names of it: `name` with any port, or `name:port`. */
   readonly allowedHosts: readonly string[];
   /** Origins of pages, besides its own, that may talk to it, e.g. `https://console.example.org`. */
   readonly allowedOrigins: readonly string[];
@@ -31,6 +31,7 @@ const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]'];
 const WILDCARDS = new Set(['', '0.0.0.0', '::']);
 
 /**
+ * Makes the guard of a port, with these rules:
  * - Exactly one `Host`, naming this server and its port.
  * - At most one `Origin`: a page this server served itself, or one of `allowedOrigins`. `null` never is.
  * - `Sec-Fetch-Site: cross-site` only from `allowedOrigins`.

@@ -1,9 +1,9 @@
 /**
  * The one HTTP port: guards every request, routes it, upgrades `/ws` and `/rpc`, answers `/health`, and closes without cutting
- * anybody off.
+ * a client off.
  *
- * Started by the assembly of a server; the A2E binding's endpoint and others bring their routes.
- * Limits and refusals: docs/architecture.md#the-http-port and SECURITY.md#threat-model.
+ * The A2E binding's endpoint and others bring their routes. Limits and refusals: docs/architecture.md#the-http-port and
+ * SECURITY.md#threat-model.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -33,20 +33,20 @@ export interface HttpServerOptions {
   /** The HTTP + SSE binding. Its routes are served, and closing waits for its sessions. */
   readonly endpoint?: HttpSseEndpoint;
   readonly routes?: readonly ServerRoute[];
-  /** Whose tokens routes accept; needed where one of `routes` asks for a right. */
+  /** The authenticator of the tokens that routes accept; needed where one of `routes` asks for a right. */
   readonly access?: RouteAccess;
   /** Serves upgrades of `/ws`; links go to `accept`. */
   readonly webSocket?: WebSocketAcceptor;
   readonly accept?: (link: Link) => void;
-  /** Serves upgrades of `/rpc`: links for session RPC, whose messages may be longer than those of `/ws`. */
+  /** Serves upgrades of `/rpc`: links for session RPC, whose messages may be longer than messages of `/ws`. */
   readonly rpc?: { readonly webSocket: WebSocketAcceptor; accept(link: Link): void };
   /** Added to `{"status":"ok"}` of `GET /health`; every client that reaches the port can read it. */
   readonly health?: () => Record<string, unknown> | undefined;
-  /** Names this server is called by, beside loopback and `host`: `name` (any port) or `name:port`. */
+  /** Names of this server, beside loopback and `host`: `name` (any port) or `name:port`. */
   readonly allowedHosts?: readonly string[];
   /** Origins of pages, beside its own, that may talk to it. */
   readonly allowedOrigins?: readonly string[];
-  /** Addresses and networks of proxies that are believed whom they forward. Default: none. */
+  /** Addresses and networks of trusted proxies: the address they forward is believed. Default: none. */
   readonly trustedProxies?: readonly string[];
   /** TCP connections at once; one more evicts one that has no request running. Default 10,000. */
   readonly maxConnections?: number;
@@ -54,11 +54,11 @@ export interface HttpServerOptions {
   readonly headersTimeoutMs?: number;
   /** Time for a whole request. Default 30 s. */
   readonly requestTimeoutMs?: number;
-  /** How long a connection may idle between requests. Default 15 s. */
+  /** Longest time that a connection may idle between requests. Default 15 s. */
   readonly keepAliveTimeoutMs?: number;
   /** Time for running responses to end after `close`. Default 2 s. */
   readonly drainMs?: number;
-  /** Receives what a handler threw; the client only gets 500. */
+  /** Receives the error that a handler threw; the client only gets 500. */
   readonly onHandlerError?: (error: unknown, path: string) => void;
 }
 
@@ -97,7 +97,7 @@ function readiness(response: ServerResponse): void {
   sendReply(response, stores.length === 0 ? READY : jsonReply(503, { status: 'failing', stores }));
 }
 
-/** What the guard has refused. */
+/** Returns the refusal of the guard. */
 const forbidden = (reason: string): HttpReply => errorReply(403, 'unauthorized', reason, ['Connection', 'close']);
 
 /** Starts listening. Fails with `runtime_error` (`detail.reason`: the system's code) when the address cannot be bound. */
@@ -114,7 +114,7 @@ export async function httpServer(options: HttpServerOptions): Promise<HttpListen
     insecureHTTPParser: false,
     // The guard refuses a missing Host itself, with the same 403 as a wrong one.
     requireHostHeader: false,
-    // Other protocols that a client merely offers to switch to are none of our business.
+    // Other protocols that a client merely offers to switch to do not matter here.
     shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === 'websocket',
   });
   // The size of the head bounds their number. A count would drop the rest silently, and the guard must see all of them.
@@ -134,7 +134,7 @@ export async function httpServer(options: HttpServerOptions): Promise<HttpListen
   };
 }
 
-/** What a client on this machine calls the server that was bound to `host`. */
+/** Returns the name by which a client on this machine reaches the server that was bound to `host`. */
 function reachable(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   if (host === '::') return '[::1]';
@@ -154,9 +154,9 @@ async function listenOnPath(server: Server, path: string): Promise<number> {
   return 80;
 }
 
-/** What the port notes of a connection. */
+/** Notes of the port about a connection. */
 interface PortConnection {
-  /** The newest answer, to know whether bytes of our own may still be written. */
+  /** The newest answer, to know whether bytes of this port may still be written. */
   answer: ServerResponse | undefined;
   readonly share: TurnShare;
 }
@@ -219,7 +219,7 @@ class HttpPort {
     const { endpoint } = this.#options;
     const sessionsGone = endpoint?.close();
     if (endpoint !== undefined && endpoint.size > 0) {
-      // Sessions need new connections for what they send, so listening ends with the last of them.
+      // Sessions need new connections to send, so listening ends with the last of them.
       void sessionsGone?.then(() => this.#stopListening());
       return;
     }
@@ -306,7 +306,7 @@ class HttpPort {
     upgrade.webSocket.handle(request, socket, head, upgrade.accept);
   }
 
-  /** Malformed bytes: replies 400 when no response is running on this connection, then closes it. */
+  /** Handles malformed bytes: replies 400 when no response is running on this connection, then closes it. */
   #malformed(error: NodeJS.ErrnoException, socket: Socket): void {
     const answer = this.#connections.get(socket)?.answer;
     const midAnswer = answer?.writableFinished === false && (answer.headersSent || answer.req.complete);
@@ -319,7 +319,7 @@ class HttpPort {
   }
 }
 
-/** The last words on a connection that node:http does not answer for us. */
+/** Sends the last reply on a connection that node:http does not answer. */
 function endWith(socket: Duplex, { status, headers, body }: HttpReply): void {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
   for (let index = 0; index < headers.length; index += 2) head += `${headers[index]}: ${headers[index + 1]}\r\n`;

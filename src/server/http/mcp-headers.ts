@@ -1,6 +1,6 @@
 /**
- * The headers that a request of the stateless revision repeats of its body, so that what stands between can route it without
- * reading it. What they say must be what the body says. Pure; called by `mcp-routes.ts`.
+ * The headers in which a request of the stateless revision repeats parts of its body, so that proxies can route it without
+ * reading it. Header and body must agree. Pure.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 import { type HeaderParam, headerText } from '../../mcp-endpoint/header-params.ts';
@@ -13,7 +13,7 @@ const NAMED: Readonly<Record<string, string>> = {
   'resources/read': 'uri',
 };
 
-/** What is wrong with the headers; undefined when they fit. */
+/** Returns the fault in the headers; undefined when they fit. */
 export function headerMismatch(
   { kind, method, params }: { readonly kind: string; readonly method: string; readonly params: Params },
   headers: IncomingHttpHeaders,
@@ -35,7 +35,7 @@ export function headerMismatch(
   return decoded(String(name)) === value ? undefined : 'the Mcp-Name header names another thing than the body';
 }
 
-/** What is wrong with the headers that repeat arguments of a call; undefined when they fit. */
+/** Returns the fault in the headers that repeat arguments of a call; undefined when they fit. */
 export function paramMismatch(
   expected: readonly HeaderParam[],
   { arguments: args }: Params,
@@ -54,7 +54,7 @@ export function paramMismatch(
   return undefined;
 }
 
-/** A value that a header cannot hold is sent in base64 between marks. */
+/** Decodes a header value: a value that a header cannot hold is sent in base64 between marks. */
 export function decoded(value: string): string | undefined {
   const encoded = /^=\?base64\?(.*)\?=$/s.exec(value)?.[1];
   if (encoded === undefined) return value;

@@ -1,6 +1,6 @@
 /**
- * How replies of `/mcp` leave: one JSON document where nothing comes before it, else a stream of events. Events of a session are
- * stored for a client that was cut off and reads on with `Last-Event-ID`.
+ * The form of replies of `/mcp`: one JSON document where no message comes before it, else a stream of events. Events of a
+ * session are stored for a client that was cut off and continues with `Last-Event-ID`.
  */
 import type { ServerResponse } from 'node:http';
 import { Deadlines } from '../../base/deadlines.ts';
@@ -33,11 +33,11 @@ interface StoredEvent {
   readonly stream: number;
   readonly seq: number;
   readonly text: string;
-  /** It was the last of its stream. */
+  /** True when it was the last of its stream. */
   readonly last: boolean;
 }
 
-/** One stream of a session: that of an exchange, or 0, of what belongs to none. */
+/** One stream of a session: the stream of an exchange, or 0, that of messages without an exchange. */
 interface OpenStream {
   response: ServerResponse | undefined;
   seq: number;
@@ -53,12 +53,12 @@ export class McpEventStream {
   #size = 0;
   #newest = GENERAL;
 
-  /** True while a client reads what belongs to no request. */
+  /** True while a client reads messages that belong to no request. */
   get attached(): boolean {
     return this.#streams.get(GENERAL)?.response !== undefined;
   }
 
-  /** Sends what belongs to no request; stored where no client reads it. */
+  /** Sends a message that belongs to no request; stored where no client reads it. */
   unasked(text: string): void {
     this.send(GENERAL, text, false);
   }
@@ -118,13 +118,13 @@ export class McpEventStream {
     return 'attached';
   }
 
-  /** Nothing more comes on the stream of an exchange. */
+  /** Ends the stream of an exchange: no further message comes on it. */
   finish(number: number): void {
     const stream = this.#streams.get(number);
     if (stream === undefined || stream.ended) return;
     stream.ended = true;
     stream.response?.end();
-    // None of its events is the last, by which it would be forgotten.
+    // None of its events is the last, by which it would be evicted.
     this.#streams.delete(number);
   }
 
@@ -167,9 +167,9 @@ export class McpEventStream {
 }
 
 /**
- * The responses that have not been written. Those that have neither a reply nor a stream yet share one timer: most are replied
- * to at once. Those with a reply are written together when all requests of this turn of the event loop have been read: a
- * client that is woken by one response finds the others there, and waking it once costs less than waking it for each.
+ * The responses that have not been written. Responses that have neither a reply nor a stream yet share one timer: most are
+ * replied to at once. Responses with a reply are written together when all requests of this turn of the event loop have been
+ * read: a client that is woken by one response finds the others there, and waking it once costs less than waking it for each.
  */
 export class WaitingResponses {
   #replied: McpResponse[] = [];
@@ -192,18 +192,18 @@ export class WaitingResponses {
     } else this.#streams.delete(response);
   }
 
-  /** It has become a stream. */
+  /** Notes that the response has become a stream. */
   stream(response: McpResponse): void {
     this.delete(response);
     this.#streams.add(response);
   }
 
-  /** Those that have no reply yet. */
+  /** The responses that have no reply yet. */
   get open(): McpResponse[] {
     return [...this.#responses, ...this.#streams];
   }
 
-  /** Writes the reply of a response with those of this turn. */
+  /** Writes the reply of a response together with the other replies of this turn. */
   write(response: McpResponse): void {
     if (this.#replied.push(response) === 1) setImmediate(this.#writeAll);
   }
@@ -226,16 +226,16 @@ export class McpResponse implements Exchange, Linked<McpResponse> {
   list: LinkedList<McpResponse> | undefined;
   previous: McpResponse | undefined;
   next: McpResponse | undefined;
-  /** Whose request it is. */
+  /** Name of the principal of the request. */
   readonly owner: string;
-  /** What a withdrawn token cancels. */
+  /** The request that a withdrawn token cancels. */
   running: { cancel(id: RequestId): unknown } | undefined;
   id: RequestId = '';
   readonly #response: ServerResponse;
   readonly #headers: readonly string[];
   readonly #events: McpEventStream | undefined;
   readonly #waiting: WaitingResponses;
-  /** When it becomes a stream. */
+  /** Time when it becomes a stream. */
   readonly deadlineAt = performance.now() + STREAM_AFTER_MS;
   #stream: number | undefined;
   #started = false;

@@ -1,8 +1,8 @@
 /**
  * `/mcp`: MCP over streamable HTTP on the port of the host, with the tokens and rights of agents.
  *
- * `listeners.ts` adds the routes. A client of the sessions era has an HTTP session with an agent session of its own; requests
- * that stand alone share one for each principal. A reply is one JSON document, or a stream of events where notifications come first.
+ * A client of the sessions era has an HTTP session with a separate agent session; requests that stand alone share one for each
+ * principal. A reply is one JSON document, or a stream of events where notifications come first.
  * @see docs/mcp-server.md
  */
 import { randomBytes } from 'node:crypto';
@@ -48,7 +48,7 @@ export interface McpRoutesOptions {
   readonly host: Pick<Host, 'accept' | 'limits'>;
   readonly access: RouteAccess;
   readonly version: string;
-  /** Narrows the tools of the memory and the skills. Default: what was granted can be used. */
+  /** Narrows the tools of the memory and the skills. Default: all granted tools can be used. */
   readonly permits?: OwnToolRule;
   /** HTTP sessions at once, of all principals. Default 1,024. */
   readonly maxSessions?: number;
@@ -67,7 +67,7 @@ export interface McpRoutes {
 const PATH = '/mcp';
 const SESSION = 'Mcp-Session-Id';
 
-/** A refusal before a message was read. */
+/** Returns a refusal before a message was read. */
 function refusal(status: number, message: string, code = SERVER_ERROR, headers: readonly string[] = []): HttpReply {
   return jsonText(status, errorText(null, code, message), headers);
 }
@@ -118,12 +118,12 @@ interface HttpSession {
   readonly principal: string;
   readonly session: McpSession;
   readonly host: HostSession;
-  /** What it may read again. */
+  /** Events that it may read again. */
   readonly events: McpEventStream;
   usedAt: number;
 }
 
-/** What the requests of a principal that stand alone share. */
+/** The common part of a principal's requests that stand alone. */
 interface Shared {
   readonly principal: Principal;
   readonly requests: McpRequests;
@@ -141,7 +141,7 @@ class McpHttp {
   readonly #maxBytes: number;
   readonly #idleMs: number;
   readonly #timer: NodeJS.Timeout;
-  /** How often rights have changed. */
+  /** Number of changes of rights. */
   #changes = 0;
 
   constructor(options: McpRoutesOptions) {
@@ -189,7 +189,7 @@ class McpHttp {
     });
   }
 
-  /** The stream of a session: what belongs to no request, or the rest of an exchange that was cut off. */
+  /** Serves the stream of a session: messages that belong to no request, or the rest of an exchange that was cut off. */
   get(request: IncomingMessage, response: ServerResponse): void | Promise<void> {
     return this.#admit(request, response, (principal) => this.#get(request, response, principal));
   }
@@ -281,7 +281,7 @@ class McpHttp {
     out.id = received.id;
     session.receive(received, {
       reply: (text, status) => {
-        // The host refused it: there is no session.
+        // The host refused it: the session does not exist.
         if (session.version === undefined) this.#end(opened);
         out.reply(text, status);
       },
@@ -291,7 +291,7 @@ class McpHttp {
     });
   }
 
-  /** A request of the stateless revision. */
+  /** Serves a request of the stateless revision. */
   #standAlone(received: Received, principal: Principal, request: IncomingMessage, response: ServerResponse): void {
     if (received.kind === 'response' || received.kind === 'invalid') {
       return sendReply(response, refusal(400, 'replies cannot be sent here', INVALID_REQUEST));
@@ -312,7 +312,7 @@ class McpHttp {
     };
     if (received.method !== 'tools/call') this.#serveAlone(received, shared, response);
     else if (host.knownTools !== undefined) serve(host.knownTools);
-    // Where there is no list, the call says why.
+    // Without a list, the call reports the reason.
     else host.toolTable().then(serve, () => serve(undefined));
   }
 
@@ -337,7 +337,7 @@ class McpHttp {
     }
   }
 
-  /** The session that a request names, if it is of this principal; otherwise the request has been answered. */
+  /** Returns the session that a request names, if it is of this principal; otherwise the request has been answered. */
   #session(request: IncomingMessage, response: ServerResponse, principal: Principal): HttpSession | undefined {
     const id = request.headers['mcp-session-id'];
     if (id === undefined) {
@@ -366,7 +366,7 @@ class McpHttp {
   #hostSession(principal: Principal): HostSession {
     const { host, permits } = this.#options;
     const dial = async (): Promise<Link> => {
-      // With the rights of now, also where the session before was lost.
+      // With the present rights, also where the session before was lost.
       const current = this.#currentOf(principal);
       if (current === undefined) throw fail('unauthorized', `${principal.name} is no longer configured`);
       const [ours, theirs] = memoryPair();
@@ -379,15 +379,15 @@ class McpHttp {
     );
   }
 
-  /** The principal with the rights it has now; undefined where there is none any more. */
+  /** Returns the principal with the rights it has now; undefined when it no longer exists. */
   #currentOf(principal: Principal): Principal | undefined {
     const { auth } = this.#options.access;
     return auth.current === undefined ? principal : auth.current(principal.name);
   }
 
   /**
-   * Ends what withdrawn tokens have opened: requests that run are cancelled and replied to, streams end. The sessions of a principal that is
-   * still there stay for its other tokens.
+   * Ends requests and streams of withdrawn tokens: requests that run are cancelled and replied to, streams end. The sessions of
+   * a principal that still exists stay for its other tokens.
    */
   #rightsChanged(): void {
     this.#changes += 1;

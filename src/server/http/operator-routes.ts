@@ -2,7 +2,7 @@
  * Status for operators over HTTP: `GET /status` (health, audit, listeners) and `GET /sessions`. Both need
  * `Authorization: Bearer TOKEN`; `GET /health` of `http.ts` is public and reports only that the host responds.
  *
- * Served on every HTTP address of `handfast up`; `handfast tail` and `handfast doctor` read them.
+ * Every HTTP address of `handfast up` serves them.
  */
 
 import type { ShareUsage } from '../../base/share-usage.ts';
@@ -20,7 +20,7 @@ export interface Operated extends RouteAccess {
   readonly host: Host;
   readonly journal: Journal;
   readonly audit: DeferredAudit | undefined;
-  /** What principals have of each share of the process, by share. */
+  /** Returns the usage that principals have of each share of the process, by share. */
   readonly shares: () => Promise<Readonly<Record<string, ShareUsage>>>;
   /** Reads the rights of the configuration again; undefined where they cannot change. */
   readonly reload?: () => Promise<object>;
@@ -44,7 +44,7 @@ export interface SessionLine {
 /** Ended sessions listed at most. */
 const MAX_ENDED = 200;
 
-/** The routes. */
+/** Returns the routes. */
 export function operatorRoutes(operated: Operated): readonly GuardedRoute[] {
   return [
     { method: 'GET', path: '/status', needs: 'observe', whileClosing: true, answer: () => statusOf(operated) },
@@ -78,7 +78,7 @@ async function statusOf({ host, audit, listeners, shares }: Operated): Promise<o
   };
 }
 
-/** The sessions a principal may read, those that ended included: its own, or for an administrator all. */
+/** Returns the sessions a principal may read, those that ended included: its own, or for an administrator all. */
 async function sessionsFor(principal: Principal, { host, journal }: Operated): Promise<object> {
   const sessions: SessionLine[] = [];
   const living = new Set<string>();

@@ -2,7 +2,7 @@
  * Finds the handler of a request: exact paths first, then the longest prefix. Nothing is decoded or normalised, so a path
  * that is spelled in another way is another path.
  *
- * Used by `http.ts`; every endpoint on the HTTP port supplies its routes.
+ * Every endpoint on the HTTP port supplies its routes.
  */
 import { errorReply, type HttpReply, type HttpRoute } from '../../transport/http/http-exchange.ts';
 
@@ -25,7 +25,7 @@ export class Router {
     this.#prefixes.sort((a, b) => b.path.length - a.path.length);
   }
 
-  /** The route of a request, or the refusal to answer it with: 404, or 405 with the methods that would do. */
+  /** Returns the route of a request, or the refusal to answer it with: 404, or 405 with the methods that would do. */
   find(method: string, path: string): HttpRoute | HttpReply {
     const methods = this.#exact.get(path) ?? this.#prefixes.find((entry) => path.startsWith(entry.path))?.methods;
     if (methods === undefined) return NOT_FOUND;
@@ -53,7 +53,7 @@ export class Router {
   }
 }
 
-/** The path of a request target, without the query. */
+/** Returns the path of a request target, without the query. */
 export function pathOf(target: string): string {
   const query = target.indexOf('?');
   return query === -1 ? target : target.slice(0, query);

@@ -1,6 +1,6 @@
 /**
- * Routes of the HTTP port, each with the right it asks for. What asks a right of a principal is answered here: the token, the
- * right, the reply as JSON. A route without a named right cannot be registered.
+ * Routes of the HTTP port, each with the right it requires. Routes that require a right of a principal are served here: the
+ * token, the right, the reply as JSON. A route without a named right cannot be registered.
  *
  * `http.ts` registers them; the operator's routes and the fleet's are two lists of them.
  * @see docs/security/rights.md#over-http
@@ -15,12 +15,12 @@ import { errorReply, type HttpRoute, jsonReply, overloadReply, sendReply } from 
 import { asError, type ErrorName, fail, HandfastError, rowOf } from '../../wire/errors.ts';
 
 /**
- * `none`: every client that reaches the port. `messages`: what receives the messages authenticates their sender and asks for
- * each of them. `token`: every principal; the answer holds what that one may see.
+ * `none`: every client that reaches the port. `messages`: the receiver of the messages authenticates their sender and checks
+ * each of them. `token`: every principal; the answer holds the data that this principal may see.
  */
 export type RouteRight = 'none' | 'messages' | 'token' | 'observe' | 'administer';
 
-/** A route that asks nothing of its own. */
+/** A route that checks no right itself. */
 interface PlainRoute extends HttpRoute {
   readonly needs: 'none' | 'messages';
 }
@@ -28,16 +28,16 @@ interface PlainRoute extends HttpRoute {
 /** A route for principals with `Authorization: Bearer TOKEN`. */
 export interface GuardedRoute extends Omit<HttpRoute, 'handle'> {
   readonly needs: Exclude<RouteRight, PlainRoute['needs']>;
-  /** The body of the answer. Its failure is answered with the status of its code. */
+  /** Returns the body of the answer. Its failure is answered with the status of its code. */
   answer(principal: Principal): object | Promise<object>;
 }
 
 export type ServerRoute = PlainRoute | GuardedRoute;
 
-/** What a route is called, and its right. */
+/** Method and path of a route, and its right. */
 export type RouteFacts = Pick<ServerRoute, 'method' | 'path' | 'needs'>;
 
-/** Whose tokens are accepted, and how many requests of each. */
+/** The authenticator of accepted tokens, and the limit of requests of each. */
 export interface RouteAccess {
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
@@ -47,7 +47,7 @@ export interface RouteAccess {
 
 const RIGHTS: readonly unknown[] = ['none', 'messages', 'token', 'observe', 'administer'] satisfies RouteRight[];
 
-/** A refusal of a token says what would be one. */
+/** A refusal of a token names the accepted scheme. */
 export const WHO_ARE_YOU = ['WWW-Authenticate', 'Bearer'];
 /** For a request without a token that is known. */
 export const REFUSED = errorReply(401, 'auth_failed', 'the token is missing or wrong', WHO_ARE_YOU);
@@ -61,8 +61,8 @@ export const TOO_MANY = errorReply(429, 'over_capacity', 'too many wrong tokens 
 ]);
 
 /**
- * The handler of a route. Throws `runtime_error` for a route without a right, and for one that asks a right where nothing
- * knows tokens: nothing is open by omission.
+ * Returns the handler of a route. Throws `runtime_error` for a route without a right, and for one that asks a right where
+ * nothing knows tokens: nothing is open by omission.
  */
 export function handlerOf(route: ServerRoute, access: RouteAccess | undefined): HttpRoute {
   const { method, path, needs } = route;
@@ -72,7 +72,7 @@ export function handlerOf(route: ServerRoute, access: RouteAccess | undefined): 
   return { ...route, handle: guarded(route, access) };
 }
 
-/** Wrong tokens are answered ever more slowly, as they are at the handshake. */
+/** Guards a route: wrong tokens are answered ever more slowly, as they are at the handshake. */
 function guarded({ needs, answer }: GuardedRoute, { auth, authThrottle, traffic }: RouteAccess): HttpRoute['handle'] {
   return async (request, response) => {
     const principal = await principalOfRequest(request, auth, authThrottle, traffic);

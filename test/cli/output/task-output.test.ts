@@ -32,7 +32,7 @@ function taskWith(tokens_claimed: boolean | undefined): TaskRecord {
   } as unknown as TaskRecord;
 }
 
-/** Everything that is printed of a task. */
+/** Returns everything that is printed of a task. */
 function printed(task: TaskRecord): string[] {
   const lines: string[] = [];
   const terminal = {

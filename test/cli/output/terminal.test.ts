@@ -1,5 +1,5 @@
 /**
- * What a terminal gets: tables that fit its width, colour only where it is shown and wanted, long output through the pager.
+ * Output on a terminal: tables that fit its width, colour only where it is shown and wanted, long output through the pager.
  */
 import assert from 'node:assert/strict';
 import { chmodSync, readFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { fitted, widthOf, wrapped } from '../../../src/cli/output/text-width.ts'
 import { leadOf, toneOf } from '../../../src/cli/output/tones.ts';
 import { User } from '../command.ts';
 
-/** A terminal of this width, and what was written to it. */
+/** Makes a terminal of this width; returns it and the text written to it. */
 function screen(columns: number, env: Record<string, string> = { PAGER: '' }) {
   const stdout = Object.assign(new PassThrough(), { isTTY: true, columns, rows: 24 }) as unknown as NodeJS.WriteStream;
   let text = '';

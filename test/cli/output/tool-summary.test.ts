@@ -1,4 +1,6 @@
-/** One line about a tool: what it was called with, what came of it, and why it failed. */
+/**
+ * One line about a tool: its arguments, its outcome, and the reason why it failed.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { failureOf, oneLine, subjectOf, summaryOf } from '../../../src/cli/output/tool-summary.ts';

@@ -10,7 +10,7 @@ import { AROUND, EVERYDAY } from './around.ts';
 const place = mkdtempSync(join(tmpdir(), 'handfast-around-'));
 after(() => rmSync(place, { recursive: true, force: true, maxRetries: 20 }));
 
-/** A repository with two commits and the files that the lines read. */
+/** Makes a repository with two commits and the files that the lines read. */
 function workspace(): string {
   const folder = mkdtempSync(join(place, 'ws-'));
   const git = (...words: string[]) =>

@@ -1,6 +1,6 @@
 /**
- * A rule that denies a program holds however the program is started; everyday commands are not held back by a rule about something else.
- * The lines of `around.ts` are decided with one parser and with two; `around.slow.test.ts` runs them.
+ * A rule that denies a program holds however the program is started; everyday commands are not held back by a rule about
+ * something else. The lines of `around.ts` are decided with one parser and with two; `around.slow.test.ts` runs them.
  */
 import assert from 'node:assert/strict';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -39,7 +39,7 @@ function decider(rules: readonly PolicyRule[], reader: CommandReader, cwd = '/pr
     });
 }
 
-/** Denied, also in a session that allows without asking. */
+/** Returns true for a denial that holds in a session that allows without asking as well. */
 const isKept = ({ decision, mayBeDenied }: ReturnType<ReturnType<typeof decider>>): boolean =>
   decision === 'deny' || (decision === 'ask' && mayBeDenied !== undefined);
 

@@ -1,10 +1,13 @@
 /**
- * Command lines for the rules `deny touch` and `deny git push`: ways to start a denied program through something else, and everyday lines that
- * start nothing of the kind. Used by `around.test.ts`, which also runs those that can be run, in real shells.
+ * Command lines for the rules `deny touch` and `deny git push`: ways to start a denied program through another one, and
+ * everyday lines that start no denied program. `around.slow.test.ts` runs those that can be run, in real shells.
  */
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the syntax of shells
 
-/** One a line; a line break within one is written as `⏎`. */
+/**
+ * Returns the lines of a text; a line break within one is written as `
+ * `.
+ */
 const lines = (text: string): readonly string[] =>
   text
     .split('\n')

@@ -1,4 +1,6 @@
-/** The approval broker: who decides, what is remembered, what a restart keeps, and that everything settles exactly once. */
+/**
+ * The approval broker: deciders, remembered answers, state after a restart, and that everything settles exactly once.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';
@@ -21,7 +23,7 @@ const never = new AbortController().signal;
 const allow = (remember: ApprovalAnswer['remember'] = 'once'): ApprovalAnswer => ({ decision: 'allow', remember });
 const deny = (remember: ApprovalAnswer['remember'] = 'once'): ApprovalAnswer => ({ decision: 'deny', remember });
 
-/** The newest request of a session that waits. */
+/** Returns the newest request of a session that waits. */
 const waiting = (log: FakeSessionLog): Approval => {
   const found = log.record.approvals.findLast(({ state }) => state === 'pending');
   assert.ok(found, 'something waits');
@@ -448,7 +450,7 @@ test('a listener that is notified of a request may answer it at once', async () 
   assert.equal((await broker.ask(log, 'turn-1', shell('x'), never)).answered_by, 'quick');
 });
 
-/** One step of a run: what a client or session does to the broker. */
+/** One step of a run: an action of a client or session on the broker. */
 const step = fc.oneof(
   fc.record({
     do: fc.constant('ask' as const),

@@ -1,4 +1,6 @@
-/** What a remembered answer covers, and what it must not. */
+/**
+ * The coverage of a remembered answer, and calls that it must not cover.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CommandReader } from '../../../src/control/approvals/commands/command-reader.ts';

@@ -1,4 +1,6 @@
-/** approval.list and approval.answer: who may see and answer what. */
+/**
+ * approval.list and approval.answer: the principals who may see and answer each request.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';

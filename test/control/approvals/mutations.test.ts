@@ -43,7 +43,7 @@ const seeds = Object.values(TRICKS)
   .flat()
   .flatMap(({ call }) => (typeof call === 'string' && call.length < 200 ? [call] : []));
 
-/** What is put in: all that means something to a shell, and words of the rules. */
+/** Inserted pieces: all texts with a meaning for a shell, and words of the rules. */
 const pieces = [
   ...[
     'npm',
@@ -175,7 +175,7 @@ const stubs = [
 ];
 for (const name of stubs) {
   const file = join(bin, name);
-  // One write for a call: those of a pipe come at the same time.
+  // One write for a call: calls of a pipe come at the same time.
   writeFileSync(file, `#!/bin/sh\nprintf '%s\\0' ${name} "$@" '\n' >> '${calls}'\n`);
   chmodSync(file, 0o755);
 }
@@ -184,7 +184,7 @@ for (const name of ['sh', 'bash', 'env', 'timeout', 'nice', 'nohup', 'stdbuf']) 
   if (real !== undefined) symlinkSync(real, join(bin, name));
 }
 
-/** What a shell calls when it runs a line, and whether it wrote any file. */
+/** Returns the calls of a shell when it runs a line, and whether it wrote any file. */
 function run(shell: string, line: string): { readonly called: string[][]; readonly wrote: string[] } {
   const cwd = join(place, 'work');
   rmSync(cwd, { recursive: true, force: true });
@@ -199,7 +199,7 @@ function run(shell: string, line: string): { readonly called: string[][]; readon
   return { called, wrote: readdirSync(cwd) };
 }
 
-/** What the rules of the table say, said once more. */
+/** Applies the rules of the table, written a second time. */
 function isCovered([program, ...words]: readonly string[]): boolean {
   if (program === 'npm') return words.join('\0') === 'test';
   const options = words.filter((word) => word.startsWith('-') && word !== '--');
@@ -213,7 +213,7 @@ function isCovered([program, ...words]: readonly string[]): boolean {
 
 const shells = ['sh', 'bash'].filter((shell) => existsSync(join(bin, shell)));
 
-/** Lines that name files outside would look for them there, and loops might not end. */
+/** Returns false for lines that name files outside, which would look for them there, and for loops, which might not end. */
 const staysHere = (line: string): boolean =>
   !line.replaceAll('/dev/null', '').replaceAll('src/', '').includes('/') && !/while|until/.test(line);
 

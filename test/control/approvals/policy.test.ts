@@ -11,7 +11,7 @@ const subject = (tool: Partial<PolicySubject['tool']> = {}, risks: readonly stri
   turn: { id: 't' },
 });
 
-/** A rule as the configuration has it. */
+/** Returns a rule as the configuration has it. */
 const rule = (when: string, decision: PolicyRule['then'], reason?: string): PolicyRule =>
   // biome-ignore lint/suspicious/noThenProperty: the word of the configuration
   ({ when, then: decision, ...(reason !== undefined && { reason }) });
@@ -122,7 +122,7 @@ test('rules that take too many steps for a call ask, and work again afterwards',
   assert.equal(policy.decide(subject({ input: { command: 'bbb' } })).decision, 'allow');
 });
 
-/** Rules about commands, as the configuration has them. */
+/** Parses rules about commands, as the configuration has them. */
 const commands = (text: string) => JSON.parse(text) as readonly PolicyRule[];
 
 interface Refusal {
@@ -133,7 +133,7 @@ interface Refusal {
   readonly column?: number;
 }
 
-/** The error of rules that cannot be used; empty when they can. */
+/** Returns the error of rules that cannot be used; it is empty when they can. */
 function refused(text: string): Refusal {
   try {
     compilePolicy(commands(text));

@@ -1,5 +1,5 @@
 /**
- * Ways around rules about commands, with what becomes of each: one table for the test `tricks.test.ts`, for the mutations of
+ * Ways around rules about commands, with the outcome of each: one table for the test `tricks.test.ts`, for the mutations of
  * `mutations.test.ts`, and for docs/security/approvals.md, which `npm run generate` renders from it.
  */
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: the syntax of shells
@@ -13,7 +13,7 @@ export type TrickInput = string | Readonly<Record<string, unknown>>;
 export interface Trick {
   readonly call: TrickInput;
   readonly outcome: Outcome;
-  /** What is tried, or why it ends so. */
+  /** The trick, or the reason why it ends so. */
   readonly about: string;
 }
 
@@ -28,7 +28,7 @@ export const TRICK_RULES = JSON.parse(`[
 const rows = (...tricks: readonly [call: TrickInput, outcome: Outcome, about: string][]): readonly Trick[] =>
   tricks.map(([call, outcome, about]) => ({ call, outcome, about }));
 
-/** By what is tried. */
+/** Tricks by their method. */
 export const TRICKS: Readonly<Record<string, readonly Trick[]>> = {
   'What rules allow': rows(
     ['npm test', 'allow', 'the words of the rule'],
@@ -189,7 +189,7 @@ export const TRICKS: Readonly<Record<string, readonly Trick[]>> = {
   ),
 };
 
-/** What a yes for the folder, given before, says of a later call; without any rule. */
+/** Effect of a yes for the folder, given before, on a later call; without any rule. */
 export interface RememberedTrick extends Trick {
   /** The calls that were allowed. */
   readonly after: readonly TrickInput[];

@@ -1,4 +1,6 @@
-/** What clients that only know status labels learn of a turn that waits for the user. */
+/**
+ * Clients that only know status labels: the labels of a turn that waits for the user.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';

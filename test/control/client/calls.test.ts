@@ -17,7 +17,7 @@ import { isEnd, readUntil, type Stand, stand, TOKEN } from './stand.ts';
 
 const main = fileURLToPath(new URL('../../../src/cli/main.ts', import.meta.url));
 
-/** A turn over a client: what is sent, what is answered, what is read. */
+/** Runs a turn over a client: requests, replies and reads. */
 async function converse(control: ControlClient, backend?: Stand['backend']): Promise<void> {
   backend?.script({ text: 'four lines', pieces: ['four ', 'lines'], thought: 'hm' });
   const session = await control.create({ title: 'first', ...(backend === undefined && { backend: 'rehearsal' }) });
@@ -131,7 +131,7 @@ describe('errors come as errors of the table', () => {
 });
 
 describe('giving up', () => {
-  /** A client whose server never answers but the handshake; gives what it was sent. */
+  /** Connects a client whose server answers only the handshake; returns the messages that the server got as well. */
   async function mute(options: ControlOptions = {}) {
     const [near, far] = memoryPair();
     const heard: Message[] = [];

@@ -23,7 +23,7 @@ class Served {
   subscribes = 0;
   unused = 0;
   readonly gaps: Gap[] = [];
-  /** What the subscription has not sent yet begins behind this. */
+  /** Events behind this number were not sent by the subscription yet. */
   #sent: number | undefined;
   #id = 0;
   /** On the wire, to the client. */
@@ -62,7 +62,7 @@ class Served {
     for (let n = 0; n < count && this.#wire.length > 0; n++) this.#wire.shift()?.();
   }
 
-  /** The link is lost and another one there. */
+  /** Loses the link and connects another one. */
   cut(): void {
     this.#wire = [];
     this.#sent = undefined;
@@ -107,7 +107,7 @@ const eventOf = (seq: number): ControlEvent =>
     seq,
   }) as ControlEvent;
 
-/** Reads so many items that must be there, delivering what they need. */
+/** Reads `count` items that must be there, delivering the events they need. */
 async function take(served: Served, reader: EventReader, count: number): Promise<Item[]> {
   const items: Item[] = [];
   while (items.length < count) {
@@ -144,7 +144,7 @@ describe('readers of one feed', () => {
     const now = served.feed.read();
     const all = served.feed.read({ afterSeq: 0 });
     served.emit(1);
-    // The answer and the event behind it are read at once, before anybody can ask again.
+    // The answer and the event behind it are read at once, before a reader can ask again.
     served.deliver();
     assert.deepEqual(seqs(await take(served, all, 6)), range(1, 6));
     assert.deepEqual(seqs(await take(served, now, 1)), [6]);
@@ -296,7 +296,7 @@ test('in any order of events, readers see everything above their place once and 
       if (what === 'deliver') served.deliver(n);
       if (what === 'cut') served.cut();
       if (what === 'join') {
-        // Percent of what there is; below zero: now.
+        // Percent of the existing events; below zero: now.
         const afterSeq = n < 0 ? undefined : Math.floor((served.last * n) / 100);
         readers.push({ reader: served.feed.read({ afterSeq }), from: afterSeq, seen: [], left: false });
       }
@@ -314,7 +314,7 @@ test('in any order of events, readers see everything above their place once and 
       }
       await turns(1);
     }
-    // Everybody reads to the end.
+    // All readers read to the end.
     for (const one of readers) {
       while (!one.left && (one.reader.position ?? -1) < served.last) {
         served.deliver();

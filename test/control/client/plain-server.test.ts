@@ -19,7 +19,7 @@ const METHODS: readonly string[] = JSON.parse(/\["auth\.connect[^\]]*\]/.exec(ve
 type Params = Record<string, unknown>;
 const S = 'session-1';
 
-/** A server whose methods are these functions. */
+/** Makes a server whose methods are these functions. */
 function plainServer(handlers: Record<string, (params: Params) => unknown>) {
   const links: Link[] = [];
   const calls: [string, Params][] = [];

@@ -9,7 +9,7 @@ import { within } from '../../contract/recorder.ts';
 import { PATIENCE_MS } from '../../support/peer.ts';
 import { type Item, isEnd, range, readUntil, seqs, stand, TOKEN } from './stand.ts';
 
-/** Numbers from 0 to 1 that are the same in every run. */
+/** Returns numbers from 0 to 1 that are the same in every run. */
 function random(seed: number): () => number {
   let state = seed;
   return () => {
@@ -18,7 +18,7 @@ function random(seed: number): () => number {
   };
 }
 
-/** A call that is made again when the link was lost under it. */
+/** Makes a call again when the link was lost during it. */
 async function insist<T>(call: () => Promise<T>): Promise<T> {
   const until = performance.now() + PATIENCE_MS;
   for (;;) {
@@ -66,7 +66,7 @@ describe('a link that is lost', () => {
       assert.ok(between.cuts > 0, 'the link was cut');
       const losses = changes.filter((change) => change.state === 'lost' && change.attempt === 1).length;
       const resumed = changes.filter(({ state }) => state === 'resumed').length;
-      // It may be lost once more by now: behind the end of a turn there is what follows it.
+      // It may be lost once more by now: further events follow the end of a turn.
       assert.equal(losses, resumed + (control.state === 'lost' ? 1 : 0));
     });
   }

@@ -24,7 +24,7 @@ export interface Stand extends Composed {
   readonly webSocket: string;
   readonly tcp: string;
   connect(address?: string, options?: ConnectOptions): Promise<ControlClient>;
-  /** The TCP address behind a relay that cuts. */
+  /** Starts a relay that cuts; returns it and the TCP address of the server behind it. */
   relay(budget?: () => number): Promise<{ readonly relay: Relay; readonly address: string }>;
 }
 
@@ -86,7 +86,7 @@ export async function readUntil(events: AsyncIterable<Item>, fits: (event: Contr
 export const seqs = (items: readonly Item[]): number[] =>
   items.map((item) => (item.type === 'gap' ? Number.NaN : item.seq));
 
-/** All numbers from one to another. */
+/** Returns all numbers from one to another. */
 export const range = (from: number, to: number): number[] =>
   Array.from({ length: to - from + 1 }, (_, at) => from + at);
 

@@ -1,6 +1,6 @@
 /**
- * Turns as their sender follows them, against a composed server: iterating, awaiting, both, leaving early, several at once;
- * and what all of it leaves behind on the server, which is nothing.
+ * Turns as their sender follows them, against a composed server: iterating, awaiting, both, leaving early, several at once; and
+ * that all of it leaves nothing behind on the server.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -8,7 +8,7 @@ import type { ControlClient } from '../../../src/control-client/control.ts';
 import { within } from '../../contract/recorder.ts';
 import { isEnd, readUntil, seqs, stand } from './stand.ts';
 
-/** What the server has of a client's subscriptions. Asked on the same link, so everything sent before counts. */
+/** Returns the server's subscriptions of a client. Asked on the same link, so everything sent before counts. */
 async function subscriptions(control: ControlClient): Promise<number> {
   const { clients } = await control.rpc.systemClients();
   return clients.flatMap((client) => client.subscriptions).length;

@@ -1,4 +1,6 @@
-/** How full the context is, and what becomes of a history that has grown too long for it. */
+/**
+ * The fill level of the context, and the compaction of a history that has grown too long for it.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type CompactionOptions, compactHistory } from '../../../src/control/backends/model/compaction.ts';

@@ -1,4 +1,6 @@
-/** The history as a prompt: after any events in a session, what goes to a provider is a conversation it accepts. */
+/**
+ * The history as a prompt: after any events in a session, the prompt for a provider is a conversation it accepts.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { messagesOf } from '../../../src/control/backends/model/conversation.ts';

@@ -1,4 +1,7 @@
-/** The end of a stream of chat completions: a missing reason is added, calls have one form, and everything else passes unchanged. */
+/**
+ * The end of a stream of chat completions: a missing reason is added, calls have one form, and everything else passes
+ * unchanged.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { finishedStream } from '../../../src/control/backends/model/finished-stream.ts';
@@ -8,7 +11,7 @@ const REASON = JSON.stringify({
   choices: [{ index: 0, delta: {}, finish_reason: 'stop' }],
 });
 
-/** The stream for a text that arrives in chunks of `size` bytes. */
+/** Returns the stream for a text that arrives in chunks of `size` bytes. */
 function passed(text: string, size: number): Promise<string> {
   const bytes = Buffer.from(text);
   const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, at) =>
@@ -38,7 +41,7 @@ test('a line of megabytes passes in small chunks', async () => {
   assert.equal((await passed(text, 1_024)) === text, true);
 });
 
-/** The deltas of calls that come out. */
+/** Returns the deltas of calls that come out. */
 async function callsOf(...choices: readonly object[]): Promise<unknown[]> {
   const text = choices.map((choice) => `data: ${JSON.stringify({ choices: [choice] })}\n\n`).join('');
   const lines = (await passed(text, 50)).split('\n').filter((line) => line.startsWith('data: '));

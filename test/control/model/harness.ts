@@ -1,4 +1,7 @@
-/** What the tests of the model backend share: settings that choose the scripted server, and a turn that records its events. */
+/**
+ * The common part of the tests of the model backend: settings that choose the scripted server, and a turn that records its
+ * events.
+ */
 
 import { messagesOf } from '../../../src/control/backends/model/conversation.ts';
 import { type ProviderRoundOptions, providerRound } from '../../../src/control/backends/model/provider-rounds.ts';
@@ -56,7 +59,7 @@ export function choiceOf(provider: Provider, changes: Partial<ModelChoice> & { w
   return { provider, model, thinking: 'HIGH', openRouterProvider: 'any', option, ...rest };
 }
 
-/** Settings that choose one model on the scripted server. */
+/** Makes settings that choose one model on the scripted server. */
 export function providersFor(
   server: ModelServer,
   choice: ModelChoice | undefined,
@@ -92,7 +95,7 @@ export interface AskOptions {
 
 export const user = (text: string): HistoryItem => ({ role: 'user', turn: 'turn-1', text });
 
-/** A tool that is offered and not called. */
+/** Returns a tool that is offered and not called. */
 export const offer = (name: string): ToolOffer => ({
   name,
   description: `Runs ${name}.`,
@@ -132,16 +135,16 @@ export function ask(
   });
 }
 
-/** All parts of a round. */
+/** Returns all parts of a round. */
 export async function partsOf(parts: AsyncIterable<ModelPart>): Promise<ModelPart[]> {
   return Array.fromAsync(parts);
 }
 
-/** The text of all parts of a type. */
+/** Returns the text of all parts of a type. */
 export const textOf = (parts: readonly ModelPart[], type: 'thought' | 'answer'): string =>
   parts.map((part) => (part.type === type ? part.text : '')).join('');
 
-/** The one part of a type. */
+/** Returns the one part of a type. */
 export function onePart<Type extends ModelPart['type']>(
   parts: readonly ModelPart[],
   type: Type,
@@ -151,7 +154,7 @@ export function onePart<Type extends ModelPart['type']>(
   return found[0] as Extract<ModelPart, { type: Type }>;
 }
 
-/** The answer of a round as the history keeps it. */
+/** Returns the answer of a round as the history keeps it. */
 export function assistantItem(parts: readonly ModelPart[]): Extract<HistoryItem, { role: 'assistant' }> {
   const calls = parts
     .filter((part) => part.type === 'call')
@@ -167,7 +170,7 @@ export function assistantItem(parts: readonly ModelPart[]): Extract<HistoryItem,
   };
 }
 
-/** A turn that keeps what the backend tells it. */
+/** A turn that records the calls of the backend. */
 export class RecordedTurn implements Turn {
   readonly id = 'turn-1';
   readonly log: FakeSessionLog;
@@ -239,7 +242,7 @@ export class RecordedTurn implements Turn {
   }
 }
 
-/** Environments with one toolbox for everybody: `bash` echoes, and every other tool answers its name. */
+/** Environments with one toolbox for all sessions: `bash` echoes, and every other tool answers its name. */
 export function environmentsOf(offers: readonly ToolOffer[], results: Readonly<Record<string, unknown>> = {}) {
   const released: string[] = [];
   const toolbox: Toolbox = {

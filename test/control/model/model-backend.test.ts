@@ -17,7 +17,7 @@ before(async () => {
 });
 after(() => server[Symbol.asyncDispose]());
 
-/** A backend on the scripted server. */
+/** Makes a backend on the scripted server. */
 function backendOf(
   choice: ModelChoice | undefined = choiceOf('openai'),
   changes: Partial<ModelBackendOptions> & { results?: Record<string, unknown> } = {},

@@ -1,4 +1,6 @@
-/** One round asked of each provider's API through the AI SDK: what is sent, and what comes of the answer. */
+/**
+ * One round asked of each provider's API through the AI SDK: the request, and the result of the answer.
+ */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -166,7 +168,7 @@ before(() => new Promise<void>((resolve) => raw.listen(0, '127.0.0.1', resolve))
 after(() => raw.closeAllConnections());
 after(() => raw.close());
 
-/** How an answer of these events ends; `cut`: it broke off. */
+/** Returns the end of an answer of these events; `cut`: it broke off. */
 async function ending(provider: Provider, sent: readonly unknown[]): Promise<string> {
   events = sent;
   const baseUrl = `http://127.0.0.1:${(raw.address() as AddressInfo).port}/v1`;

@@ -1,4 +1,6 @@
-/** What comes of a request that fails: what is tried again and told, what is not, and what the error says. */
+/**
+ * Requests that fail: the retried ones and their events, those that are not retried, and the text of the error.
+ */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { isOverflow, windowNamedIn } from '../../../src/control/backends/model/context-overflow.ts';
@@ -16,7 +18,10 @@ before(async () => {
 });
 after(() => server[Symbol.asyncDispose]());
 
-/** Everything a round came to: its parts, its error, the waits between its attempts, and how often the server was asked. */
+/**
+ * Returns the whole outcome of a round: its parts, its error, the waits between its attempts, and the number of requests to the
+ * server.
+ */
 async function outcome(provider: Provider, rounds: readonly ScriptedRound[], options: AskOptions = {}) {
   const asked = server.requests.length;
   const waits: number[] = [];

@@ -28,7 +28,7 @@ const READERS: Readonly<Record<Provider, (body: never) => string | undefined>> =
   antigravity: (({ request }: { request: never }) => googleRefusal(request)) as never,
 };
 
-/** The request for a history, and the reason why its provider would refuse it. */
+/** Sends a history; returns the request and the reason why its provider would refuse it. */
 async function sent(
   provider: Provider,
   history: readonly HistoryItem[],
@@ -61,7 +61,7 @@ const inputs = fc.constantFrom<Readonly<Record<string, unknown>>>(
 const pictures = fc.constantFrom(...PICTURES);
 const results = fc.constantFrom<unknown>('', ' \n', 'fine', { output: '' }, null, [], 'half \udc00', { '\ud83d': 1 });
 
-/** Data that a provider wants back, in any order and completeness, also of an answer that broke off. */
+/** Generates data that a provider wants back, in any order and completeness, also of an answer that broke off. */
 function dataOf(
   provider: Provider,
   text: string,

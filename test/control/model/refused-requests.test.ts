@@ -1,4 +1,7 @@
-/** Requests that a provider refuses: later requests leave out the named part, the user gets a line, and the next prompt of the session works. */
+/**
+ * Requests that a provider refuses: later requests leave out the named part, the user gets a line, and the next prompt of the
+ * session works.
+ */
 import assert from 'node:assert/strict';
 import { createServer as createNetServer } from 'node:net';
 import { after, beforeEach, test } from 'node:test';
@@ -49,7 +52,7 @@ async function outcome(backend: ReturnType<typeof backendOf>, turn: RecordedTurn
   );
 }
 
-/** The next turn of the session, with the history that the last one left. */
+/** Returns the next turn of the session, with the history that the last one left. */
 function next(turn: RecordedTurn, text: string): RecordedTurn {
   const history = turn.log.record.history.map((item) =>
     item.turn === 'turn-1' ? { ...item, turn: `${turn.log.record.history.length}` } : item,
@@ -209,7 +212,7 @@ test('after a restart a refused tool costs one request within the turn, and the 
   assert.equal(server.requests.length - asked, 2);
 });
 
-/** Tools of MCP servers, each of which the provider names when it refuses it. */
+/** Returns tools of MCP servers, each of which the provider names when it refuses it. */
 const foreign = (server: string, count: number): ToolOffer[] =>
   Array.from({ length: count }, (_, at) => ({ ...offer(`${server}__t${at}`), kind: 'mcp', tags: ['mcp', server] }));
 

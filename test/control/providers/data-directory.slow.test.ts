@@ -1,4 +1,6 @@
-/** The data directory: one server at a time, private files, and what survives restarts and damage. */
+/**
+ * The data directory: one server at a time, private files, and the data that survives restarts and damage.
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 /**
- * Settings on a data directory of their own, called as `rpc/` calls them: parameters read by the method's own reader,
- * events collected in order.
+ * Settings on a separate data directory, called as `rpc/` calls them: parameters read by the method's own reader, events
+ * collected in order.
  */
 import type { TestContext } from 'node:test';
 import type { Compaction } from '../../../src/control/contract/backend.ts';
@@ -39,9 +39,9 @@ export interface OpenSettings {
   readonly home: string;
   readonly events: readonly Recorded[];
   readonly logs: readonly LogLine[];
-  /** Types of the events so far. */
+  /** Returns types of the events so far. */
   types(): string[];
-  /** The next event of a type that was not handed out yet; waits for it. */
+  /** Returns the next event of a type that was not handed out yet; waits for it. */
   event(type: string): Promise<Recorded>;
   // biome-ignore lint/suspicious/noExplicitAny: results of every method.
   call(method: string, params?: unknown, options?: CallOptions): Promise<any>;

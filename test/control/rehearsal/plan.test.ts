@@ -1,4 +1,6 @@
-/** What the rehearsal backend understands: words on the left, steps on the right. */
+/**
+ * The language of the rehearsal backend: words on the left, steps on the right.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Directive } from '../../../src/control/backends/rehearsal/directives.ts';

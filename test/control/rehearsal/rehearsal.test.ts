@@ -231,7 +231,7 @@ test('the same conversation always comes to the same answer', async (t) => {
   assert.deepEqual(answers[0]?.map(stripped), answers[1]?.map(stripped));
 });
 
-/** Without what the disk and the clock add. */
+/** Returns the item without the values that the disk and the clock add. */
 const stripped = (item: HistoryItem): unknown => (item.role === 'tool' ? { ...item, result: null } : item);
 
 test('a turn continues after a restart: what was read is reported, what follows is done', async (t) => {

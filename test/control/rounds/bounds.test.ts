@@ -1,4 +1,6 @@
-/** The two bounds on what tools give: the size of a result, and the rate of live output. */
+/**
+ * The two bounds on the output of tools: the size of a result, and the rate of live output.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { liveOutput } from '../../../src/control/rounds/live-output.ts';

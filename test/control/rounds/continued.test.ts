@@ -1,4 +1,7 @@
-/** Turns that continue after the server was killed: what is asked again, what is reported as lost, and what is never run twice. */
+/**
+ * Turns that continue after the server was killed: the requests that are repeated, the calls that are reported as lost, and
+ * those that are never run twice.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ApprovalBroker } from '../../../src/control/approvals/broker.ts';

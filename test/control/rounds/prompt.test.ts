@@ -11,7 +11,7 @@ import type { ImageReference } from '../../../src/protocol/session-types.ts';
 const PNG = Buffer.from('iVBORw0KGgo=', 'base64');
 const PNG_URL = 'data:image/png;base64,iVBORw0KGgo=';
 
-/** A folder with a session's directory in it and something beside that. */
+/** Makes a folder with a session's directory in it and something beside that. */
 async function folders(t: TestContext): Promise<{ cwd: string; outside: string }> {
   const outside = await realpath(await mkdtemp(join(tmpdir(), 'handfast-prompt-')));
   t.after(() => rm(outside, { recursive: true, force: true }));

@@ -1,4 +1,6 @@
-/** Which events come to whom: everything by default, subscriptions with replay, filters, gaps, and what is private. */
+/**
+ * The events that each client gets: everything by default, subscriptions with replay, filters, gaps, and private events.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createRpcServer, type RpcServerOptions } from '../../../src/control/rpc/rpc-server.ts';
@@ -272,7 +274,7 @@ describe('a subscription', () => {
 });
 
 describe('replay and live', () => {
-  /** What happens to a subscriber, in any order. */
+  /** Changes for a subscriber, in any order. */
   const step = fc.oneof(
     {
       weight: 6,
@@ -485,7 +487,7 @@ describe('weakness 26: what is private to its owner', () => {
 });
 
 describe('weakness 18: a reader that stops', () => {
-  /** A peer that does not read, and the link its server sees. */
+  /** Connects a peer that does not read; returns it and the link its server sees. */
   function stopped(limits: RpcServerOptions['limits']) {
     const control = fakeControl();
     const { events } = control;

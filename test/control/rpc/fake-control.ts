@@ -1,6 +1,6 @@
 /**
- * The parts of a control server that `rpc/` is tested against: a journal in memory whose past can be forgotten, and handlers
- * that do what a test needs.
+ * The parts of a control server that `rpc/` is tested against: a journal in memory whose oldest entries can be evicted, and
+ * handlers for the needs of tests.
  */
 
 import type { Log } from '../../../src/base/log.ts';
@@ -20,7 +20,7 @@ export class FakeEvents implements EventSource, ServerEvents {
   readonly #stored = new Map<string, { owner: string; events: PublishedEvent[]; last: number }>([
     ['', { owner: '', events: [], last: 0 }],
   ]);
-  /** How often a page was read. */
+  /** Number of page reads. */
   reads = 0;
   /** Awaited by every read before it looks. */
   beforeRead: (session: string) => unknown = () => undefined;
@@ -29,7 +29,7 @@ export class FakeEvents implements EventSource, ServerEvents {
     this.#stored.set(session, { owner, events: [], last: 0 });
   }
 
-  /** An event of a session, or with `''` of the server. */
+  /** Publishes an event of a session, or with `''` of the server. */
   publish(session: string, type: string, payload: Record<string, unknown> = {}): PublishedEvent {
     const stored = this.#of(session);
     const seq = ++stored.last;
@@ -46,7 +46,7 @@ export class FakeEvents implements EventSource, ServerEvents {
     this.publish('', type, payload as Record<string, unknown>);
   }
 
-  /** Drops what is stored up to and with `seq`. */
+  /** Drops the stored entries up to and with `seq`. */
   forget(session: string, seq: number): void {
     const stored = this.#of(session);
     stored.events = stored.events.filter((event) => event.seq > seq);
@@ -56,7 +56,7 @@ export class FakeEvents implements EventSource, ServerEvents {
     this.#stored.delete(session);
   }
 
-  /** Whether the newest listener wants debug steps. */
+  /** True when the newest listener wants debug steps. */
   wantsDebug: () => boolean = () => false;
 
   listen(listener: (event: PublishedEvent) => void, wantsDebug: () => boolean): () => void {
@@ -120,7 +120,7 @@ export const testMethods = {
   echo: testMethod<{ text: string }, { text: string }>('test.echo', 'required', { text }),
   /** Answers when its signal aborts, or `release` is called. */
   wait: testMethod<{ name?: string }, { waited: true }>('test.wait', 'optional', { name: { as: 'string' } }),
-  /** Emits so many events of a session before it answers, then so many after. */
+  /** Emits `count` events of a session before it answers, and others after. */
   emit: testMethod<{ session_id: string; count?: number; type?: string }, { emitted: number }>(
     'test.emit',
     'required',
@@ -153,7 +153,7 @@ export interface FakeOptions {
   readonly more?: readonly Handled[];
 }
 
-/** All of 1.0.0's methods that `rpc/` does not answer, as far as tests here need them. */
+/** Makes all of 1.0.0's methods that `rpc/` does not answer, as far as tests here need them. */
 export function fakeControl({ onShutdown, more = [] }: FakeOptions = {}): FakeControl {
   const events = new FakeEvents();
   const waiting: FakeControl['waiting'] = new Map();
@@ -230,7 +230,7 @@ export function fakeControl({ onShutdown, more = [] }: FakeOptions = {}): FakeCo
   return control;
 }
 
-/** A handler for every method of the protocol that has none, so that `methods` is complete; they answer `{}`. */
+/** Makes a handler for every method of the protocol that has none, so that `methods` is complete; they answer `{}`. */
 export function stubsFor(handlers: readonly Handled[], own: readonly string[]): readonly Handled[] {
   const known = new Set([...own, ...handlers.map(({ method }) => method.name)]);
   return Object.values(sessionRpcMethods)

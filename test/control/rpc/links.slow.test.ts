@@ -23,7 +23,7 @@ after(async () => {
 
 const auth = () => createAuthenticator([{ principal: { name: 'ann', admin: true }, digests: [tokenDigest(TOKEN)] }]);
 
-/** A host with both edges on one TCP port, and `/rpc` beside `/ws` on an HTTP port. */
+/** Starts a host with both edges on one TCP port, and `/rpc` beside `/ws` on an HTTP port. */
 async function served(options: RpcServerOptions = {}, hostOptions: Partial<HostOptions> = {}) {
   const control = fakeControl();
   const server = createRpcServer(control, options);

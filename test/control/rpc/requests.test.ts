@@ -1,4 +1,6 @@
-/** Requests of one connection: what is answered, in which order, what is refused, and that all of them settle. */
+/**
+ * Requests of one connection: replies and their order, refusals, and that all requests settle.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createRpcServer, type RpcServerOptions } from '../../../src/control/rpc/rpc-server.ts';
@@ -266,7 +268,7 @@ describe('giving up', () => {
   });
 });
 
-/** A link as a plain object whose members can be replaced. */
+/** Returns a link as a plain object whose members can be replaced. */
 function linkOf(link: ReturnType<typeof memoryPair>[0]) {
   return {
     transport: link.transport,

@@ -1,5 +1,6 @@
 /**
- * A client of session RPC for tests: it sends what the test gives it, valid or not, over any link, and records all that it receives.
+ * A client of session RPC for tests: it sends messages of the test, valid or not, over any link, and records all that it
+ * receives.
  */
 import type { RpcServer } from '../../../src/control/rpc/rpc-server.ts';
 import type { RpcMethod } from '../../../src/protocol/rpc-reader.ts';
@@ -46,12 +47,12 @@ export class RpcPeer {
     return this.messages.filter(({ method }) => method === 'event').map(({ params }) => params as RpcEvent);
   }
 
-  /** Sequence numbers of all events of a session so far, in the order they came. */
+  /** Returns the sequence numbers of all events of a session so far, in the order they came. */
   seqs(session: string): (number | undefined)[] {
     return this.events.filter(({ payload }) => payload.session_id === session).map(({ seq }) => seq);
   }
 
-  /** Anything: an object, or text as it stands. */
+  /** Sends any message: an object, or text as it stands. */
   send(message: object | string): void {
     if (!this.link.text) this.link.send(message as Message);
     else this.link.send(typeof message === 'string' ? message : JSON.stringify(message));
@@ -68,21 +69,21 @@ export class RpcPeer {
     this.send({ jsonrpc: '2.0', method: '$/cancel_request', params: { id } });
   }
 
-  /** The answer to a request, result or error. */
+  /** Returns the answer to a request, result or error. */
   async answer(id: string | number | null): Promise<RpcAnswer> {
     const find = () => this.messages.find((message) => message.method === undefined && message.id === id);
     await this.recorder.until(() => find() !== undefined, `the answer to ${JSON.stringify(id)}`);
     return find() as unknown as RpcAnswer;
   }
 
-  /** The result of a request. Throws when it is an error. */
+  /** Returns the result of a request. Throws when it is an error. */
   async call(method: string | Pick<RpcMethod, 'name'>, params?: unknown): Promise<Message> {
     const { result, error } = await this.answer(this.begin(method, params));
     if (error !== undefined) throw new Error(`${error.code} ${error.message} ${JSON.stringify(error.data)}`);
     return result as Message;
   }
 
-  /** The error of a request. Throws when it is a result. */
+  /** Returns the error of a request. Throws when it is a result. */
   async refusal(method: string | Pick<RpcMethod, 'name'>, params?: unknown): Promise<RpcErrorMessage> {
     const { result, error } = await this.answer(this.begin(method, params));
     if (error === undefined) throw new Error(`expected an error, got ${JSON.stringify(result)}`);
@@ -96,12 +97,12 @@ export class RpcPeer {
     return find() as RpcEvent;
   }
 
-  /** Waits until so many events of a session came. */
+  /** Waits until `count` events of a session came. */
   until(session: string, count: number): Promise<void> {
     return this.recorder.until(() => this.seqs(session).length >= count, `${count} events`);
   }
 
-  /** What came behind a ping's answer proves that nothing else was on its way. */
+  /** Pings the server: the messages before the answer prove that nothing else was on its way. */
   async quiet(): Promise<void> {
     await this.call('system.ping');
   }
@@ -111,7 +112,7 @@ export class RpcPeer {
   }
 }
 
-/** A peer of a server of this process, over the in-memory pair. */
+/** Makes a peer of a server of this process, over the in-memory pair. */
 export function peerOf(server: Pick<RpcServer, 'accept'>): RpcPeer {
   const [ours, theirs] = memoryPair();
   server.accept(theirs);

@@ -1,4 +1,7 @@
-/** The events of a sign-in are an invitation to sign in: they reach the principal that started it and administrators, over sockets, live and replayed. */
+/**
+ * The events of a sign-in are an invitation to sign in: they reach the principal that started it and administrators, over
+ * sockets, live and replayed.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
@@ -28,7 +31,7 @@ async function server(t: TestContext) {
   return { login, peer };
 }
 
-/** Everything about the server a peer received up to the end of the sign-in, which every client receives. */
+/** Returns the types of the `auth.` events that a peer received up to the end of the sign-in, which every client receives. */
 async function told(peer: RpcPeer): Promise<string[]> {
   const isEnd = ({ payload }: RpcEvent): boolean => payload.reason === 'auth_openai_connected';
   await peer.recorder.until(() => peer.events.some(isEnd), 'the state behind the sign-in');

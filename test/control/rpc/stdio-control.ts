@@ -1,7 +1,8 @@
 /**
- * `handfast rpc` over the fake control server, in a process of its own. Words on its command line: `noisy` prints where a
- * careless tool would; `stuck` leaves a timer behind that would keep the process for an hour; `hasty` gives requests that
- * are aborted little time; `long` reads long requests of every method; `complete` answers every method of the protocol; `broken` cannot be put together.
+ * `handfast rpc` over the fake control server, in a separate process. Words on its command line: `noisy` prints where a
+ * careless tool would; `stuck` leaves a timer behind that would keep the process for an hour; `hasty` gives requests that are
+ * aborted little time; `long` reads long requests of every method; `complete` answers every method of the protocol; `broken`
+ * cannot be put together.
  */
 import { rpc } from '../../../src/cli/commands/rpc.ts';
 import { defaultRpcLimits } from '../../../src/control/rpc/rpc-limits.ts';

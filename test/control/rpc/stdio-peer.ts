@@ -1,4 +1,6 @@
-/** `stdio-control.ts` as a child, and a peer on its pipes that writes bytes of its own making. */
+/**
+ * `stdio-control.ts` as a child, and a peer on its pipes that writes any bytes.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { after } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -18,7 +20,7 @@ after(() => {
 export interface Started {
   readonly child: ChildProcess;
   readonly peer: Peer;
-  /** What the child has written there so far. */
+  /** The output of the child there so far. */
   readonly stderr: () => string;
   /** Resolves with the exit code. */
   exit(): Promise<number | null>;
@@ -42,7 +44,7 @@ export const requestOf = (id: unknown, method: string, params?: unknown): string
 
 export const pingOf = (id: unknown): string => requestOf(id, 'system.ping');
 
-/** The next answer with this id. */
+/** Returns the next answer with this id. */
 export async function answerOf(peer: Peer, id: unknown): Promise<Message> {
   for (;;) {
     const message = await peer.next();
@@ -50,6 +52,6 @@ export async function answerOf(peer: Peer, id: unknown): Promise<Message> {
   }
 }
 
-/** Type and reason of every event so far. */
+/** Returns type and reason of every event so far. */
 export const typesOf = (peer: Peer): unknown[] =>
   peer.messages.filter(({ method }) => method === 'event').map(({ params }) => [params.type, params.payload.reason]);

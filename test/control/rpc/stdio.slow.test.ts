@@ -1,4 +1,6 @@
-/** Session RPC on the pipes of a process: its lines byte by byte, what else prints, and every way it ends. */
+/**
+ * Session RPC on the pipes of a process: its lines byte by byte, prints of other code, and every way it ends.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { answerOf, pingOf, requestOf, startControl, typesOf } from './stdio-peer.ts';
@@ -115,7 +117,7 @@ describe('weakness 23: the end', { concurrency: 3 }, () => {
     peer.write(
       `${requestOf(1, 'test.wait', { name: 'login' })}\n${requestOf(2, 'system.shutdown', { reason: ' bye ' })}\n`,
     );
-    // Input is still open; what it holds is not answered.
+    // Input is still open; its content is not answered.
     assert.deepEqual((await answerOf(peer, 2)).result, { accepted: true, reason: 'bye' });
     peer.write(`${pingOf(3)}\n{\n[]\n`);
     assert.equal(await exit(), 0);

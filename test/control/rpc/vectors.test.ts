@@ -15,7 +15,7 @@ import type { Peer } from '../../support/peer.ts';
 import { fakeControl, stubsFor } from './fake-control.ts';
 import { startControl } from './stdio-peer.ts';
 
-/** A fresh server that answers every method, in this process and over a real socket. */
+/** Starts a fresh server that answers every method, in this process and over a real socket. */
 async function fresh(): Promise<VectorConnection> {
   const control = fakeControl();
   const handlers = [...control.handlers, ...stubsFor(control.handlers, createRpcServer(control).methods)];
@@ -32,7 +32,7 @@ async function fresh(): Promise<VectorConnection> {
   };
 }
 
-/** The same in a process of its own, which must end with the conversation. */
+/** Starts the same in a separate process, which must end with the conversation. */
 function process(): VectorConnection {
   const { peer, exit } = startControl('complete');
   const connection = over(peer);
@@ -166,10 +166,10 @@ describe('the runner', () => {
     assert.equal(differs({ params: { message: 'a' } }, { params: { message: 'b' } }, false), true);
   });
 
-  /** How a vector names what another one captured. */
+  /** Returns the name in a vector of a value that another one captured. */
   const captured = (name: string): string => `$\{${name}}`;
 
-  /** A server that answers as a table says. */
+  /** Makes a server that answers as a table says. */
   function scripted(answers: (message: { id: unknown; text?: string }) => object[]): VectorConnection {
     let hear: (line: string) => void = () => {};
     return {

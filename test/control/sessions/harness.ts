@@ -130,12 +130,12 @@ export class Harness {
     return turnId;
   }
 
-  /** Events of a session (`''` = of the server) so far. */
+  /** Returns events of a session (`''` = of the server) so far. */
   events(session: string): SeenEvent[] {
     return this.published.filter((event) => event.session === session).map(seen);
   }
 
-  /** The first event that fits, past or coming. */
+  /** Returns the first event that fits, past or coming. */
   async event(fits: (event: SeenEvent) => boolean, what = 'an event'): Promise<SeenEvent> {
     const find = () => this.published.map(seen).find(fits);
     const found = find();
@@ -149,7 +149,7 @@ export class Harness {
     return within(promise, what).finally(() => this.#waiting.delete(look));
   }
 
-  /** The terminal event of a turn. */
+  /** Returns the terminal event of a turn. */
   ended(turnId: string): Promise<SeenEvent> {
     return this.event((event) => isTerminal(event) && event.payload.turn_id === turnId, `the end of ${turnId}`);
   }
@@ -183,7 +183,7 @@ export const seen = ({ type, seq, params }: PublishedEvent): SeenEvent => ({ typ
 export const isTerminal = ({ type }: { readonly type: string }): boolean =>
   ['session.completed', 'session.interrupted', 'session.error'].includes(type);
 
-/** What happened, in short: `status thinking...`, `user hello`, `chunk Hi`, `completed end_turn`. */
+/** Returns the events in short: `status thinking...`, `user hello`, `chunk Hi`, `completed end_turn`. */
 export function inShort(events: readonly SeenEvent[]): string[] {
   return events.map(({ type, payload }) => {
     switch (type) {

@@ -1,4 +1,6 @@
-/** The journal is the session: what is emitted is folded, journaled, told, and there again after a restart. */
+/**
+ * The journal is the session: an emitted event is folded, journaled and published, and exists again after a restart.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -49,7 +51,7 @@ function begun(parts: SessionDeps, id = 's1'): OpenSession {
   return session;
 }
 
-/** Everything that is known of a session, as plain values. */
+/** Returns everything that is known of a session, as plain values. */
 const known = (session: OpenSession) => JSON.parse(JSON.stringify(wholeOf(session.folded)));
 
 /** One change of a session, by name. */
@@ -378,7 +380,7 @@ describe('what is acknowledged', () => {
     assert.deepEqual(back?.record.messages, was.messages);
     assert.deepEqual(back?.record.history, was.history);
     assert.equal(back?.record.seq, was.seq);
-    // What is missing among the events is reported as such.
+    // Missing events are reported as a gap.
     const { gap } = await harness.sessions.events.read(id, 1, 100);
     assert.equal(gap?.from_seq, 2);
     assert.deepEqual(harness.sessions.liveIds(), [id]);

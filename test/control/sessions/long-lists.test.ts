@@ -140,7 +140,7 @@ test('a list of which parts are in the store alone is the list that it would be 
 
 const KIB = 1024;
 
-/** A server with one stored session with this number of turns, whose answers are long: nothing of it is in memory. */
+/** Starts a server with one stored session with this number of turns, whose answers are long: nothing of it is in memory. */
 async function longSession(turns: number, characters: number) {
   const first = await Harness.start();
   const id = await first.create();

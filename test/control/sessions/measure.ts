@@ -1,7 +1,7 @@
 /**
- * Measures a session of 100,000 events: what an event costs, and how long it takes to open the session and read a page of
- * it. Prints numbers, asserts nothing. Run by hand: `node -C handfast-source test/control/sessions/measure.ts [turns|stream]`;
- * `stream` has few turns of many chunks, `turns` (the worse case) many turns of few events.
+ * Measures a session of 100,000 events: the cost of an event, and the time to open the session and read a page of it. Prints
+ * numbers, asserts nothing. Run by hand: `node -C handfast-source test/control/sessions/measure.ts [turns|stream]`; `stream`
+ * has few turns of many chunks, `turns` (the worse case) many turns of few events.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,7 +36,7 @@ const began = performance.now();
 for (let count = 0; count < shape.turns; count += 1) {
   first.backend.script({ pieces });
   await first.turn(id, `prompt number ${count}`);
-  // The test's own notes are not what is measured.
+  // The test's own notes are no part of the measurement.
   for (const list of [first.published, first.backend.requests, first.backend.turns]) list.length = 0;
 }
 const events = first.sessions.events.lastSeq(id);

@@ -1,4 +1,6 @@
-/** A question is on disk before anybody hears of it: the disk of these tests takes its time, fails, or loses its process. */
+/**
+ * A question is on disk before any client hears of it: the disk of these tests takes its time, fails, or loses its process.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Journal, NewEntry } from '../../../src/journal/journal.ts';
@@ -12,7 +14,7 @@ const roomy = { maxEntries: 1e6, maxBytes: 1e9 };
 const toolCall = { id: 'c1', name: 'bash', input: { command: 'echo ran' } };
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-/** A journal whose process can end at any time: what it had not synced by then is gone. */
+/** Makes a journal whose process can end at any time: entries it had not synced by then are gone. */
 function crashable() {
   const memory = memoryJournal({ retention: roomy });
   const synced: [string, NewEntry][] = [];
@@ -20,7 +22,7 @@ function crashable() {
   const disk = {
     /** Resolves when the next sync may happen; rejects when it cannot. */
     ready: Promise.resolve(),
-    /** Nothing more is synced until it is let go. */
+    /** Stops syncing until the hold is released. */
     hold(): Disposable & { release(): void } {
       const gate = Promise.withResolvers<void>();
       disk.ready = gate.promise;
@@ -44,7 +46,7 @@ function crashable() {
     sessions: memory.sessions.bind(memory),
     close: memory.close.bind(memory),
   });
-  /** What a new process finds. */
+  /** Returns the entries that a new process finds. */
   const afterCrash = (): Journal => {
     const found = memoryJournal({ retention: roomy });
     for (const [session, entry] of synced) found.append(session, [entry]);

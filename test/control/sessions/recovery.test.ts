@@ -1,6 +1,6 @@
 /**
- * What a new process makes of what the old one left. The old one is left standing where it was, with a backend that never
- * comes back; killed processes are in `test/faults/session-kill.test.ts`.
+ * Recovery by a new process from the data of the old one. The old one stays where it was, with a backend that never comes back;
+ * killed processes are in `test/faults/session-kill.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -18,7 +18,7 @@ import {
 import { type ScriptedBackendOptions, type ScriptedStep, scriptedBackend } from '../support/scripted-backend.ts';
 import { ALICE, Harness, type HarnessOptions, inShort, isTerminal, QUIET, seen } from './harness.ts';
 
-/** A data directory in memory that outlives its servers. */
+/** Makes a data directory in memory that outlives its servers. */
 function dataDirectory() {
   const journal = memoryJournal({ retention: { maxEntries: 1e6, maxBytes: 1e9 } });
   const store = openSessionStore({ file: ':memory:' });
@@ -29,7 +29,7 @@ function dataDirectory() {
   };
 }
 
-/** All events of a session there ever were. */
+/** Returns all events that a session ever had. */
 async function stored(harness: Harness, session: string) {
   const { events } = await harness.sessions.events.read(session, 0, 10_000);
   return events.map(seen);
@@ -41,7 +41,7 @@ async function endsOf(harness: Harness, session: string): Promise<[string, strin
     .map(({ payload }) => [payload.turn_id, payload.stop_reason]);
 }
 
-/** Waits for the end of a turn, which may have come before anybody listened. */
+/** Waits for the end of a turn, which may have come before any listener. */
 async function over(harness: Harness, session: string, turnId: string): Promise<void> {
   const isOver = (await endsOf(harness, session)).some(([id]) => id === turnId);
   if (!isOver) await harness.ended(turnId);
@@ -270,7 +270,7 @@ function scripted(...rounds: readonly ScriptedStep[]) {
   return backend;
 }
 
-/** The old process is not really gone: the tools it started are ended by hand. */
+/** Ends by hand the tools that the old process started, since that process is not really gone. */
 function endTools(old: Harness): void {
   for (const turn of old.backend.turns) (turn as LiveTurn).suspend(new Error('the test is over'));
 }

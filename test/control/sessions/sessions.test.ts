@@ -1,4 +1,6 @@
-/** Sessions as such: whose they are, how they are listed, opened, closed, forked and forgotten. */
+/**
+ * Sessions as such: their owners, and how they are listed, opened, closed, forked and deleted.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

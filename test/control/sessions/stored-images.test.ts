@@ -1,6 +1,6 @@
 /**
- * Long images of a conversation are stored once, as files; all readers of the conversation get them whole: live and replayed events, states,
- * pages, exports, forks, saved chats, the model, the next process.
+ * Long images of a conversation are stored once, as files; all readers of the conversation get them whole: live and replayed
+ * events, states, pages, exports, forks, saved chats, the model, the next process.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -33,7 +33,7 @@ interface Data {
   readonly lost: unknown[];
   readonly losses: DatabaseLoss[];
   start(options?: HarnessOptions): Promise<Harness>;
-  /** Files of images, by the folder of their holder. */
+  /** Returns the files of images, by the folder of their holder. */
   files(): Record<string, string[]>;
 }
 

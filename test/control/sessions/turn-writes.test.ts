@@ -1,4 +1,6 @@
-/** How much a turn writes to the disk: counted in the logs of the databases, which have every page that a commit changed. */
+/**
+ * Bytes that a turn writes to the disk: counted in the logs of the databases, which have every page that a commit changed.
+ */
 import assert from 'node:assert/strict';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +17,7 @@ const KIB = 1024;
 const WRITTEN_BYTES = 64 * KIB;
 const TURNS = 10;
 
-/** Text of words, each time another. */
+/** Returns text of words, each different from the one before. */
 function prose(characters: number): string {
   let text = '';
   for (let n = 1; text.length < characters; n += 1) text += `word${(n * 7919) % 1009} `;

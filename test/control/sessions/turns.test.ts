@@ -1,4 +1,6 @@
-/** Turns end to end: which events they emit, in which order, and what is stored of them. */
+/**
+ * Turns end to end: their events, the order of these, and the stored data.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import {
@@ -23,7 +25,7 @@ const rejectsWith = (code: string, message?: string) => (error: { code?: string;
 
 const isStatus = (label: string) => (event: SeenEvent) => event.payload.status_label === label;
 
-/** Terminal events by turn id. */
+/** Returns terminal events by turn id. */
 function ends(harness: Harness, session: string): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const event of harness.events(session).filter(isTerminal)) {

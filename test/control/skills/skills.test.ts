@@ -8,7 +8,7 @@ import { descriptionOf, previewOf, skillNamesIn } from '../../../src/base/skills
 import type { RpcCall } from '../../../src/control/contract/handlers.ts';
 import { Skills, skillInstructions } from '../../../src/control/skills/skills.ts';
 
-/** A home, a data directory and a repository with a folder to work in, and the given files below. */
+/** Makes a home, a data directory and a repository with a folder to work in, and the given files below. */
 async function setUp(t: TestContext, files: Record<string, string> = {}, trust: SkillTrust = async () => true) {
   const root = await realpath(await mkdtemp(join(tmpdir(), 'handfast-skills-')));
   t.after(() => rm(root, { recursive: true, force: true }));

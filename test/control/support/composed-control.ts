@@ -1,8 +1,8 @@
 /**
- * The control edge as a whole, for tests: everything `createControlServer` joins, on a data directory and a working
- * directory of its own, with a tool `bash` that really runs, and clients over links in memory.
+ * The control edge as a whole, for tests: everything `createControlServer` joins, on a separate data directory and working
+ * directory, with a tool `bash` that really runs, and clients over links in memory.
  *
- * Used by the vectors and by the tests of the weaknesses; tests of single parts have smaller stands of their own.
+ * Tests of single parts have smaller stands.
  */
 import { spawn } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
@@ -39,7 +39,7 @@ export interface Composed {
   readonly home: string;
   readonly cwd: string;
   client(): Client;
-  /** A link to the server, for a client of another kind. */
+  /** Opens a link to the server, for a client of another kind. */
   link(): Link;
   /** Ends the server and closes its journal. */
   stop(): Promise<void>;
@@ -97,10 +97,10 @@ export async function composed(t: TestContext, options: ComposedOptions = {}): P
 // biome-ignore lint/suspicious/noThenProperty: the key of the configuration
 const ALLOW_ALL: ControlServerOptions['approvals'] = { rules: [{ when: 'true', then: 'allow' }] };
 
-/** What `model.select` receives for the scripted model: one that thinks, with a large window. */
+/** Parameters of `model.select` for the scripted model: one that thinks, with a large window. */
 export const SCRIPTED_MODEL = { model_id: 'gpt-5.2', provider: 'openai', thinking_level: 'HIGH' };
 
-/** What a server must find in its environment to be given the scripted model. */
+/** Returns the environment that gives a server the scripted model. */
 export function modelEnvironment(model: ModelServer): Readonly<Record<string, string>> {
   return { OPENAI_BASE_URL: model.baseUrl('responses'), OPENAI_API_KEY: 'sk-test' };
 }
@@ -146,7 +146,7 @@ export class Client {
     return answer.result;
   }
 
-  /** The error a call is answered with. */
+  /** Returns the error that answers a call. */
   async refusal(method: string, params: object = {}): Promise<WireError> {
     const answer = await this.request(method, params);
     if (answer.error === undefined) throw new Error(`${method} went well: ${JSON.stringify(answer.result)}`);
@@ -171,7 +171,7 @@ export class Client {
     return this.event((event) => isTerminal(event) && event.payload.turn_id === turnId, `the end of ${turnId}`);
   }
 
-  /** The first event that fits, past or to come. */
+  /** Returns the first event that fits, past or to come. */
   async event(fits: (event: SeenEvent) => boolean, what = 'an event'): Promise<SeenEvent> {
     for (;;) {
       const found = this.events.find(fits);
@@ -192,7 +192,7 @@ export class Client {
   }
 
   #take(message: Message): void {
-    // What is handed over by reference is copied: callers cannot change it afterwards.
+    // An object passed by reference is copied: callers cannot change it afterwards.
     const copy = JSON.parse(JSON.stringify(message)) as Message;
     if (copy.method === 'event') {
       const { type, payload, seq } = copy.params as SeenEvent;

@@ -1,6 +1,6 @@
 /**
- * A session without a store, for tests of the parts that are given one: keeps what was emitted, and folds as much of it
- * as those parts look at.
+ * A session without a store, for tests of the parts that get one: stores emitted events, and folds as much of them as those
+ * parts look at.
  */
 import type { HistoryItem, SessionLog, SessionRecord } from '../../../src/control/contract/session-log.ts';
 import type { SessionEventPayloads, SessionEventType } from '../../../src/protocol/session-events.ts';
@@ -24,7 +24,7 @@ export class FakeSessionLog implements SessionLog {
   /** Emitting fails from now on, as after `session.delete`. */
   deleted = false;
   flushes = 0;
-  /** What keeping a question takes; default nothing. */
+  /** Makes storing a question take time or fail; default: neither. */
   keeping: (() => Promise<void>) | undefined;
 
   constructor(given: Partial<SessionRecord> = {}) {
@@ -104,14 +104,14 @@ export class FakeSessionLog implements SessionLog {
     this.flushes++;
   }
 
-  /** The payloads of one type, oldest first. */
+  /** Returns the payloads of one type, oldest first. */
   of<Type extends SessionEventType>(type: Type): SessionEventPayloads[Type][] {
     return this.events
       .filter((event) => event.type === type)
       .map(({ payload }) => payload as SessionEventPayloads[Type]);
   }
 
-  /** What a restart leaves: the same record in a new session, nothing emitted. */
+  /** Returns the state after a restart: the same record in a new session, nothing emitted. */
   reopened(changes: Partial<SessionRecord> = {}): FakeSessionLog {
     return new FakeSessionLog({ ...structuredClone(this.record), ...changes });
   }

@@ -1,6 +1,6 @@
 /**
- * A turn without sessions: records what a backend does with it. Approvals are answered by `answers`, steers are handed in
- * with `steer`, and the history is the one of a `FakeSessionLog`.
+ * A turn without sessions: records the backend's calls. Approvals are answered by `answers`, steers are handed in with `steer`,
+ * and the history is the one of a `FakeSessionLog`.
  */
 import type { ApprovalRequest } from '../../../src/control/contract/approver.ts';
 import type { Turn } from '../../../src/control/contract/backend.ts';
@@ -33,7 +33,7 @@ export interface FakeTurnOptions {
   readonly settings?: SessionSettings;
   readonly continued?: boolean;
   readonly principal?: Principal;
-  /** Answers what is asked. Default: everything is allowed. */
+  /** Answers questions. Default: everything is allowed. */
   readonly answers?: (request: ApprovalRequest) => Partial<Approval> | Promise<Partial<Approval>>;
   /** Told of each deed, synchronously. */
   readonly onDeed?: (deed: Deed, turn: FakeTurn) => void;
@@ -72,12 +72,12 @@ export class FakeTurn implements Turn {
     return this.#controller.signal;
   }
 
-  /** What the user sees in the end. */
+  /** The text that the user sees in the end. */
   get answerText(): string {
     return this.deeds.map((deed) => (deed.kind === 'answer' ? deed.text : '')).join('');
   }
 
-  /** What the model was given and gave of this turn. */
+  /** The items of this turn that the model got and gave. */
   get items(): readonly HistoryItem[] {
     return this.log.record.history.filter(({ turn }) => turn === this.id);
   }
@@ -86,7 +86,7 @@ export class FakeTurn implements Turn {
     return this.deeds.filter((deed): deed is Extract<Deed, { kind: Kind }> => deed.kind === kind);
   }
 
-  /** As `session.interrupt` does. */
+  /** Aborts the turn, as `session.interrupt` does. */
   interrupt(): void {
     this.#controller.abort(fail('interrupted', 'interrupted by the user'));
   }

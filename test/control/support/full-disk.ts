@@ -5,11 +5,11 @@ import { fail } from '../../../src/wire/errors.ts';
 
 export interface Disk {
   readonly journal: Journal;
-  /** What is durable is refused. */
+  /** True: durable writes are refused. */
   isFull: boolean;
 }
 
-/** In memory, with room for everything a test writes. */
+/** Makes a disk in memory, with room for everything a test writes. */
 export function diskThatFills(): Disk {
   const inner = memoryJournal({ retention: { maxEntries: 1e6, maxBytes: 1e9 } });
   const journal: Journal = Object.assign(Object.create(inner), {

@@ -2,8 +2,8 @@
  * A sign-in service on loopback, in the shapes of the two real ones: OpenAI's issuer (browser with PKCE, its own device
  * flow, refresh tokens that rotate, usage behind the sign-in) and Google's (discovery, userinfo claims, Cloud Code).
  *
- * It checks what it is sent as strictly as a real one: a code is good once, for its client, its redirect address and its
- * PKCE verifier. Also the `login-service` fixture of the session vectors.
+ * It checks requests as strictly as a real one: a code is good once, for its client, its redirect address and its PKCE
+ * verifier. Also the `login-service` fixture of the session vectors.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -12,24 +12,24 @@ import type { AddressInfo } from 'node:net';
 export interface LoginService extends AsyncDisposable {
   /** Issuer of both shapes. */
   readonly url: string;
-  /** What a server must find in its environment to use this service. */
+  /** Environment of a server that uses this service. */
   readonly env: Readonly<Record<string, string>>;
   /** `METHOD /path` of every request, in order. */
   readonly requests: readonly string[];
-  /** What happens next; a test changes it at any time. */
+  /** Behaviour from now on; a test changes it at any time. */
   readonly behaviour: Behaviour;
   /** Refresh tokens that are good now. */
   readonly refreshTokens: ReadonlySet<string>;
-  /** Does what a user's browser does with an address: follows it to the callback. Returns the callback's answer. */
+  /** Acts as a user's browser does on an address: follows it to the callback. Returns the callback's answer. */
   browse(url: string): Promise<{ status: number; text: string }>;
 }
 
 export interface Behaviour {
-  /** What the user does with a device code. */
+  /** The user's reaction to a device code. */
   device: 'approve' | 'deny' | 'wait' | 'none';
   /** Polls answered "not yet" before `device` counts. */
   pollsBefore: number;
-  /** What the user does in the browser. */
+  /** The user's reaction in the browser. */
   browser: 'approve' | 'deny';
   /** Seconds an access token is good for; undefined = not said. */
   accessTokenSeconds: number | undefined;
@@ -100,7 +100,9 @@ export async function startLoginService(): Promise<LoginService> {
   await new Promise((resolve) => server.once('listening', resolve));
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
-  /** Tokens as the service signs them; no client verifies the signature of a token that came straight from its service. */
+  /**
+   * Returns a token as the service signs it; no client verifies the signature of a token that came straight from its service.
+   */
   const jwt = (claims: Record<string, unknown>): string => {
     const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
     return `${part({ alg: 'RS256', typ: 'JWT' })}.${part(claims)}.${Buffer.from('signature').toString('base64url')}`;

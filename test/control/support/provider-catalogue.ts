@@ -1,18 +1,18 @@
 /**
- * A model provider's catalogue on loopback, in OpenRouter's shape: two models, who serves each, and a look at the key.
+ * A model provider's catalogue on loopback, in OpenRouter's shape: two models, the providers of each, and a check of the key.
  * The `provider-catalogue` fixture of the session vectors.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 export interface ProviderCatalogue extends AsyncDisposable {
-  /** What a server must find in its environment to use it. */
+  /** Environment of a server that uses it. */
   readonly env: Readonly<Record<string, string>>;
   /** Address of the API. */
   readonly baseUrl: string;
   /** Paths asked for, in order. */
   readonly requests: readonly string[];
-  /** What happens next; a test changes it at any time. */
+  /** Behaviour from now on; a test changes it at any time. */
   readonly behaviour: {
     /** The key that is taken; undefined = any but none. */
     key: string | undefined;

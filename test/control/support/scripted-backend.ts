@@ -1,6 +1,6 @@
 /**
- * A backend whose model says what the test wrote down, in the rounds of the vectors, and whose tool `bash` really runs.
- * Rounds are consumed in order by all turns.
+ * A backend whose model says the texts of the test, in the rounds of the vectors, and whose tool `bash` really runs. Rounds are
+ * consumed in order by all turns.
  */
 import { spawn } from 'node:child_process';
 import type { ModelRound } from '../../../src/conformance/session-rpc/player.ts';
@@ -12,7 +12,7 @@ import { withApprovals } from '../../../src/control/rounds/with-approvals.ts';
 import type { Provider, SessionSettings, ToolDone } from '../../../src/protocol/session-types.ts';
 import { fail } from '../../../src/wire/errors.ts';
 
-/** A round of the vectors, and what only our tests need. */
+/** A round of the vectors, with members that only these tests need. */
 export interface ScriptedStep extends ModelRound {
   /** The pieces the text comes in; default: one. */
   readonly pieces?: readonly string[];
@@ -32,7 +32,7 @@ export interface ScriptedBackendOptions {
   readonly isConfigured?: () => boolean;
   readonly provider?: Provider | null;
   readonly continues?: boolean;
-  /** Tools beside `bash`: what they return is their result, what they throw fails the call. */
+  /** Tools beside `bash`: their return value is the result, an error they throw fails the call. */
   readonly tools?: Readonly<Record<string, (input: Readonly<Record<string, unknown>>, signal: AbortSignal) => unknown>>;
   /** Calls go through the turn's approvals. Default false. */
   readonly asks?: boolean;
@@ -40,11 +40,11 @@ export interface ScriptedBackendOptions {
 }
 
 export interface ScriptedBackend extends Backend {
-  /** Adds rounds to what is left of the script. */
+  /** Adds rounds to the rest of the script. */
   script(...rounds: readonly ScriptedStep[]): void;
-  /** Puts these rounds in the place of what is left. */
+  /** Replaces the rest of the script by these rounds. */
   rescript(...rounds: readonly ScriptedStep[]): void;
-  /** What the model was asked, with the history as it was then. */
+  /** The requests to the model, with the history as it was then. */
   readonly requests: RoundRequest[];
   /** The turns that were run, in order. */
   readonly turns: Turn[];
@@ -134,7 +134,7 @@ function toolboxOf(tools: NonNullable<ScriptedBackendOptions['tools']>): Toolbox
   };
 }
 
-/** The vectors' tool: fails on a non-zero exit, stops when aborted. */
+/** Runs the vectors' tool: it fails on a non-zero exit and stops when aborted. */
 function bash({ command }: Readonly<Record<string, unknown>>, signal: AbortSignal): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const child = spawn('/bin/sh', ['-c', String(command)], { stdio: ['ignore', 'pipe', 'pipe'], detached: true });

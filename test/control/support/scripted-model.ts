@@ -1,4 +1,6 @@
-/** A round model that says what the test wrote down, and a toolbox of functions. */
+/**
+ * A round model that says the texts of the test, and a toolbox of functions.
+ */
 import type { ModelPart, RoundModel, RoundRequest } from '../../../src/control/rounds/round-model.ts';
 import type { Toolbox, ToolOffer } from '../../../src/control/rounds/toolbox.ts';
 import type { ToolCall, ToolDone } from '../../../src/protocol/session-types.ts';
@@ -9,7 +11,7 @@ export type ScriptedRound =
   | ((request: RoundRequest) => AsyncIterable<ModelPart> | Iterable<ModelPart>);
 
 export interface ScriptedModel extends RoundModel {
-  /** What it was asked, with the history as it was then. */
+  /** Its requests, with the history as it was then. */
   readonly requests: RoundRequest[];
 }
 
@@ -35,10 +37,10 @@ export const call = (callId: string, name: string, input: Readonly<Record<string
   input,
 });
 
-/** What a scripted tool does; a plain value is its result. */
+/** Behaviour of a scripted tool; a plain value is its result. */
 type Run = (call: ToolCall, signal: AbortSignal, output: (stream: string, text: string) => void) => unknown;
 
-/** Tools by name. What they return is their result; what they throw fails the call. */
+/** Makes a toolbox of tools by name. Their return value is the result; an error they throw fails the call. */
 export function toolboxOf(
   tools: Readonly<Record<string, Run>>,
   offers: Partial<ToolOffer> = {},

@@ -1,6 +1,6 @@
 /**
  * Servers for the conversations of the vectors, put together as for use: in this process over a link in memory, and as
- * `handfast rpc` in a process of its own; with what the vectors require beside them.
+ * `handfast rpc` in a separate process; with the services that the vectors require beside them.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -27,7 +27,7 @@ import { startLoginService } from './login-service.ts';
 import { startProviderCatalogue } from './provider-catalogue.ts';
 import { publishedProblem } from './published-schema.ts';
 
-/** What a server has beside itself. */
+/** Environment and services of a server. */
 interface ProcessContext {
   readonly env: Readonly<Record<string, string>>;
   readonly fixtures: NonNullable<PlayOptions['fixtures']>;
@@ -64,7 +64,7 @@ export async function holds(
   assert.ok(left.length < vectors.length, 'some vectors were played');
 }
 
-/** Starts what the vectors of a conversation require. */
+/** Starts the services that the vectors of a conversation require. */
 async function surroundings(t: TestContext, vectors: readonly Vector[]): Promise<ProcessContext> {
   const required = new Set(vectors.map(({ requires }) => requires));
   if (required.has('scripted-model')) return scripted(t);
@@ -72,7 +72,7 @@ async function surroundings(t: TestContext, vectors: readonly Vector[]): Promise
   return { env: {}, fixtures: {}, mayBeSent: async () => {}, onLine: () => {} };
 }
 
-/** The model answers with the rounds of the newest vector; what an interrupted turn left of its own is forgotten. */
+/** Starts a model that answers with the rounds of the newest vector; rounds that an interrupted turn left are dropped. */
 async function scripted(t: TestContext): Promise<ProcessContext> {
   let rounds: ScriptedRound[] = [];
   let before = 0;
@@ -93,7 +93,7 @@ async function scripted(t: TestContext): Promise<ProcessContext> {
   };
 }
 
-/** A catalogue, and a sign-in service whose user follows the address of the browser sign-in once that is required. */
+/** Starts a catalogue, and a sign-in service whose user follows the address of the browser sign-in once that is required. */
 async function providers(t: TestContext): Promise<ProcessContext> {
   const catalogue = await startProviderCatalogue();
   const service = await startLoginService();
@@ -192,7 +192,7 @@ export const asProcess: OpenServer = async (t, { env, model, mayBeSent, onLine }
 
 type Lines = ReturnType<typeof linesOf>;
 
-/** The lines a child writes, each told to who listens then. */
+/** Reads the lines a child writes, each passed to the current listener. */
 function linesOf(child: ChildProcess) {
   let hear: (line: string) => void = () => {};
   let partial = '';
@@ -220,7 +220,7 @@ async function select(child: ChildProcess, lines: Lines, ended: Promise<string>)
   assert.match(answer, /"result":/);
 }
 
-/** A host of its own, whose one tool is `bash`. */
+/** Starts a separate host, whose one tool is `bash`. */
 async function hostWithBash(t: TestContext): Promise<string> {
   const host = createHost({ plugins: [toolsPlugin({ tools: [bash] })] });
   await host.start();

@@ -1,7 +1,7 @@
 /**
  * A process with a real worker as an A2A agent, whose tasks never end. Prints its address and waits to be killed.
  *
- * Started by `kill.slow.test.ts` with the folder of its data.
+ * Its argument is the folder of its data.
  */
 import { join } from 'node:path';
 import { serveA2a } from '../../../src/fleet/bus/a2a/worker-server.ts';

@@ -1,7 +1,5 @@
 /**
- * A worker of the test as an A2A agent on a port of its own, and the official client to it.
- *
- * Used by the tests of the A2A binding.
+ * A worker of the test as an A2A agent on a separate port, and the official client to it.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -52,7 +50,7 @@ export async function served(
   return agent;
 }
 
-/** The official client, as it comes. */
+/** Connects the official client, unchanged. */
 export async function clientOf(address: string, token = TOKEN): Promise<Client> {
   const fetchImpl = createAuthenticatingFetchWithRetry(fetch, {
     headers: async () => ({ Authorization: `Bearer ${token}` }),
@@ -122,7 +120,7 @@ export function asTask(answer: Message | Task): Task {
   return answer;
 }
 
-/** The objects in data parts. */
+/** Returns the objects in data parts. */
 export const dataIn = (parts: readonly Part[] | undefined): Record<string, unknown>[] =>
   (parts ?? []).flatMap(({ content }) => (content?.$case === 'data' ? [content.value as Record<string, unknown>] : []));
 

@@ -32,7 +32,7 @@ interface RpcError {
   };
 }
 
-/** The error a call fails with. */
+/** Returns the error that a call fails with. */
 const errorOf = async (call: Promise<unknown>): Promise<RpcError> => {
   try {
     await call;
@@ -331,7 +331,7 @@ test('a busy worker does not call a task that waits for its client unknown', asy
   const task = asTask(await client.sendMessage(request({ parts: [text('do it')] })));
   busy = true;
   const refused = await errorOf(client.sendMessage(request({ parts: [text('go on')], taskId: task.id })));
-  // -32001 would mean that there is no such task.
+  // -32001 would mean that the task does not exist.
   assert.deepEqual([refused.envelopeCode, /retry after 12 s/.test(refused.message)], [-31001, true]);
 });
 

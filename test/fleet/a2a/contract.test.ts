@@ -1,4 +1,6 @@
-/** The bus to A2A agents that are workers of ours, held to the contract of all buses. */
+/**
+ * The bus to A2A agents that are Handfast workers, held to the contract of all buses.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,6 @@
-/** The executor for remote A2A agents, against agents that know no fleet and a worker of ours. */
+/**
+ * The executor for remote A2A agents, against agents that know no fleet and a Handfast worker.
+ */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';

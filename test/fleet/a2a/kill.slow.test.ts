@@ -33,7 +33,7 @@ test('a client finds its tasks, with the end their worker can vouch for, after t
   const rest = (async () => {
     for await (const _ of stream);
   })();
-  // It ends with an error, perhaps before anybody waits for it.
+  // It ends with an error, perhaps before the test waits for it.
   rest.catch(() => {});
   child.kill('SIGKILL');
   await once(child, 'exit');

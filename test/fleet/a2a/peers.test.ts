@@ -1,4 +1,6 @@
-/** The bus to A2A agents beyond the contract: workers of ours that fail in the middle, and agents that know no fleet. */
+/**
+ * The bus to A2A agents beyond the contract: Handfast workers that fail in the middle, and agents that know no fleet.
+ */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -248,7 +250,7 @@ test('an agent that has forgotten a task says so, and its lease need not run out
   await events.until(() => events.of('TASK_ACK').some(({ state }) => state === 'unknown'), 'the task to be missed');
 });
 
-// Workers of ours.
+// Handfast workers.
 
 test('a token that was replaced is read again; a wrong one makes the agent unreachable', async (context) => {
   const { address } = await served(context, new ScriptedWorker());

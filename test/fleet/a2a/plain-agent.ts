@@ -1,7 +1,5 @@
 /**
- * An A2A agent that has never heard of fleets: the SDK's own server, store and all, on `node:http`, doing what a test says.
- *
- * Used by the tests of the A2A binding.
+ * An A2A agent that has never heard of fleets: the SDK's own server, store and all, on `node:http`, controlled by a test.
  */
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -27,7 +25,7 @@ import {
 } from '@a2a-js/sdk/server';
 import { text } from './agent-stand.ts';
 
-/** What the agent does with a message. `say` and the rest publish; it has ended when this resolves. */
+/** The agent's reaction to a message. `say` and the rest publish; it has ended when this resolves. */
 export type Doing = (at: Doings) => Promise<void> | void;
 
 export interface Doings {

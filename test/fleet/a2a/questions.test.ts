@@ -32,7 +32,7 @@ const question = (taskId: string, more: Partial<Omit<TaskQuestion, 'type'>> = {}
 const stateOf = async (client: Client, id: string): Promise<TaskState | undefined> =>
   (await client.getTask({ tenant: '', id })).status?.state;
 
-/** The error a call fails with. */
+/** Returns the error that a call fails with. */
 async function refusal(call: Promise<unknown>): Promise<{ readonly code: number; readonly message: string }> {
   try {
     await call;
@@ -53,7 +53,7 @@ interface Asking {
   readonly taskId: string;
 }
 
-/** A task whose worker asks, with the client waiting for its end. */
+/** Sends a task whose worker asks, with the client waiting for its end. */
 async function asking(
   context: TestContext,
   more: Partial<Omit<TaskQuestion, 'type'>> = {},
@@ -209,7 +209,7 @@ test('a stream ends with the question, and the stream of the answer reaches the 
 test('several questions are asked one after the other', async (context) => {
   const { worker, client, task, taskId } = await asking(context);
   worker.tell(question(taskId, { question_id: 'q-2', title: 'Which brush?', schema: undefined }));
-  // The worker repeats what is open whenever its channel is attached.
+  // The worker repeats open questions whenever its channel is attached.
   worker.tell(question(taskId));
   const next = asTask(
     await within(client.sendMessage(request({ parts: [text('red')], taskId: task.id })), 'the second question'),

@@ -1,4 +1,6 @@
-/** Both our ends of the HTTP dialect against each other: what they agree on beyond text. */
+/**
+ * Both ends of the HTTP dialect here against each other: the features they agree on beyond text.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { type HttpPeerBusOptions, httpPeerBus } from '../../../src/fleet/bus/http/orchestrator-bus.ts';
@@ -63,7 +65,7 @@ async function staged(
     peers: [{ name: 'worker-1', url, token: () => BOSS }],
     auth: createAuthenticator([{ principal: principalWith('worker-1', ['worker']), digests: [tokenDigest(WORKER)] }]),
     log: quiet,
-    // What is to be answered is answered, however busy the machine is.
+    // A request that gets an answer is answered, however busy the machine is.
     acceptedAfterMs: 60_000,
     pollDelayMs: 5,
     ...how.bus,

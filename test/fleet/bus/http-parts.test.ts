@@ -1,4 +1,6 @@
-/** Parts of the HTTP dialect by themselves: requests, what is remembered of tasks, and the first word on one. */
+/**
+ * Parts of the HTTP dialect by themselves: requests, the memory of tasks, and the first response to one.
+ */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -109,7 +111,9 @@ test('a caller that cancels receives the reason, and the outcome of the request 
   assert.deepEqual(told, { taken: 0, later: [] });
 });
 
-/** A server that says what it was asked, except for `/silence`; and how many connections it has seen. */
+/**
+ * Starts a server that replies with the request, except for `/silence`; returns it and the number of connections it has seen.
+ */
 async function echo(context: TestContext): Promise<{ readonly base: URL; readonly connections: () => number }> {
   let connections = 0;
   const server = createServer(async (request, response) => {
@@ -172,7 +176,7 @@ test('requests one after the other go over one connection', async (context) => {
   context.after(() => client.close());
   for (let n = 0; n < 20; n++) {
     await client.exchange({ method: n % 2 === 0 ? 'GET' : 'POST', to: endpointBelow(base, '/'), ...bounds });
-    // The connection is given back in a turn of its own.
+    // The connection is given back in a separate turn.
     await new Promise((resolve) => setImmediate(resolve));
   }
   assert.equal(connections(), 1);

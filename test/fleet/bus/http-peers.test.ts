@@ -38,7 +38,7 @@ async function staged(
   const events = new PeerRecorder();
   const { token, ...more } = options;
   const peers = [{ name: 'claude-1', url: receiver.url, ...(token && { token }) }];
-  // What is to be answered is answered, however busy the machine is.
+  // A request that gets an answer is answered, however busy the machine is.
   const bus = httpPeerBus({ name: 'orchestrator', peers, log: quiet, acceptedAfterMs: 60_000, ...more });
   await bus.start(events);
   context.after(async () => {
@@ -49,7 +49,7 @@ async function staged(
   return { bus, events, receiver, peer: events.peers.get('claude-1')! };
 }
 
-/** Where managed receivers send their replies. */
+/** Opens the port to which managed receivers send their replies. */
 async function replyPort(context: TestContext): Promise<{ url: string; serve(bus: HttpPeerBus): void }> {
   let bus: HttpPeerBus | undefined;
   const listener = await listenHttp({

@@ -1,4 +1,6 @@
-/** The bus inside one process, held to the contract of all buses, and to what is its own. */
+/**
+ * The bus inside one process, held to the contract of all buses, and to its own rules.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inProcessBus } from '../../../src/fleet/bus/in-process.ts';

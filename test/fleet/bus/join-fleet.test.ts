@@ -1,4 +1,6 @@
-/** How a worker joins by address: over a WebSocket, and over plain HTTP where something on the way refuses that. */
+/**
+ * Joining by address: over a WebSocket, and over plain HTTP where something on the way refuses that.
+ */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -11,7 +13,7 @@ import { PeerRecorder } from '../support/peer-recorder.ts';
 import { ScriptedWorker } from '../support/scripted-worker.ts';
 import { quiet } from '../support/stream-links.ts';
 
-/** An orchestrator behind one HTTP port; counts what it is asked for. */
+/** Starts an orchestrator behind one HTTP port; counts its requests. */
 async function port(t: TestContext, upgrades: 'taken' | 'refused') {
   const bus = streamBus({ name: 'orchestrator', log: quiet });
   await bus.start(new PeerRecorder());

@@ -20,7 +20,7 @@ class Looked implements HealthCheckedPeer {
   readonly features = new Set<never>();
   readonly durable = false;
   reachable = false;
-  /** What was asked of it, in order. */
+  /** Its requests, in order. */
   readonly asked: string[] = [];
   takesCalls = true;
   reachableWhenAsked: boolean | undefined;
@@ -50,7 +50,7 @@ class Looked implements HealthCheckedPeer {
     say(answer);
   }
 
-  /** A look under way fails, as one does when its bus stops. */
+  /** Fails a look under way, as happens when its bus stops. */
   end(): void {
     void this.#look.promise.then((say) => say(gone));
   }

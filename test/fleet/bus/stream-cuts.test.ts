@@ -29,7 +29,7 @@ class Scissors {
     this.#lost = lost;
   }
 
-  /** The same link, watched. */
+  /** Returns the same link, watched. */
   watch(link: Link): Link {
     const send = (message: string | Message): void => {
       const cut = ++this.sent === this.#at;
@@ -48,7 +48,7 @@ class Scissors {
   }
 }
 
-/** Does what an orchestrator does: sends, and where it cannot know what became of that, asks before it sends again. */
+/** Acts as an orchestrator: sends, and where it cannot know the fate of a message, asks before it sends again. */
 async function settle(events: PeerRecorder, taskId: string): Promise<void> {
   let attempt = 1;
   let ask = false;
@@ -80,7 +80,7 @@ async function settle(events: PeerRecorder, taskId: string): Promise<void> {
   }
 }
 
-/** One task over links of which one message's is cut. Tells how many messages there were. */
+/** Runs one task over links, one message of which is cut. Returns the number of messages. */
 async function run(at: number, lost: boolean): Promise<number> {
   const scissors = new Scissors(at, lost);
   const events = new PeerRecorder();
@@ -139,7 +139,7 @@ test('over HTTP, connections may be cut in the middle of a task, and the link co
   for (const taskId of ['t-1', 't-2', 't-3']) {
     await peer.send(aDispatch(taskId), structured);
     site.cut?.();
-    // Said while there is no connection, both ways.
+    // Sent without a connection, both ways.
     worker.finish(taskId);
     await peer.send(fleetMessage('TASK_POLL', { task_id: 'unknown' }), structured);
     await events.until(() => events.results(taskId).length > 0, `the result of ${taskId}`);

@@ -1,4 +1,6 @@
-/** What is particular to stream links: who may join, who is whom, what ends a session and how it begins again. */
+/**
+ * Particulars of stream links: the right to join, identities, and the end and the new start of a session.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { Acceptor, type Dialect } from '../../../src/connection/accept.ts';
@@ -33,7 +35,7 @@ interface Site {
   /** Opens a pair of links, the far one accepted by the bus. */
   dial(): Promise<Link>;
   join(worker: WorkerPort, options?: Partial<JoinOptions>): Joined;
-  /** Sends a first message by hand and gives what comes back. */
+  /** Sends a first message by hand and returns the replies. */
   greet(message: unknown): Promise<Recorder>;
 }
 
@@ -81,7 +83,7 @@ async function announce(worker: ScriptedWorker, token?: string): Promise<FleetMe
   return token === undefined ? message : { ...message, envelope: { token } };
 }
 
-/** Reason of the goodbye a link ended with. */
+/** Returns the reason of the goodbye that ended a link. */
 async function farewell(recorder: Recorder): Promise<unknown> {
   await recorder.end();
   const last = recorder.messages.at(-1);
@@ -289,7 +291,7 @@ test('only what the orchestrator has a feature for is sent to it', async () => {
   await served;
 });
 
-/** A listener of the bus, and a link to it. */
+/** Opens a listener of the bus, and a link to it. */
 async function dialTcp(context: TestContext, bus: StreamBus): Promise<Link> {
   const listener = await listenTcp({ port: 0 }, (link) => bus.accept(link));
   const link = await connectTcp(listener.address);

@@ -1,4 +1,6 @@
-/** The acp executor: sessions found again, agents that fail, refuse, hang or are not there, and what is left behind. */
+/**
+ * The acp executor: sessions found again, agents that fail, refuse, hang or are not there, and the state they leave behind.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,6 @@
-/** The agy adapter: conversations read from its cache one after the other, and outputs that repeat what was printed. */
+/**
+ * The agy adapter: conversations read from its cache one after the other, and outputs that repeat earlier ones.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +16,7 @@ const CACHE = 'home/.gemini/antigravity-cli/cache/last_conversations.json';
 const make = ({ command, home }: FakeCli, config: Partial<AgyConfig> = {}): Executor =>
   makeExecutor({ kind: 'agy', command, env: { HOME: home }, ...config }, { home, log: fakeLog() });
 
-/** A run that leaves its conversation in the cache, as agy does. */
+/** Makes a run that leaves its conversation in the cache, as agy does. */
 const run = (cli: FakeCli, stdout: string, id: string): PlayedRun => ({
   stdout,
   writes: { [CACHE]: JSON.stringify({ [cli.cwd]: id }) },

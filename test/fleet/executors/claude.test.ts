@@ -1,4 +1,6 @@
-/** The claude adapter: its arguments, its conversations, what it reads from the stream. */
+/**
+ * The claude adapter: its arguments, its conversations, its reading of the stream.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

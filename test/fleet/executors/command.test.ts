@@ -1,4 +1,6 @@
-/** The command adapter, and with it what all programs have in common: how they are started, stopped and found silent. */
+/**
+ * The command adapter, and with it the common part of all programs: starting, stopping and detecting silence.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

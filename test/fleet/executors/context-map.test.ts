@@ -1,4 +1,6 @@
-/** What executors keep of conversations: on disk before it counts, bounded, and not lost with a damaged file. */
+/**
+ * Data of executors about conversations: on disk before it counts, bounded, and not lost with a damaged file.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';

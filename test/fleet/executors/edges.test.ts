@@ -1,4 +1,7 @@
-/** What real programs do beside what they promise: broken lines, endless lines, no usage, bad exits. The same for all adapters. */
+/**
+ * Behaviour of real programs that they do not document: broken lines, endless lines, no usage, bad exits. The same for all
+ * adapters.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ExecutorConfig } from '../../../src/fleet/executors/config.ts';
@@ -112,7 +115,7 @@ for (const [name, program] of Object.entries(programs)) {
   });
 }
 
-/** Claude tells of usage inside its messages too. */
+/** Removes the usage that claude reports inside its messages too. */
 function withoutMessageUsage(frame: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   if (frame.type !== 'assistant') return frame;
   const { usage: _, ...rest } = frame.message as typeof message;

@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** What one run does. */
+/** Behaviour of one run. */
 export interface PlayedRun {
   /** Objects are written as a line of JSON each. */
   readonly stdout?: string | readonly unknown[];
@@ -28,19 +28,19 @@ export interface PlayedRun {
   readonly writes?: Readonly<Record<string, string>>;
 }
 
-/** How a run was started. */
+/** Arguments, environment, folder and stdin of a run that was started. */
 export interface Started {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
-  /** What could be read from its stdin. */
+  /** The text that could be read from its stdin. */
   readonly stdin: string;
 }
 
 export interface FakeCli extends Disposable {
   /** Absolute path of the program. */
   readonly command: string;
-  /** Where it works, and where it keeps things. */
+  /** Folder in which it works, and folder in which it keeps things. */
   readonly cwd: string;
   readonly home: string;
   readonly runs: readonly Started[];

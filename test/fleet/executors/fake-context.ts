@@ -1,5 +1,6 @@
 /**
- * What a worker gives an executor, under the control of a test: it records every event and answers questions as told.
+ * The context that a worker gives an executor, controlled by a test: it records every event and answers questions as the test
+ * wants.
  */
 
 import type { Log } from '../../../src/base/log.ts';
@@ -90,7 +91,7 @@ export function fakeContext(cwd: string, options: FakeContextOptions = {}): Fake
   return context;
 }
 
-/** A task with what a test does not care about filled in. */
+/** Returns a task; members that the test does not give are filled in. */
 export const taskOf = (prompt: string, fields: Partial<ExecutorTask> = {}): ExecutorTask => ({
   taskId: 't-1',
   contextId: 'c-1',
@@ -100,7 +101,7 @@ export const taskOf = (prompt: string, fields: Partial<ExecutorTask> = {}): Exec
   ...fields,
 });
 
-/** A log that stores its lines. */
+/** Makes a log that stores its lines. */
 export function fakeLog(): Log & { readonly lines: string[] } {
   const lines: string[] = [];
   const to =

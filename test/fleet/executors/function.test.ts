@@ -1,4 +1,6 @@
-/** The function executor: what a function returns, throws, and how it is stopped. */
+/**
+ * The function executor: the return values, errors and stopping of a function.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { functionExecutor } from '../../../src/fleet/executors/function.ts';

@@ -1,4 +1,6 @@
-/** Whether a program could work: what it says of itself, and how long it may take to say it. */
+/**
+ * The check whether a program could work: its report about itself, and the longest time for it.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +12,7 @@ import { within } from '../../contract/recorder.ts';
 import { type FakeCli, fakeCli, type PlayedRun } from './fake-cli.ts';
 import { fakeLog } from './fake-context.ts';
 
-/** The bound of a probe, in the hands of the test: it does not run out on a machine that is busy. */
+/** Puts the bound of a probe into the hands of the test: it does not run out on a machine that is busy. */
 function bound(context: TestContext): { readonly asked: readonly number[]; runOut(): void } {
   const over = new AbortController();
   const asked: number[] = [];
@@ -21,7 +23,7 @@ function bound(context: TestContext): { readonly asked: readonly number[]; runOu
   return { asked, runOut: () => over.abort() };
 }
 
-/** The program is asked two things at once, so both are answered the same. */
+/** Makes a program that answers two questions the same, since both are asked at once. */
 const twice = (run: PlayedRun): FakeCli => fakeCli(run, run);
 
 const probe = (kind: 'claude' | 'codex', cli: FakeCli, env: Record<string, string> = {}): Promise<Readiness> => {

@@ -1,4 +1,6 @@
-/** The rehearsal executor: what it does for a brief, what it counts, and how it ends. */
+/**
+ * The rehearsal executor: its actions for a brief, its counts, and its end.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,7 +18,7 @@ function folder(): { path: string; [Symbol.dispose](): void } {
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** The block at the end of a reply. */
+/** Returns the block at the end of a reply. */
 const blockOf = ({ text }: ExecutorOutcome) => JSON.parse(/```json\n([\s\S]*)\n```$/.exec(text)?.[1] ?? 'null');
 
 const ASKED = '\n\nEnd with one TASK_RESULT block.';

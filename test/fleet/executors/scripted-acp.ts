@@ -17,7 +17,7 @@ export interface Agent extends AsyncDisposable {
   readonly cwd: string;
   readonly requests: () => Recorded[];
   told(method: string): Recorded['params'][];
-  /** Another executor over the same files, as after a restart. */
+  /** Makes another executor over the same files, as after a restart. */
   again(changes?: Partial<AgentScript>): Executor;
 }
 
@@ -47,10 +47,10 @@ export function scripted(script: AgentScript, config: Partial<AcpConfig> = {}): 
   };
 }
 
-/** What agents may say a prompt has used. */
+/** Usage that agents may report for a prompt. */
 export const USAGE = { inputTokens: 100, outputTokens: 20, thoughtTokens: 3, cachedReadTokens: 50, totalTokens: 173 };
 
-/** The agent asks whether it may. */
+/** Makes a step in which the agent asks for permission. */
 export const permission = (kind: string): AgentStep => ({
   permission: {
     toolCall: { toolCallId: 'call-1', title: 'Run ls', kind, rawInput: { command: 'ls' } },

@@ -1,6 +1,6 @@
 /**
- * The reading side of the fleet protocol: every rule of the messages that the vectors do not show, and what holds for any
- * message however it is broken.
+ * The reading side of the fleet protocol: every rule of the messages that the vectors do not show, and the rules that hold for
+ * any message, however it is broken.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -393,7 +393,7 @@ describe('TASK_RESULT', () => {
 });
 
 describe('additive messages', () => {
-  /** Type → members it needs, each with a value that fits; and values that do not fit, with what is said of them. */
+  /** Type → members it needs, each with a value that fits; and values that do not fit, with the findings about them. */
   const rows: Readonly<Record<string, { needs: Json; wrong: Json; says: readonly string[] }>> = {
     TASK_ACK: {
       needs: { task_id: 't', accepted: false },
@@ -487,7 +487,7 @@ describe('any message', () => {
   });
 
   const messages = vectorsOf<Json>('message').map(({ vector }) => vector);
-  /** A path to some member of a message, and what to put there. */
+  /** A path to some member of a message, and the value to put there. */
   const change = fc.record({
     message: fc.constantFrom(...messages),
     steps: fc.array(fc.nat(), { minLength: 1, maxLength: 4 }),

@@ -1,5 +1,5 @@
 /**
- * The writing side of the fleet protocol: what is filled in, and results that would be longer than a reader takes.
+ * The writing side of the fleet protocol: the members that are filled in, and results that would be longer than a reader takes.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -17,7 +17,7 @@ import type { TaskResult } from '../../../src/protocol/fleet.ts';
 import fc from '../../support/properties.ts';
 import { vectorsOf } from '../vectors.ts';
 
-/** The result as a reader gets it, from its text. */
+/** Returns the result as a reader gets it, from its text. */
 function received(result: TaskResult): Reported {
   const decoded = decode(JSON.stringify(result));
   assert.deepEqual(decoded.errors, []);
@@ -131,7 +131,7 @@ describe('a result', () => {
       const again = resultFrom(read);
       assert.deepEqual(received(again), read, file);
       const decoded = decodeValue(again);
-      // What was odd about it has been put right; an unknown figure is still unknown.
+      // Odd members have been put right; an unknown figure is still unknown.
       assert.deepEqual(
         decoded.warnings.filter(({ code }) => !/^W_(TOKENS_UNKNOWN|BLOCKED_SPENT)$/.test(code)),
         [],

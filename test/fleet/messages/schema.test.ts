@@ -1,6 +1,6 @@
 /**
- * The published schema of the fleet messages: it accepts every message that `encode.ts` builds and every valid vector, and
- * the decoder refuses none of ours that it accepts.
+ * The published schema of the fleet messages: it accepts every message that `encode.ts` builds and every valid vector, and the
+ * decoder refuses no message built here that the schema accepts.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -210,7 +210,7 @@ describe('the schema of the fleet messages', () => {
       for (const key of Object.keys(message)) {
         const { [key]: _, ...without } = message as unknown as Record<string, unknown>;
         const decoded = decodeValue(without, { nowMs: vectorNowMs });
-        // What depends on the status is more than the schema says.
+        // Rules that depend on the status are not in the schema.
         if (message.type === 'TASK_RESULT' && /^(next_steps|blocked_reason|error_summary)$/.test(key)) continue;
         assert.equal(fits(without) === 'fits', decoded.valid, `${message.type} without ${key}`);
       }

@@ -1,6 +1,6 @@
 /**
- * Who may connect to the servers of a fleet, and which servers it believes: each way of signing in, as `fleet.yaml` and the
- * file of a worker have it, against a real server.
+ * The clients that may connect to the servers of a fleet, and the servers that it believes: each way of signing in, as
+ * `fleet.yaml` and the file of a worker have it, against a real server.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -36,7 +36,7 @@ interface Tried {
   readonly log?: Log;
 }
 
-/** An orchestrator of `fleet.yaml`, started and stopped; with a worker of its own file that does a task, where one is asked for. */
+/** Starts an orchestrator of `fleet.yaml`, to be stopped; `works` adds a worker of a separate file that does a task. */
 async function tried(server: NatsServer, { settings, env = {}, bus = server.url, log = recording() }: Tried) {
   const data = server.file('data');
   mkdirSync(data, { recursive: true });
@@ -77,7 +77,9 @@ async function works(server: NatsServer, attempt: Tried): Promise<void> {
   }
 }
 
-/** Refused with this, and with nothing in the message or the log that should be secret. */
+/**
+ * Asserts that an attempt is refused with this, and that neither the message nor the log has anything that should be secret.
+ */
 async function refused(server: NatsServer, attempt: Tried, code: string, message: RegExp, secret?: string) {
   const log = recording();
   await assert.rejects(
@@ -90,7 +92,7 @@ async function refused(server: NatsServer, attempt: Tried, code: string, message
   );
 }
 
-/** A token as servers of a fleet know it: made by hand, signed with a key. */
+/** Makes a token as servers of a fleet know it: made by hand, signed with a key. */
 function jwt(issuer: nkeys.KeyPair, subject: nkeys.KeyPair, name: string, nats: object): string {
   const coded = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url');
   const claims = {

@@ -10,11 +10,11 @@ export interface Certificate {
 }
 
 export interface Authority extends Certificate {
-  /** Makes a certificate this authority vouches for. `extension`: a line of OpenSSL's, for whom or what it is. */
+  /** Makes a certificate this authority vouches for. `extension`: a line of OpenSSL's for its purpose. */
   issue(name: string, extension: string): Certificate;
 }
 
-/** Why no certificates can be made here; undefined: they can. */
+/** Returns the reason why no certificates can be made here; undefined: they can. */
 export function noOpenssl(): string | undefined {
   try {
     execFileSync('openssl', ['version'], { stdio: 'ignore' });
@@ -24,7 +24,7 @@ export function noOpenssl(): string | undefined {
   }
 }
 
-/** An authority of its own. */
+/** Makes a separate authority. */
 export function authority(folder: string, name = 'authority'): Authority {
   const openssl = (...words: string[]) => execFileSync('openssl', words, { cwd: folder, stdio: 'pipe' });
   const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];

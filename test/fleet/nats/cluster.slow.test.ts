@@ -25,7 +25,7 @@ import { natsTest } from './server.ts';
 /** Tasks that are under way at each kill. */
 const TASKS = 60;
 const WORK_MS = 80;
-/** What JetStream answers where no majority of its servers is there. */
+/** JetStream's answer without a majority of its servers. */
 const TEMPORARILY_UNAVAILABLE = 10008;
 
 // They wait more than they work.
@@ -37,8 +37,8 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
       // The last task of each round ends after its server was killed.
       let killed = Promise.withResolvers<void>();
       const ending: (() => Promise<unknown> | unknown)[] = [() => rmSync(folder, { recursive: true })];
-      // Before the servers go: a member that leaves reports it. Each leaves although another could not, and none is waited for without
-      // a bound: a worker that stays would dial for ever, and this process with it.
+      // Before the servers go: a member that leaves reports it. Each leaves although another could not, and none is waited for
+      // without a bound: a worker that stays would dial for ever, and this process with it.
       context.after(async () => {
         killed.resolve();
         const failures: unknown[] = [];
@@ -117,7 +117,8 @@ describe('a cluster of NATS', { concurrency: 2 }, () => {
       );
       assert.equal(runs.size, before);
       assert.equal(orchestrator.counts().total_ended_done, before, 'each result was accepted once');
-      // A dispatch that got lost with its server is abandoned and sent again, as another attempt: no more than one of them runs.
+      // A dispatch that got lost with its server is abandoned and sent again, as another attempt: no more than one of them
+      // runs.
       for (const { task_id, tokens_spent } of await orchestrator.find({ states: ['done'], limit: 1000 })) {
         assert.deepEqual([task_id, tokens_spent], [task_id, 7]);
       }

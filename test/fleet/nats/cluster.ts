@@ -10,14 +10,14 @@ import { type Installed, NatsServer } from './server.ts';
 
 const SERVERS = 3;
 const READY_MS = 180_000;
-/** How long one question may take: requests to NATS bound themselves, what a test asks besides may not. */
+/** Longest time of one question, in milliseconds: requests to NATS bound themselves, other questions of a test may not. */
 const QUESTION_MS = 60_000;
 const CLOSE_MS = 10_000;
 
 export class NatsCluster {
   /** By name: `n1` to `n3`. */
   readonly servers: ReadonlyMap<string, NatsServer>;
-  /** Aborts with the test: one that ran out of time must not continue and start what nothing ends. */
+  /** Aborts with the test: one that ran out of time must not continue and start servers that nothing ends. */
   readonly #signal: AbortSignal;
 
   private constructor(servers: ReadonlyMap<string, NatsServer>, signal: AbortSignal) {
@@ -25,7 +25,7 @@ export class NatsCluster {
     this.#signal = signal;
   }
 
-  /** Three servers that have agreed on who decides. */
+  /** Starts three servers and waits until they have elected a leader. */
   static async start(context: TestContext, installed: Installed): Promise<NatsCluster> {
     const ports: number[] = [];
     while (ports.length < SERVERS) ports.push(await ownPort());
@@ -46,7 +46,7 @@ export class NatsCluster {
     return [...this.servers.values()].map(({ url }) => url);
   }
 
-  /** The server that decides about a stream now. */
+  /** Returns the server that decides about a stream now. */
   async leader(stream: string): Promise<string> {
     let leader: string | undefined;
     await this.until(async (manager) => {
@@ -67,7 +67,7 @@ export class NatsCluster {
     });
   }
 
-  /** Asks until it is so. What fails meanwhile, as it does while servers choose, is asked again. */
+  /** Asks until it is so. A question that fails meanwhile, as it does while servers elect a leader, is asked again. */
   async until(so: (manager: JetStreamManager) => Promise<boolean>): Promise<void> {
     const end = performance.now() + READY_MS;
     const settings = { servers: [...this.urls], maxReconnectAttempts: -1, reconnectTimeWait: 100, timeout: 5_000 };

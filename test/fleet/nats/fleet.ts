@@ -1,4 +1,6 @@
-/** A fleet on a NATS server of its own, for tests: opens orchestrators and workers, and ends them with the test. */
+/**
+ * A fleet on a separate NATS server, for tests: opens orchestrators and workers, and ends them with the test.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -37,7 +39,7 @@ export class PoolWorker extends ScriptedWorker {
 
 export class NatsFleet {
   readonly server: NatsServer;
-  /** For everybody who joins, so that it does not matter who makes the buckets. */
+  /** For all members, so that it does not matter which one makes the buckets. */
   storage: StorageOptions = {};
   readonly #members: (() => Promise<void>)[] = [];
 
@@ -59,7 +61,7 @@ export class NatsFleet {
     return fleet;
   }
 
-  /** An orchestrator that has started. */
+  /** Starts an orchestrator. */
   async orchestrator(options: Partial<NatsBusOptions> = {}): Promise<{ bus: NatsBus; events: PeerRecorder }> {
     const bus = natsBus({ servers: this.server.url, name: 'main', log, ...this.storage, ...options });
     const events = new PeerRecorder();
@@ -68,7 +70,7 @@ export class NatsFleet {
     return { bus, events };
   }
 
-  /** A worker that has joined. */
+  /** Makes a worker join. */
   async worker<W extends WorkerPort>(worker: W, options: Partial<JoinNatsOptions> = {}): Promise<Joined> {
     const joined = joinNats(worker, { servers: this.server.url, log, ...this.storage, ...options });
     this.#members.push(() => joined.close());
@@ -76,12 +78,12 @@ export class NatsFleet {
     return joined;
   }
 
-  /** Called when the test ends, before the server goes. */
+  /** Registers work for the end of the test, before the server goes. */
   onEnd(work: () => Promise<void>): void {
     this.#members.push(work);
   }
 
-  /** A worker in a process of its own, that has joined. `heard` gets what it says. */
+  /** Starts a worker in a separate process and waits until it has joined. `heard` gets its output. */
   async child(options: Record<string, unknown>, heard: (said: string) => void = () => {}): Promise<ChildProcess> {
     const settings = JSON.stringify({ ...this.storage, ...options });
     const child = fork(join(import.meta.dirname, 'worker-child.ts'), [this.server.url, settings], {
@@ -110,7 +112,7 @@ export class NatsFleet {
     await within(gone, 'the worker to end');
   }
 
-  /** Where the journals of workers of this fleet are. */
+  /** Returns the path of the journal of a worker of this fleet. */
   journal(name: string): string {
     return this.server.file(`${name}.journal`);
   }
@@ -131,8 +133,8 @@ export class NatsFleet {
   }
 
   /**
-   * Takes what a consumer of dispatches delivers, and says nothing to it, until this much has come and nothing more does;
-   * how much came.
+   * Takes deliveries of a consumer of dispatches without a reply, until `expected` have come and no more do; returns their
+   * number.
    */
   async swallow(consumer: string, expected: number): Promise<number> {
     return this.manage(async (manager) => {

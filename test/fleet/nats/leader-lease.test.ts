@@ -1,4 +1,6 @@
-/** The right to be the orchestrator of a name, where the server is slow to say what it did. */
+/**
+ * The right to be the orchestrator of a name, where the server is slow to reply.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
@@ -26,7 +28,7 @@ test('a renewal that was done and not confirmed in time is not taken for another
   };
   bucket.late = true;
   await pass();
-  // Finds what the first one wrote.
+  // Finds the entry of the first one.
   await pass();
   await pass();
   assert.deepEqual([lost, lease.held, bucket.entry?.revision], [[], true, 3]);

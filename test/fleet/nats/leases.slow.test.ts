@@ -1,4 +1,6 @@
-/** Leases and claims of attempts: who may begin what, decided by the server. */
+/**
+ * Leases and claims: the right to begin an attempt, decided by the server.
+ */
 import assert from 'node:assert/strict';
 import { describe, type TestContext } from 'node:test';
 import { Bucket } from '../../../src/fleet/bus/nats/bucket.ts';
@@ -50,7 +52,7 @@ describe('leases on NATS', { concurrency: 4 }, () => {
       assert.ok(second.fence > first.fence);
       assert.equal(await first.renew(), false);
       assert.equal(await first.renew(), false);
-      // Giving back what it does not have must not take it from who has it.
+      // Giving back a lease that it does not have must not take it from its holder.
       await first.release();
       assert.equal(await second.renew(), true);
       assert.deepEqual(await as('three').acquire('t', 1), { kind: 'stale', attempt: 2 });

@@ -2,7 +2,9 @@
 import type { Entry } from '../../../src/fleet/bus/nats/bucket.ts';
 import { fail } from '../../../src/wire/errors.ts';
 
-/** A bucket of one key, as a server stores it; like the real one it recognises a write of ours whose reply was lost. */
+/**
+ * A bucket of one key, as a server stores it; like the real one it recognises a write of the same client whose reply was lost.
+ */
 export class OneKey {
   entry: Pick<Entry, 'value' | 'revision'> | undefined;
   /** The next write is done, and its reply is lost. */
@@ -21,7 +23,7 @@ export class OneKey {
     return this.#write(value, this.entry?.revision === revision);
   }
 
-  /** What is stored; undefined where nothing is. */
+  /** The stored text; undefined where nothing is stored. */
   get text(): string | undefined {
     return this.entry === undefined ? undefined : String(this.entry.value);
   }

@@ -1,4 +1,6 @@
-/** Orchestrators on one NATS: two of one name, one after the other, and what each hears. */
+/**
+ * Orchestrators on one NATS: two of one name, one after the other, and the events that each receives.
+ */
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
 import { natsBus } from '../../../src/fleet/bus/nats/orchestrator-bus.ts';

@@ -55,7 +55,7 @@ describe('outages on NATS', { concurrency: 4 }, () => {
         [],
       );
       assert.ok([...accepted().values()].every(({ status }) => status === 'done'));
-      // What comes again is the same result of the same attempt, which an orchestrator counts once.
+      // A result that comes again is the same result of the same attempt, which an orchestrator counts once.
       for (const result of events.results()) assert.equal(result.summary, accepted().get(result.task_id)?.summary);
     },
   );
@@ -88,7 +88,7 @@ describe('outages on NATS', { concurrency: 4 }, () => {
       await (await events.peer('far')).send(aDispatch('t'), structured);
       await events.until(() => events.of('TASK_ACK').length > 0, 'the far worker to begin');
       await fleet.until(async () => far.begun.length === 1, 'it to have begun');
-      // Only what it hears is lost: it believes to speak.
+      // Only messages to it are lost: it believes to speak.
       wire.silence('down');
       await events.until(() => events.comings.some((coming) => coming.startsWith('left far')), 'it to be missed');
       await (await events.peer('near')).send(aDispatch('t', {}, 2), structured);
@@ -200,7 +200,7 @@ describe('outages on NATS', { concurrency: 4 }, () => {
       await peer.send(fleetMessage('TASK_CANCEL', { task_id: 't' }), structured);
       wire.speak();
       await events.until(() => events.results('t').length === 1, 'the end of the task');
-      // What was on its way when the connection ended is delivered again, which may be behind the other.
+      // A message on its way when the connection ended is delivered again, which may be behind the other.
       await worker.until(() => worker.handled.length >= 2, 'both to be heard');
       assert.deepEqual(worker.handled.map(({ type }) => type).sort(), ['TASK_CANCEL', 'TASK_STEER']);
       assert.equal(events.results('t')[0]?.error_summary, 'canceled');
@@ -224,7 +224,7 @@ describe('outages on NATS', { concurrency: 4 }, () => {
         for (let n = 0; n < 200; n++) await bus.offer?.('nobody', aDispatch(`filler-${n}`, { brief }));
       };
       await assert.rejects(filling(), { code: 'disk_full' });
-      // Longer than what had no room.
+      // Longer than the message that had no room.
       worker.finish('t', { prose: noise(6_000) });
       await new Promise((resolve) => setTimeout(resolve, 300));
       assert.deepEqual([worker.outbox, events.results()], [['t'], []]);

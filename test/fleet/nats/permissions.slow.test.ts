@@ -19,7 +19,7 @@ import { ScriptedWorker } from '../support/scripted-worker.ts';
 import { log, NatsFleet } from './fleet.ts';
 import { type Installed, NatsServer, natsTest } from './server.ts';
 
-/** The `accounts` of the document, as a server reads them, with a user for everything in each. */
+/** Reads the `accounts` of the document, as a server reads them, with a user for everything in each. */
 function documented(): string {
   const page = readFileSync(join(import.meta.dirname, '../../../docs/nats.md'), 'utf8');
   const block = /```conf\n(accounts [\s\S]*?)```/.exec(page)?.[1];
@@ -34,7 +34,7 @@ const asOrchestrator = { env, auth: { user: 'orchestrator', passwordEnv: 'ORCHES
 const ofAccount = { env, auth: { user: 'orchestrator-claude-1', passwordEnv: 'OF_ACCOUNT' } };
 const asWorker = { env, auth: { user: 'claude-1', passwordEnv: 'WORKER' } };
 
-/** A fleet with the accounts of the document, an orchestrator that has started, and a task record. */
+/** Starts a fleet with the accounts of the document and an orchestrator, and stores a task record. */
 async function start(context: TestContext, installed: Installed) {
   const fleet = await NatsFleet.start(context, installed, { config: documented() });
   const servers = fleet.server.url;

@@ -1,9 +1,11 @@
-/** How long the NATS client waits between attempts to reach a lost server, and what is reported of them. */
+/**
+ * Waits of the NATS client between attempts to reach a lost server, and the reports about them.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Redial } from '../../../src/fleet/bus/nats/redial.ts';
 
-/** A client that asks and dials as the test says; time passes when the test says so. */
+/** Makes a client that asks and dials as the test says; time passes when the test says so. */
 function client() {
   let nowMs = 0;
   const retries: { attempt: number; retryInMs: number }[] = [];

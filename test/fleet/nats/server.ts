@@ -1,6 +1,6 @@
 /**
- * Real NATS servers for tests: every test starts its own, on a port of its own, with a store folder of its own, and can kill and
- * start it again. Two versions where both are installed: the one in PATH (Debian's) and the one of `scripts/install-nats.ts`.
+ * Real NATS servers for tests: every test starts a separate one, with its own port and store folder, and can kill and start it
+ * again. Two versions where both are installed: the one in PATH (Debian's) and the one of `scripts/install-nats.ts`.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -34,7 +34,7 @@ function installed(): readonly Installed[] {
 
 const servers = installed();
 
-/** One test per installed server. None: skipped with a word on how to get one; failed where that must not happen. */
+/** Registers one test per installed server. None: skipped with a word on how to get one; failed where that must not happen. */
 export function natsTest(
   name: string,
   body: (context: TestContext, server: Installed) => Promise<void>,
@@ -53,7 +53,7 @@ export function natsTest(
   }
 }
 
-/** The latest installed server, for tests that need one version only; undefined where there is none. */
+/** Returns the latest installed server, for tests that need one version only; undefined where none is installed. */
 export const newest = (): Installed | undefined => servers.at(-1);
 
 /** Settings of a server beyond the usual: lines of its configuration file. */
@@ -95,7 +95,7 @@ export class NatsServer {
     return this.#port;
   }
 
-  /** A path beside its store, gone with it. */
+  /** Returns a path beside its store, gone with it. */
   file(name: string): string {
     return join(this.#folder, name);
   }
@@ -125,7 +125,7 @@ export class NatsServer {
     child.removeAllListeners('exit');
   }
 
-  /** SIGKILL, or another signal. Resolves when it is gone. */
+  /** Sends SIGKILL, or another signal. Resolves when the server is gone. */
   async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     const child = this.#process;
     this.#process = undefined;

@@ -1,6 +1,6 @@
 /**
- * Two orchestrators of one name whose tasks are on NATS: the second touches nothing while the first runs, continues
- * its tasks when it has gone, and is not disturbed by what the first sent too late.
+ * Two orchestrators of one name whose tasks are on NATS: the second touches nothing while the first runs, continues its tasks
+ * when it has gone, and is not disturbed by late messages of the first.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
@@ -30,7 +30,7 @@ interface AtWork {
   stop(): Promise<void>;
 }
 
-/** An orchestrator that stands by until it may begin. */
+/** Makes an orchestrator that stands by until it may begin. */
 async function atWork(fleet: NatsFleet, options: Partial<LeadershipOptions> = {}): Promise<AtWork> {
   const shared = { servers: fleet.server.url, name: 'main', log, leaseTtlS: TTL_S, ...options };
   const seat = await acquireLeadership({ ...shared, standby: true });
@@ -58,7 +58,7 @@ async function atWork(fleet: NatsFleet, options: Partial<LeadershipOptions> = {}
   return { seat, store, orchestrator, stop: once };
 }
 
-/** A worker whose tasks end when the test says so. */
+/** Makes a worker whose tasks end when the test says so. */
 async function worker(fleet: NatsFleet) {
   const begun: string[] = [];
   const finish = new Map<string, () => void>();

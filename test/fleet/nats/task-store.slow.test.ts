@@ -1,4 +1,6 @@
-/** Task records in a bucket: what the contract of task stores asks, where a server makes it different. */
+/**
+ * Task records in a bucket: the demands of the contract of task stores, where a server makes a difference.
+ */
 import assert from 'node:assert/strict';
 import { describe, type TestContext } from 'node:test';
 import { acquireLeadership, type Leadership } from '../../../src/fleet/bus/nats/leadership.ts';

@@ -1,6 +1,6 @@
 /**
  * A fleet on NATS as its users type it: two machines with the same file, of which one stands by, and a worker on a third; each
- * command a process of its own.
+ * command a separate process.
  */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';

@@ -1,4 +1,6 @@
-/** The real orchestrator and real workers on a real server: what a fleet on NATS is made of. */
+/**
+ * The real orchestrator and real workers on a real server: the parts of a fleet on NATS.
+ */
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { acquireLeadership } from '../../../src/fleet/bus/nats/leadership.ts';

@@ -1,6 +1,6 @@
 /**
- * The wire between a client and its NATS server, for tests: it can fall silent in either direction, as in a partition, it
- * can swallow the first thing that matches and break, and it can hold what is sent, and bring it late.
+ * The wire between a client and its NATS server, for tests: it can fall silent in either direction, as in a partition, it can
+ * swallow the first message that matches and break, and it can hold messages and bring them late.
  */
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import type { TestContext } from 'node:test';
@@ -11,7 +11,7 @@ export class Wire {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   readonly #silent = new Set<Direction>();
-  /** What is on its way from the first thing with this text, and its way. */
+  /** Held data, from the first message with this text on, and its direction. */
   #held: { readonly what: string; readonly chunks: [Socket, Buffer][] } | undefined;
   #eat: { readonly what: string; readonly eaten: () => void } | undefined;
 
@@ -56,18 +56,18 @@ export class Wire {
     return `nats://127.0.0.1:${address.port}`;
   }
 
-  /** Nothing gets through any more; new connections are not refused, they just hear nothing. */
+  /** Lets nothing through any more; new connections are not refused, they just hear nothing. */
   silence(...directions: Direction[]): void {
     for (const direction of directions.length > 0 ? directions : (['up', 'down'] as const)) this.#silent.add(direction);
   }
 
-  /** What is sent gets through again. What was sent meanwhile is lost, so connections of before are broken. */
+  /** Lets messages through again. Those sent meanwhile are lost, so earlier connections are broken. */
   speak(): void {
     this.#silent.clear();
     this.cut();
   }
 
-  /** Keeps what is sent to the server on its way, from the next thing that holds this text; answers still come. */
+  /** Holds messages to the server on their way, from the next one with this text on; answers still come. */
   hold(what: string): void {
     this.#held = { what, chunks: [] };
   }
@@ -77,7 +77,7 @@ export class Wire {
     return (this.#held?.chunks.length ?? 0) > 0;
   }
 
-  /** What was held arrives, in its order. */
+  /** Sends on the held messages, in their order. */
   release(): void {
     const held = this.#held;
     this.#held = undefined;

@@ -1,6 +1,6 @@
 /**
- * A worker in a process of its own, for tests that kill it or set its clock: `worker-child.ts <url> <options as JSON>`.
- * Says `ready` when it has joined, `deciding` and `begun` when a task gets so far.
+ * A worker in a separate process, for tests that kill it or set its clock: `worker-child.ts <url> <options as JSON>`. Says
+ * `ready` when it has joined, `deciding` and `begun` when a task gets so far.
  */
 import { joinNats } from '../../../src/fleet/bus/nats/join.ts';
 import { log } from './fleet.ts';

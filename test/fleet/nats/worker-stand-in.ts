@@ -1,6 +1,6 @@
 /**
- * A worker that does nothing and remembers what it did, in memory or in a file: for tests that count, that kill it, or that
- * measure the bus and not the work.
+ * A worker that does nothing and records its tasks, in memory or in a file: for tests that count, that kill it, or that measure
+ * the bus and not the work.
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 import type { DispatchOutcome, ReplyChannel, WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
@@ -40,7 +40,7 @@ export class WorkerStandIn implements WorkerPort {
   readonly begun: string[] = [];
   readonly lost: string[] = [];
   readonly #options: StandInOptions;
-  /** Ended and begun tasks: their result, once there is one. */
+  /** Ended and begun tasks: their result, once they have one. */
   readonly #known = new Map<string, TaskResult | undefined>();
   readonly #outbox = new Map<string, TaskResult>();
   #outlet: ReplyChannel | undefined;
@@ -162,7 +162,7 @@ export class WorkerStandIn implements WorkerPort {
     if (this.#options.journal !== undefined) appendFileSync(this.#options.journal, `${what} ${name}\n`);
   }
 
-  /** What had begun and not ended is reported as such, and never begun again. */
+  /** Reports a task that had begun and not ended as such; it is never begun again. */
   #recover(journal: string): void {
     const begun = new Set<string>();
     for (const line of journal.split('\n')) {

@@ -1,4 +1,6 @@
-/** What becomes of an attempt: leases, workers that come back, late results, cancel, deadline, questions, steering. */
+/**
+ * The life of an attempt: leases, workers that come back, late results, cancel, deadline, questions, steering.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';

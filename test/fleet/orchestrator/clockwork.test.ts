@@ -1,4 +1,6 @@
-/** Timers, what is evicted in time, and descriptions that cannot be renewed. */
+/**
+ * Timers, evictions in time, and descriptions that cannot be renewed.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TimerQueue } from '../../../src/base/timer-queue.ts';

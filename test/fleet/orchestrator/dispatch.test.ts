@@ -1,4 +1,6 @@
-/** From submission to a worker: routing, row before message, refusals, what cannot be sent, circuit, pools. */
+/**
+ * From submission to a worker: routing, row before message, refusals, failed sends, circuit breaker, pools.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fleetMessage } from '../../../src/fleet/messages/encode.ts';

@@ -1,8 +1,8 @@
 /**
  * Random histories of a small fleet: workers that join, leave, restart, accept, refuse, report twice, report late and say
  * nothing; operators that cancel, retry and drop; time that passes; a disk that is full for a while; the orchestrator killed
- * and started again. After every step the
- * promises must hold, and at the end, with everybody well again, nothing may be left hanging.
+ * and started again. After every step the promises must hold, and at the end, with all of them well again, nothing may be left
+ * hanging.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -78,7 +78,7 @@ class Play {
   broken = false;
   orchestrator = this.#create();
 
-  /** One process of it; what it has not written when the next one begins is gone. */
+  /** Makes one process of it; changes it has not written when the next one begins are gone. */
   #create(): Orchestrator {
     const gate = (): void => {
       if (this.broken) throw fail('disk_full', 'no room');
@@ -201,7 +201,7 @@ class Play {
     }
   }
 
-  /** What must hold at any time. */
+  /** Checks the invariants. */
   async check(): Promise<void> {
     await settle();
     for (const [key, count] of this.sent) assert.equal(count, 1, `${key} was sent ${count} times`);
@@ -218,7 +218,7 @@ class Play {
         );
       }
       const kept = (await this.kept.get(id))?.record;
-      // Accepted is what is on disk; what is only in memory was not acknowledged to its worker.
+      // A result on disk counts as accepted; one that is only in memory was not acknowledged to its worker.
       const text = JSON.stringify(record.result);
       if (isEnded(record) && record.result !== null && kept?.ended_at && JSON.stringify(kept.result) === text) {
         assert.equal(this.accepted.get(id) ?? text, text, 'a result is accepted once');
@@ -229,7 +229,7 @@ class Play {
     assert.equal(this.orchestrator.counts().open, open);
   }
 
-  /** Everybody is well again: nothing is left hanging but what waits for an operator. */
+  /** Makes all well again: only tasks that wait for an operator are left hanging. */
   async heal(): Promise<void> {
     this.broken = false;
     this.manners.clear();

@@ -20,7 +20,7 @@ const KILLS = 30;
 const WORKERS = ['w1', 'w2', 'w3'];
 const SEED = 20260601;
 
-/** Numbers that are the same in each run; the moment of a kill is not, since the disk has its own time. */
+/** Returns numbers that are the same in each run; the moment of a kill is not, since the disk has its own time. */
 function random(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -93,7 +93,7 @@ class World {
     this.#send({ kind: 'submit', task_id, retry_safe: Number(task_id.slice(1)) % 2 === 0 });
   }
 
-  /** Every worker reports that it continues. */
+  /** Reports for every worker that it continues. */
   beat(): void {
     for (const { worker, dispatch, state } of this.jobs.values()) {
       if (state !== 'running') continue;
@@ -122,7 +122,7 @@ class World {
     } else if (message.kind === 'send') this.#work(message.peer, message.message);
   }
 
-  /** A worker as the specification has it: a journal by task id, an outbox, answers to polls. */
+  /** Acts as a worker as the specification has it: a journal by task id, an outbox, answers to polls. */
   #work(worker: string, message: FleetMessage): void {
     if (message.type === 'TASK_POLL') {
       const job = this.jobs.get(`${worker} ${message.task_id}`);
@@ -155,7 +155,7 @@ class World {
     }, this.chance() * 60);
   }
 
-  /** Delivered until it is kept. */
+  /** Delivers the result until it is kept. */
   async #report(job: Job): Promise<void> {
     const { dispatch, worker } = job;
     const { task, envelope } = dispatch;
@@ -181,7 +181,7 @@ test('killed at random moments, it loses nothing and accepts nothing twice', { t
   const deadline = performance.now() + 400_000;
   for (let round = 0; performance.now() < deadline; round += 1) {
     for (let n = 0; n < 12 && next < TASKS; n += 1) world.submit(ids[next++] as string);
-    // What was not confirmed is submitted again: the same task, not another one.
+    // A task that was not confirmed is submitted again: the same task, not another one.
     for (const id of ids.slice(0, next)) if (!world.submitted.has(id)) world.submit(id);
     world.beat();
     await pause(world.chance() * 120);

@@ -1,4 +1,6 @@
-/** `routing.learn`: outcomes of tasks reach the router, and the record of a task says what learning made of it. */
+/**
+ * `routing.learn`: outcomes of tasks reach the router, and the record of a task shows the choice by learning.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fleet } from './support/fleet.ts';

@@ -14,7 +14,7 @@ import { fleet, guardedStore } from './support/fleet.ts';
 import { ALL, type PeerScript, ScriptedBus } from './support/scripted-bus.ts';
 import { settle, settledWith, VirtualClock } from './support/virtual-clock.ts';
 
-/** A store on disk that can be closed and opened again. */
+/** Makes a store on disk that can be closed and opened again. */
 async function disk(t: TestContext): Promise<{ open(): Promise<TaskStore>; close(): Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'handfast-restart-'));
   let store: TaskStore | undefined;
@@ -36,7 +36,7 @@ async function disk(t: TestContext): Promise<{ open(): Promise<TaskStore>; close
   };
 }
 
-/** Answers polls: what it knows, and what it has never seen. */
+/** Answers polls: about tasks it knows, and about tasks it has never seen. */
 const answering = (knows: ReadonlyMap<string, 'accepted' | 'running'>): PeerScript => ({
   onMessage: (message, peer) => {
     if (message.type !== 'TASK_POLL') return;

@@ -1,4 +1,6 @@
-/** The task store as a file: locked, private, checked, and set aside when damaged. */
+/**
+ * The task store as a file: locked, private, checked, and quarantined when damaged.
+ */
 import assert from 'node:assert/strict';
 import { mkdtemp, open, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -166,7 +168,7 @@ test('no page of tasks reads every stored task', async (t) => {
   for (const query of queries) {
     const { sql, values } = findStatement(query, 50) ?? assert.fail();
     for (const step of plan(sql, values)) {
-      // An index of open, parked or ended tasks in the order of numbers; only those of open and parked ones are filtered.
+      // An index of open, parked or ended tasks in the order of numbers; only open and parked tasks are filtered.
       assert.match(step, /INDEX (open_tasks|parked_tasks|batches|ended_by_\w+)/, JSON.stringify(query));
       if (step.includes('ended_by_state')) assert.match(step, /\(state=\?/);
       if (step.includes('ended_by_worker')) assert.match(step, /\(worker=\? AND state=\?/);

@@ -6,7 +6,7 @@ import type { Journal } from '../../../src/journal/journal.ts';
 import { memoryJournal } from '../../../src/journal/memory.ts';
 import { settle } from './support/virtual-clock.ts';
 
-/** A journal in memory that notes the order of appends and releases. */
+/** Makes a journal in memory that notes the order of appends and releases. */
 function noted(): { journal: Journal; notes: string[] } {
   const memory = memoryJournal();
   const notes: string[] = [];

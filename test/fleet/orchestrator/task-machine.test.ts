@@ -1,4 +1,6 @@
-/** The states of a task: for any events in any order, what must hold holds. */
+/**
+ * The states of a task: the invariants hold for any events in any order.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TaskRecord } from '../../../src/fleet/orchestrator/task.ts';
@@ -222,7 +224,7 @@ const events: fc.Arbitrary<TaskEvent> = fc.oneof(
   { weight: 1, arbitrary: fc.constant<TaskEvent>({ type: 'verified', verified: 'yes', reasons: [] }) },
 );
 
-/** What must hold of a record after any events. */
+/** Checks the invariants of a record after any events. */
 function holds(record: TaskRecord): void {
   assert.equal(record.worker !== null || !isActive(record), true, 'an attempt under way has a worker');
   assert.equal(isEnded(record) && (isActive(record) || record.state === 'queued'), false, 'ended is ended');

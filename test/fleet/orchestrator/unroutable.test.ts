@@ -1,4 +1,7 @@
-/** Tasks no worker can accept: what passes by itself is waited for, what does not is reported to an operator, and nothing is ever spent. */
+/**
+ * Tasks no worker can accept: an obstacle that passes by itself is waited for, any other is reported to an operator, and
+ * nothing is ever spent.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fleet } from './support/fleet.ts';

@@ -1,4 +1,6 @@
-/** What is looked at of a result that says `done`, in a real repository. */
+/**
+ * Checks of a result that says `done`, in a real repository.
+ */
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

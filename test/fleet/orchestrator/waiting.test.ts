@@ -1,4 +1,6 @@
-/** What a task waits for that no worker can accept now: workers that are describing themselves, and workers that are away. */
+/**
+ * Waits of a task that no worker can accept now: workers that are describing themselves, and workers that are away.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { inProcessBus } from '../../../src/fleet/bus/in-process.ts';
@@ -12,13 +14,13 @@ import { settle } from './support/virtual-clock.ts';
 
 /** Workers that are still joining have joined by then. */
 const SETTLED_MS = 5_001;
-/** How long an absent worker still counts. */
+/** Time that an absent worker still counts, milliseconds. */
 const AWAY_MS = 60_000;
 
 const ABLE = { capabilities: { mcp_servers: ['context_mode'] }, mcp_health: { context_mode: 'ok' } };
 const NEEDS = { brief: 'x', required_mcp: ['context_mode'] };
 
-/** A peer of the configuration that has not answered yet. */
+/** Makes a peer of the configuration that has not answered yet. */
 function unreachable(bus: ScriptedBus, peerId: string): ScriptedPeer {
   const peer = new ScriptedPeer(bus, peerId, { structured: false, features: [] });
   peer.reachable = false;

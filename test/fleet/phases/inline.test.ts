@@ -1,4 +1,6 @@
-/** Inline hints: what the published vectors leave open, and that no text can make the parser slow or lose a word. */
+/**
+ * Inline hints: cases that the published vectors leave open, and that no text can make the parser slow or lose a word.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { type Inline, parseInline } from '../../../src/fleet/phases/inline.ts';
@@ -144,7 +146,7 @@ test('what is written is read back: hints and brief, for any values', () => {
   fc.assert(property, { numRuns: 200 });
 });
 
-/** Without blank lines at either end. */
+/** Returns a text without blank lines at either end. */
 function trimmedLines(text: string): string {
   const lines = text.split('\n');
   while (lines[0]?.trim() === '') lines.shift();

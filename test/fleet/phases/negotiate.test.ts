@@ -1,5 +1,5 @@
 /**
- * Which version is spoken with a peer, beside what the vector shows.
+ * The version that is spoken with a peer, beside the cases of the vectors.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,5 +1,5 @@
 /**
- * Phase 4: the order of the checks, and what each one says.
+ * Phase 4: the order of the checks, and the text of each one.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -132,7 +132,7 @@ describe('a dispatch', () => {
     assert.equal(said(deadline(29.9)), 'deadline_too_close: 29 s left, min_lead_s is 30');
     assert.equal(said(deadline(5), { minLeadS: 5 }), 'accept');
     assert.equal(said(deadline(0)), 'deadline_passed: the deadline was 2026-06-01T12:00:00.000Z');
-    // Their clock is an hour ahead: what reads as half an hour from now was half an hour ago.
+    // Their clock is an hour ahead: a deadline that reads as half an hour from now was half an hour ago.
     assert.match(said(deadline(1800), { skewMs: 3_600_000 }), /^deadline_passed/);
     assert.equal(said(deadline(-1800), { skewMs: -3_600_000 }), 'accept');
   });

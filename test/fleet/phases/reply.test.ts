@@ -1,4 +1,6 @@
-/** Results in replies: what the published vectors leave open, and that no reply can make the reader slow or be misread. */
+/**
+ * Results in replies: cases that the published vectors leave open, and that no reply can make the reader slow or be misread.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { replyInstruction } from '../../../src/fleet/phases/instruction.ts';

@@ -1,4 +1,6 @@
-/** What an operator sees of a decision. */
+/**
+ * The operator's view of a decision.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { explanationTable } from '../../../src/fleet/route/explain.ts';
@@ -12,7 +14,7 @@ const task = sampleTask({ priority: 'high', required_mcp: ['context_mode'] });
 
 const wallMs = Date.UTC(2026, 5, 1, 12, 10);
 
-/** Ten minutes of a fleet: a server has been ill since the third of them, said twice. */
+/** Replays ten minutes of a fleet: a server has been ill since the third of them, said twice. */
 function fleet(): Router {
   const router = new Router(DEFAULT_ROUTE_POLICY);
   const ill = { mcp_health: new Map([['context_mode', 'timeout']]) };

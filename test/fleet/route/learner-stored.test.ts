@@ -1,4 +1,6 @@
-/** What routing learned, after its process ended at any point between its own writes and those of the task. */
+/**
+ * Learned routing, after its process ended at any point between its own writes and those of the task.
+ */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +15,7 @@ import { temporaryFolder } from '../../host/temporary-folder.ts';
 const ranking = ['a', 'b', 'c'].map((agent_id) => ({ agent_id, score: 500, components: {} }) as unknown as Ranked);
 const alike = () => true;
 const stored = async () => {};
-/** Where a process ends, in the order of its life. */
+/** Points at which a process ends, in the order of its life. */
 const POINTS = ['nowhere', 'before it is stored', 'before the record', 'after the record'] as const;
 
 /** Decides and learns of 60 attempts; in each, the process ends twice where `endsAt` says. */

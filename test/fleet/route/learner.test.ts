@@ -1,4 +1,6 @@
-/** What learning changes in routing, and what it never changes. */
+/**
+ * Effects of learning on routing, and decisions that it never changes.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { RouteLearner } from '../../../src/fleet/route/learner.ts';

@@ -1,4 +1,6 @@
-/** The indexed router answers what the plain function answers, after any changes of the fleet. */
+/**
+ * The indexed router gives the same answers as the plain function, after any changes of the fleet.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
@@ -105,7 +107,7 @@ function same(
       const { rejected_more, ...decided } = router.decide(step.task, { nowMs, wallMs: nowMs, excluded });
       const rejectedCount = Object.keys(expected.rejected ?? {}).length;
       const whole = expected.chosen === null ? [] : expected.ranking;
-      // Which of many it names as left out is its own affair; what it says of them is not.
+      // The router may choose which of many workers it names as left out; its facts about them must be right.
       const rejected = Object.entries(decided.rejected ?? {});
       for (const [agentId, reasons] of rejected) assert.deepEqual(reasons, expected.rejected?.[agentId]);
       const named = rejectedCount <= 50 ? rejectedCount : expected.chosen === null ? 50 : 10;
@@ -212,7 +214,7 @@ test('a thousand workers are ranked as the plain function ranks them, by both wa
 });
 
 test('of two that are alike but for their tier the cheaper one is taken', () => {
-  // One rank below and five above what a normal task wants earn the same.
+  // One rank below and five above the tier of a normal task earn the same.
   const policy = { ...DEFAULT_ROUTE_POLICY, tiers: new Map([['gem', 7]]) };
   const order = (first: Profile, second: Profile): string | null => {
     const routes = [walking, { checkEachUpTo: 0, scoreEachUpTo: 5000 }, {}].map((ways) => {

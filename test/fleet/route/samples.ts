@@ -1,7 +1,10 @@
-/** A worker and a task as plain as they come, for tests of routing and its benchmark: a test says only what matters to it. */
+/**
+ * A worker and a task as plain as they come, for tests of routing and its benchmark: a test names only the members that matter
+ * to it.
+ */
 import type { Profile, RouteTask } from '../../../src/fleet/route/profile.ts';
 
-/** A verified, idle worker that was described just now. */
+/** Makes a verified, idle worker that was described just now. */
 export function sampleProfile(changes: Partial<Profile> = {}): Profile {
   return {
     agent_id: 'claude-1',
@@ -31,7 +34,7 @@ export function sampleProfile(changes: Partial<Profile> = {}): Profile {
   };
 }
 
-/** A task that requires nothing. */
+/** Makes a task that requires nothing. */
 export function sampleTask(changes: Partial<RouteTask> = {}): RouteTask {
   return {
     task_id: 't-17',

@@ -1,11 +1,9 @@
 /**
- * What work costs a processor, for tests of how cost grows with size: unlike the time that passes, it does not depend on
- * what else the machine does. Linear work takes milliseconds for a megabyte, quadratic work minutes.
- *
- * Used by tests of parsers.
+ * The processor time of work, for tests of how cost grows with size: unlike the time that passes, it does not depend on other
+ * work of the machine. Linear work takes milliseconds for a megabyte, quadratic work minutes.
  */
 
-/** Milliseconds this thread was busy with it. */
+/** Returns the milliseconds that this thread was busy with the work. */
 export function cpuMsOf(work: () => void): number {
   const before = process.threadCpuUsage();
   work();

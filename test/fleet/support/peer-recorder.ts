@@ -1,6 +1,6 @@
 /**
- * The orchestrator's ear for tests of buses: writes down what a bus tells, keeps results as a store would, and lets a test
- * wait for something.
+ * The orchestrator's ear for tests of buses: records the events of a bus, stores results as a store would, and lets a test wait
+ * for something.
  */
 import type { FleetPeer, PeerEvents } from '../../../src/fleet/bus/peer.ts';
 import type { Incoming, Reported } from '../../../src/fleet/messages/decoded.ts';
@@ -44,7 +44,7 @@ export class PeerRecorder implements PeerEvents {
     this.#look();
   }
 
-  /** Everything of one type, in order. */
+  /** Returns everything of one type, in order. */
   of<T extends Incoming['type']>(type: T): Extract<Incoming, { readonly type: T }>[] {
     return this.heard.map(({ message }) => message).filter((message) => message.type === type) as never;
   }
@@ -66,7 +66,7 @@ export class PeerRecorder implements PeerEvents {
     return within(met, what);
   }
 
-  /** The peer of a name, once it has joined and announced itself. */
+  /** Returns the peer of a name, once it has joined and announced itself. */
   async peer(peerId: string): Promise<FleetPeer> {
     const announced = (): boolean =>
       this.heard.some((heard) => heard.peerId === peerId && heard.message.type === 'SESSION_ANNOUNCE');

@@ -1,7 +1,5 @@
 /**
- * An executor that does what a test tells it, task by task, and writes down what it was given.
- *
- * Used by the tests of the worker.
+ * An executor that acts as a test says, task by task, and records its tasks.
  */
 import type {
   Execution,
@@ -12,7 +10,7 @@ import type {
   Readiness,
 } from '../../../src/fleet/executors/executor.ts';
 
-/** What is done for a turn; what is left out of the outcome is that of one that ended well and left no record of tokens. */
+/** Behaviour of a turn; members left out of the outcome are those of a turn that ended well and left no record of tokens. */
 export type Turn = (
   task: ExecutorTask,
   context: ExecutorContext,
@@ -21,7 +19,7 @@ export type Turn = (
 export interface ScriptedExecutor extends Executor {
   /** Every turn that was started, in order. */
   readonly turns: readonly ExecutorTask[];
-  /** What was handed in while a turn ran. */
+  /** Inputs of a running turn. */
   readonly steered: readonly string[];
 }
 
@@ -32,7 +30,7 @@ export interface ScriptOptions {
   readonly measureOverhead?: Executor['measureOverhead'];
 }
 
-/** A reply with one TASK_RESULT block. */
+/** Makes a reply with one TASK_RESULT block. */
 export function block(taskId: string, members: Readonly<Record<string, unknown>> = {}): string {
   const result = { type: 'TASK_RESULT', protocol_version: '2.0', task_id: taskId, status: 'done', ...members };
   return `Here is what I did.\n\n\`\`\`json\n${JSON.stringify(result)}\n\`\`\``;

@@ -1,8 +1,6 @@
 /**
  * A worker whose work is done by the test: it keeps a journal and an outbox in memory as a real one keeps them on disk, and
  * a task ends when the test says so, or at once.
- *
- * Used by the tests of the buses.
  */
 import type { DispatchOutcome, Lease, ReplyChannel, WorkerPort } from '../../../src/fleet/bus/reply-channel.ts';
 import type { Dispatched, Finding, Incoming } from '../../../src/fleet/messages/decoded.ts';
@@ -28,7 +26,7 @@ export interface ScriptedOptions {
   readonly retryMs?: number;
   /** Decides before anything else; undefined: as usual. */
   readonly decide?: (dispatch: Dispatched) => Promise<DispatchOutcome | undefined> | DispatchOutcome | undefined;
-  /** What an `ended` task says. */
+  /** Result of an `ended` task. */
   readonly resultOf?: (dispatch: Dispatched) => Partial<TaskResult>;
 }
 
@@ -165,7 +163,7 @@ export class ScriptedWorker implements WorkerPort {
     return undefined;
   }
 
-  // What the test does.
+  // Actions of the test.
 
   /** Ends a task; its result stays in the outbox until it is acknowledged. */
   finish(taskId: string, result: Partial<TaskResult> = {}): void {

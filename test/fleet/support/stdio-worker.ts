@@ -1,4 +1,6 @@
-/** A process that is a worker on its stdin and stdout. Used by `test/fleet/bus/stream-cuts.test.ts`. */
+/**
+ * A process that is a worker on its stdin and stdout.
+ */
 import { workerOverStdio } from '../../../src/fleet/bus/stream/join.ts';
 import { stdioLink } from '../../../src/transport/stdio.ts';
 import { ScriptedWorker } from './scripted-worker.ts';

@@ -15,7 +15,7 @@ import { connectWebSocket, webSocketAcceptor } from '../../../src/transport/webs
 
 export interface LinkSite {
   dial(): Promise<Link>;
-  /** Ends every connection there is. Absent: a link is one connection, and ends with it. */
+  /** Ends every connection. Absent: a link is one connection, and ends with it. */
   cut?(): void;
   close(): Promise<void>;
 }

@@ -1,6 +1,6 @@
 /**
  * A receiver as deployed ones of v0.5 to v0.8 behave, on plain `node:http`: it knows text and nothing of this protocol. It
- * reads the first text part only, cuts long prompts without a word, and answers at once, or later by a call of its own.
+ * reads the first text part only, cuts long prompts without a word, and answers at once, or later in a separate call.
  *
  * The counterpart of `httpPeerBus` in its tests.
  */
@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 
 export interface UpstreamOptions {
   readonly token?: () => string;
-  /** What the agent says to a prompt. */
+  /** The agent's reply to a prompt. */
   readonly agent?: (prompt: string, contextId: string | undefined) => string | Promise<string>;
   /** Base address of the orchestrator, and the token it wants: replies are sent there later. */
   readonly managed?: { readonly url: string; readonly token?: string };
@@ -127,12 +127,12 @@ function message(response: ServerResponse, id: unknown, text: string, contextId:
   reply(response, 200, { jsonrpc: '2.0', id, result: { kind: 'message', message: said } });
 }
 
-/** The TASK_RESULT block an agent ends its reply with. */
+/** Makes the TASK_RESULT block an agent ends its reply with. */
 export function resultBlock(members: Record<string, unknown>): string {
   return ['```json', JSON.stringify({ type: 'TASK_RESULT', protocol_version: '2.0', ...members }), '```'].join('\n');
 }
 
-/** The id in the hints of a prompt. */
+/** Returns the id in the hints of a prompt. */
 export function taskIdIn(prompt: string): string {
   return /^task_id: (\S+)$/m.exec(prompt)?.[1] ?? '';
 }

@@ -1,7 +1,5 @@
 /**
- * A real worker in a folder of its own, and the other end of its bus: what it says is written down and can be waited for.
- *
- * Used by the tests of the worker.
+ * A real worker in a separate folder, and the other end of its bus: its messages are recorded and can be waited for.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -54,12 +52,12 @@ export class Desk implements ReplyChannel {
     this.#changed();
   }
 
-  /** The result of a task, once it is there. */
+  /** Returns the result of a task, once it is there. */
   result(taskId: string): Promise<TaskResult> {
     return this.until(() => this.results.find(({ task_id }) => task_id === taskId), `the result of ${taskId}`);
   }
 
-  /** The first message of a type that fits. */
+  /** Returns the first message of a type that fits. */
   message<T extends FleetMessage['type']>(
     type: T,
     fits: (message: Extract<FleetMessage, { type: T }>) => boolean = () => true,
@@ -69,7 +67,7 @@ export class Desk implements ReplyChannel {
     return this.until(found, type);
   }
 
-  /** What `find` finds, once it does. Rejects when that takes far too long. */
+  /** Returns the result of `find`, once it has one. Rejects when that takes far too long. */
   async until<T>(find: () => T | undefined, what: string): Promise<T> {
     const give = AbortSignal.timeout(PATIENCE_MS);
     for (;;) {
@@ -96,7 +94,7 @@ export type Given = Partial<TaskDispatch['task']> &
     readonly envelope?: Envelope;
   };
 
-/** A dispatch as a bus hands it over. Reads by default, so that no repository is needed. */
+/** Makes a dispatch as a bus hands it over. The task reads by default, so that no repository is needed. */
 export function dispatch(task_id: string, given: Given = {}): Dispatched {
   const { brief = 'Do it.', deadline, envelope, required_mcp, required_capabilities, ...rest } = given;
   const { min_tier, min_context_window, access = 'read', worktree, ...task } = rest;
@@ -115,15 +113,15 @@ export interface Bench {
   readonly desk: Desk;
   readonly home: string;
   readonly cwd: string;
-  /** Hands a dispatch over and begins what is accepted, as a bus does. */
+  /** Hands a dispatch over and begins an accepted one, as a bus does. */
   give(dispatch: Dispatched, lease?: Lease): Promise<DispatchOutcome>;
   /** Resolves when nothing is taken any more. */
   idle(): Promise<void>;
-  /** The same, and its result. */
+  /** Hands a dispatch over as `give` does, and returns its result. */
   do(dispatch: Dispatched, lease?: Lease): Promise<TaskResult>;
 }
 
-/** Longest wait for anything: far above what it takes on a busy machine. */
+/** Longest wait for anything, in milliseconds: far above the need of a busy machine. */
 const PATIENCE_MS = 20_000;
 /** Soon where a test waits for it, far away where nothing is to run out. */
 const TIMING: WorkerDeps = { debounceMs: 10, resendMs: 10, probeMs: PATIENCE_MS, decideMs: PATIENCE_MS };
@@ -136,7 +134,7 @@ export async function folder(test: TestContext): Promise<string> {
   return path;
 }
 
-/** A worker that is started and attached; stopped after the test. `timing` says what of its intervals matters. */
+/** Starts and attaches a worker, which is stopped after the test. `timing` gives the intervals that matter. */
 export async function bench(
   test: TestContext,
   options: Partial<WorkerOptions> = {},

@@ -1,8 +1,8 @@
 /**
- * A worker in a process of its own that may be killed at any moment; its bus is the channel to the parent. Each turn is a
- * real program that writes down that it began, takes a while, and writes down that it ended.
+ * A worker in a separate process that may be killed at any moment; its bus is the channel to the parent. Each turn is a real
+ * program that writes down that it began, takes a while, and writes down that it ended.
  *
- * Started by `test/fleet/worker/crash.slow.test.ts` with the folder of its home and the file of its deeds.
+ * Its arguments are the folder of its home and the file of its deeds.
  */
 
 import { programEnvironment, startProgram } from '../../../src/base/program.ts';

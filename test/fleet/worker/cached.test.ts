@@ -1,9 +1,11 @@
-/** Cached findings: how often they are made, and what a caller that needs a new one gets. */
+/**
+ * Cached findings: how often they are made, and the finding for a caller that needs a new one.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Cached } from '../../../src/fleet/worker/cached.ts';
 
-/** A finding that is made when the test says so; each has its number. */
+/** Makes a finding that is made when the test says so; each has its number. */
 function byHand(): { readonly cached: Cached<number>; readonly begun: () => number; end(): Promise<void> } {
   let begun = 0;
   const open: (() => void)[] = [];

@@ -1,4 +1,7 @@
-/** A real worker on NATS: what it is too busy for stays on the queue, and is done when it comes again under its own number. */
+/**
+ * A real worker on NATS: a dispatch that it is too busy for stays on the queue, and is done when it comes again under its own
+ * number.
+ */
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
 import { aDispatch } from '../bus-contract.ts';

@@ -1,4 +1,6 @@
-/** Limits of a task that runs: tokens, time, the lease, what its MCP servers turn out to be. */
+/**
+ * Limits of a task that runs: tokens, time, the lease, the real state of its MCP servers.
+ */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { Budget } from '../../../src/base/budget.ts';
@@ -13,7 +15,7 @@ import { bench, type Desk, dispatch } from '../support/worker-bench.ts';
 
 const used = (input: number): Usage => ({ source: 'measured', input });
 
-/** The phases that were reported, in order. */
+/** Returns the phases that were reported, in order. */
 const phasesOf = ({ told }: Desk): unknown[] =>
   told.flatMap((one) => (one.type === 'TASK_PROGRESS' ? [one.phase] : []));
 

@@ -1,4 +1,6 @@
-/** Probes of real MCP servers: over stdio and streamable HTTP, alive, slow, dead, closed, and what they leave behind. */
+/**
+ * Probes of real MCP servers: over stdio and streamable HTTP, alive, slow, dead, closed, and the processes they leave behind.
+ */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -24,7 +26,7 @@ const stdio = (name: string, ...args: readonly string[]): McpServerOptions => ({
   stdio: { command: process.execPath, args: [file, ...args] },
 });
 
-/** Longest wait for anything: far above what it takes on a busy machine. */
+/** Longest wait for anything, in milliseconds: far above the need of a busy machine. */
 const PATIENCE_MS = 20_000;
 
 const options = { cwd: process.cwd(), timeoutMs: PATIENCE_MS };
@@ -46,7 +48,7 @@ async function listening(test: TestContext, handler: RequestListener): Promise<s
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
 }
 
-/** A server over streamable HTTP, and the sessions it has open. */
+/** Starts a server over streamable HTTP; returns its address and the sessions it has open. */
 async function overHttp(test: TestContext): Promise<{ url: string; sessions: Set<string> }> {
   const sessions = new Set<string>();
   const transports = new Map<string, NodeStreamableHTTPServerTransport>();

@@ -1,4 +1,6 @@
-/** When the outbox sends a result again that the orchestrator did not confirm. The clock is the test's. */
+/**
+ * Times at which the outbox sends a result again that the orchestrator did not confirm. The clock is the test's.
+ */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import { processTimer } from '../../../src/base/timer-queue.ts';
@@ -13,7 +15,7 @@ const silent = { debug() {}, info() {}, warn() {}, error() {} };
 beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
 afterEach(() => mock.timers.reset());
 
-/** A reply channel that confirms nothing. */
+/** Makes a reply channel that confirms nothing. */
 function refusing(name = 'orchestrator'): ReplyChannel & { sent: number } {
   return {
     name,
@@ -31,10 +33,10 @@ function outbox(random: () => number, delivered: () => void = () => {}): Outbox 
   return new Outbox({ load: () => result, delivered, log: silent, firstDelayMs: 1_000, random, timer: processTimer });
 }
 
-/** Promise callbacks run; time stands still. */
+/** Lets promise callbacks run; time stands still. */
 const settle = () => new Promise(setImmediate);
 
-/** How much time passes until the channel is offered the result again, milliseconds, to within a millisecond. */
+/** Returns the time until the channel is offered the result again, milliseconds, to within a millisecond. */
 async function nextDelay(channel: { sent: number }): Promise<number> {
   await settle();
   const before = channel.sent;

@@ -1,4 +1,6 @@
-/** What survives a worker: its journal, unaccepted results, and what it reports about tasks that were running when it died. */
+/**
+ * State that survives a worker: its journal, unaccepted results, and its reports about tasks that were running when it died.
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -16,7 +18,7 @@ import { repository } from '../support/git-repository.ts';
 import { aborted, block, scriptedExecutor } from '../support/scripted-executor.ts';
 import { bench, Desk, dispatch, folder, silent } from '../support/worker-bench.ts';
 
-/** How many transactions are in a log of SQLite: the last frame of each has the size of the file in it. */
+/** Returns the number of transactions in a log of SQLite: the last frame of each has the size of the file in it. */
 function commitsIn(log: Buffer): number {
   const [headerBytes, frameBytes] = [32, 24 + (log.length === 0 ? 0 : log.readUInt32BE(8))];
   let commits = 0;
@@ -356,7 +358,7 @@ test('an attempt that was accepted before writes were lost may have been started
   assert.equal(found.loss?.acknowledged, true);
   assert.deepEqual(states(found), ['t-1 started']);
   found.close();
-  // Until an operator has acknowledged the loss, for what was accepted before it.
+  // Until an operator has acknowledged the loss, for tasks that were accepted before it.
   const later = new SqliteWorkerJournal(home, () => Date.now() + 1000);
   await later.accept(task('t-2'));
   assert.deepEqual(states(later), ['t-1 started', 't-2 accepted']);

@@ -30,7 +30,7 @@ const inSeconds = (seconds: number): string => new Date(Date.now() + seconds * 1
 interface Row {
   readonly code: string;
   readonly given?: Given;
-  /** So many seconds from when it is handed over. */
+  /** Deadline, in seconds from the moment it is handed over. */
   readonly deadlineS?: number;
   readonly options?: Partial<WorkerOptions>;
   readonly readiness?: Readiness;
@@ -38,7 +38,7 @@ interface Row {
   readonly missing?: readonly string[];
   /** Works in a repository with changes of unknown origin. */
   readonly dirty?: boolean;
-  /** What happens to the worker before. */
+  /** Changes of the worker before the dispatch. */
   readonly before?: (made: Bench) => Promise<void>;
 }
 
@@ -151,7 +151,7 @@ test('a replay, a conflict, a task in flight and a busy context start no second 
 test('a git that takes too long is asked again, one that fails is not', async (t) => {
   const cwd = await folder(t);
   const slow = () => git(cwd, ['-c', 'alias.wait=!sleep 10', 'wait'], 50);
-  // Its words are those of a slow one.
+  // Its words are those of a slow git.
   const failing = () => git(cwd, ['-c', 'alias.fail=!echo fatal: no answer within 9 ms >&2; exit 1; :', 'fail']);
   const rows = [
     [slow, 'busy', true],
@@ -211,7 +211,7 @@ test('a decision waits for no server that its task does not need', async (t) => 
   const options = { mcpServers: [{ name: 'slow', http: { url } }], monotonic: () => monotonicMs };
   const { give } = await bench(t, options, { checkMs: 3_600_000 });
   silent = true;
-  // What was found of it is too old for a decision that rests on it.
+  // The earlier findings are too old for a decision that rests on them.
   monotonicMs += 60_000;
   const before = asked;
   assert.equal((await give(dispatch('t-1'))).kind, 'accepted');

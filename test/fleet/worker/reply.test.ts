@@ -1,4 +1,6 @@
-/** From what an executor said to the result: blocks, repair, answers of a given shape, endings of all kinds. */
+/**
+ * From an executor's reply to the result: blocks, repair, answers of a given shape, endings of all kinds.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ExecutorOutcome } from '../../../src/fleet/executors/executor.ts';

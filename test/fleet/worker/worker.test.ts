@@ -8,7 +8,7 @@ import { createWorker } from '../../../src/fleet/worker/worker.ts';
 import { aborted, block, scriptedExecutor } from '../support/scripted-executor.ts';
 import { bench, Desk, dispatch, LEASE, silent } from '../support/worker-bench.ts';
 
-/** A turn that runs until the test lets it end. */
+/** Makes a gate for a turn that runs until the test lets it end. */
 function gate() {
   const { promise, resolve } = Promise.withResolvers<void>();
   return { opened: promise, open: resolve };

@@ -1,4 +1,6 @@
-/** Session RPC on the listeners of a whole server: what its section of the configuration says holds at every address. */
+/**
+ * Session RPC on the listeners of a whole server: the settings of its section of the configuration hold at every address.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,7 +13,7 @@ import { connectWebSocket } from '../../../src/transport/websocket.ts';
 import { RpcPeer } from '../../control/rpc/rpc-peer.ts';
 import { temporaryFolder } from '../../host/temporary-folder.ts';
 
-/** A server with this section `control`, and a dialler for each way in. */
+/** Starts a server with this section `control`; returns a dialler for each way in. */
 async function started(t: TestContext, control: string, more = '') {
   const folder = temporaryFolder(t);
   const socket = join(folder, 's');
@@ -33,7 +35,7 @@ async function started(t: TestContext, control: string, more = '') {
   return { dial, token };
 }
 
-/** A request as one line of about so many bytes. */
+/** A request as one line of about `bytes` bytes. */
 const filler = (bytes: number) => ({ text: 'x'.repeat(bytes) });
 
 test('a prompt may be as long at /ws as at every other address', async (t) => {

@@ -47,7 +47,7 @@ async function call(toolbox: Toolbox, name: string, input: object = {}) {
   return done.result as Record<string, unknown>;
 }
 
-/** Longer than the sessions of these tests may be idle. */
+/** Waits longer than the sessions of these tests may be idle. */
 const longIdle = (): Promise<void> => delay(300);
 
 test('an idle session has no place at its host, and takes one again with its next call', async (t) => {
@@ -96,7 +96,7 @@ test('a process keeps the place until it has ended and its output was read', asy
   await tools.list();
   const { proc_id } = await call(tools, 'proc_run', { argv: ['cat'], interactive: true, wait_seconds: 0 });
   await longIdle();
-  // Its own session at the host, for work that outlives turns, and that of the tools.
+  // Two sessions at the host: one for work that outlives turns, and one for the tools.
   assert.equal(places(), 2);
   const { output } = await call(tools, 'proc_write', { proc_id, text: 'here\n', wait_seconds: 5 });
   assert.equal(output, 'here\n');

@@ -1,4 +1,6 @@
-/** The capabilities of a host in sessions of its models: tools that are found by search, the task list, what is recalled. */
+/**
+ * The capabilities of a host in sessions of its models: tools that are found by search, the task list, recall.
+ */
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,6 @@
-/** Chains as tools of a session's model: listed, run, waited for, asked for, continued; under the approval rules of the session. */
+/**
+ * Chains as tools of a session's model: listed, run, waited for, asked for, continued; under the approval rules of the session.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -32,7 +34,7 @@ const worked = (peer: RpcPeer, session: string) =>
     ({ payload }) => payload as unknown as { work: { id: string; state: string }; event: string; text?: string },
   );
 
-/** The last question. */
+/** Returns the last question. */
 function asked(peer: RpcPeer, session: string) {
   const { approval } = of(peer, session, 'approval.requested').at(-1)?.payload ?? {};
   return approval as { id: string; title: string; tool: { input: object } };

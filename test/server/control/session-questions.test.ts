@@ -21,7 +21,7 @@ interface Question {
   readonly schema: { readonly properties: object };
 }
 
-/** The question with this number, once it is there. */
+/** Returns the question with this number, once it is there. */
 async function question({ peer }: Started, session: string, count: number): Promise<Question> {
   const asked = () =>
     peer.events.filter(({ type, payload }) => type === 'approval.requested' && payload.session_id === session);

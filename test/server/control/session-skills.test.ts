@@ -32,14 +32,14 @@ test('skills are asked for once a turn, at the start of the next, and when the h
     return agent;
   };
   const agent = await open(true);
-  // That the sandbox was tried is a change as well, and comes at a time of its own.
+  // The trial of the sandbox is a change as well, and comes at its own time.
   await until(() => sandboxOf(agent)?.in_force === true);
   const others = otherCapabilities(agent);
   const toolbox = environmentToolbox(async (work) =>
     work({ state: 'open', tools: new ToolsClient(agent), others: async () => others, close: async () => {} }),
   );
   const skills = async () => (await toolbox.list()).map(({ name }) => name).filter((name) => /^skill__/.test(name));
-  // The first scan of a host is a change of its own.
+  // The first scan of a host is a separate change.
   for (let round = 0; round < 3; round += 1) assert.deepEqual(await skills(), ['skill__first']);
   assert.ok(asked <= 2, `${asked} times`);
   asked = 0;

@@ -1,4 +1,6 @@
-/** A whole server whose model says what a test wrote down, and a client of its sessions. */
+/**
+ * A whole server whose model says the texts of the test, and a client of its sessions.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

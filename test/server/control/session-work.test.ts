@@ -1,4 +1,7 @@
-/** What a session's model began when its principal may not use it any more: it ends, and the model has that with the next prompt. */
+/**
+ * Work that a session's model began when its principal may not use it any more: it ends, and the model has that with the next
+ * prompt.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -23,7 +26,7 @@ interface Work {
   readonly event: string;
 }
 
-/** The ends of a session's work so far. */
+/** Returns the ends of a session's work so far. */
 const ends = ({ peer }: Started, session: string) =>
   peer.events
     .filter(({ type, payload }) => type === 'session.work' && payload.session_id === session)
@@ -34,7 +37,7 @@ const ends = ({ peer }: Started, session: string) =>
 
 const interrupted = ['chain interrupted', 'process interrupted', 'subagent interrupted'];
 
-/** A session with one of each at work. */
+/** Starts a session with one of each at work. */
 async function working(t: TestContext) {
   const stand = await started(t, '', rights('[tools, multi_agent, chains, proc]'), { token });
   const agent = await connect(stand.tcp, { token, capabilities: ['chains'] });
@@ -78,7 +81,7 @@ for (const left of ['[tools]', '[]']) {
     await next.peer.recorder.until(() => ends(next, session).length === 3, 'the ends of all three');
     assert.deepEqual(ends(next, session), interrupted);
     if (left !== '[]') return;
-    // Without memory nothing could be recalled either, which must not be what ends the turn.
+    // Without memory nothing could be recalled either, and that must not be the cause that ends the turn.
     const failed = () => next.peer.events.find(({ type }) => type === 'session.error')?.payload.message;
     await next.peer.recorder.until(() => failed() !== undefined, 'the end of the turn');
     assert.match(String(failed()), /granted none of the requested capabilities/);

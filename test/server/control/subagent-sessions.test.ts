@@ -1,4 +1,7 @@
-/** Subagents that are sessions of the server: each task a turn, seen, steered and approved by people, with the rights of the subagent. */
+/**
+ * Subagents that are sessions of the server: each task a turn, seen, steered and approved by people, with the rights of the
+ * subagent.
+ */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,7 +29,7 @@ interface Site {
 
 const session = (settings: object = {}) => ({ name: 'helper', session: { backend: 'model', ...settings } });
 
-/** A server with a model that says what the test wrote down, and these kinds of subagents. */
+/** Starts a server with a model that says the texts of the test, and these kinds of subagents. */
 async function siteOf(
   t: TestContext,
   { kinds, ...config }: { readonly kinds: readonly object[]; readonly [section: string]: unknown },
@@ -278,7 +281,7 @@ test('what is said in a channel steers the sessions in it, in its order, once, a
   const results = site.model.requests.at(-1)?.body.messages.filter(({ role }: { role: string }) => role === 'tool');
   assert.match(results.at(-2).content, /the agent that made the channel.*before its task.*I begin/s);
   assert.match(results.at(-1).content, /no channel .*other/);
-  // The other one had no task: what was said waits for it, the words of the first too.
+  // The other one had no task: messages wait for it, also those of the first.
   assert.equal((await two.run('say "ready"')).status, 'COMPLETED');
   const { messages } = (await control.call('session.messages', { session_id: await idOf(two.id) })) as {
     messages: { kind: string; text: string }[];

@@ -1,4 +1,6 @@
-/** A fleet out of its file, in this process: what its settings change. */
+/**
+ * A fleet out of its file, in this process: the effects of its settings.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +15,7 @@ import { temporaryFolder } from '../../host/temporary-folder.ts';
 
 const WORKER = 'workers: [{ id: w, executor: rehearsal, overhead_tokens: 0 }]\n';
 
-/** The orchestrator of this file, with a worker. */
+/** Starts the orchestrator of this file, with a worker. */
 async function fleet(
   t: TestContext,
   yaml: string,

@@ -1,4 +1,6 @@
-/** What operators of a fleet are answered. */
+/**
+ * Replies to operators of a fleet.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { FleetClient } from '../../../src/bridge/fleet-client.ts';
@@ -13,7 +15,7 @@ import { temporaryFolder } from '../../host/temporary-folder.ts';
 
 const OPERATOR = { caller: { principal: { name: 'operator', admin: true } } };
 
-/** A fleet of one worker, and its operator, for whom everything ends with `stop`. */
+/** Starts a fleet of one worker, and its operator, for whom everything ends with `stop`. */
 async function operated(t: TestContext, repository?: string) {
   const { bus, journal, orchestrator } = await fleet(t, {
     // As on a disk: an event is reported before it is stored.
@@ -48,7 +50,7 @@ async function operated(t: TestContext, repository?: string) {
   };
 }
 
-/** What is reported of a task that its worker reports as done, and the record at the end. */
+/** Returns the reports about a task that its worker reports as done, and the record at the end. */
 async function followed(
   { orchestrator, worker, client, stop }: Awaited<ReturnType<typeof operated>>,
   artifacts: Readonly<Record<string, unknown>>,
@@ -120,7 +122,7 @@ test('a bus that carries nothing is reported with the workers', async (t) => {
   const outage = { reason: 'NATS at 127.0.0.1 does not respond', since: 1_700_000_000_000 };
   Object.assign(bus, { down: () => outage });
   assert.deepEqual(await client.down(), [outage]);
-  // What it was when the bus was lost is not what it is.
+  // The status from before the loss of the bus is not its status now.
   const [worker] = await client.workers();
   assert.deepEqual([worker?.status, worker?.unknown_since], ['unknown', outage.since]);
   Object.assign(bus, { down: () => undefined });

@@ -1,6 +1,6 @@
 /**
- * The environment of a worker, lent to the executors of its tasks: what a real program reaches with the token of its task, and
- * what nothing reaches with it.
+ * The environment of a worker, lent to the executors of its tasks: the parts that a real program reaches with the token of its
+ * task, and those that nothing reaches with it.
  */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ import { temporaryFolder } from '../../host/temporary-folder.ts';
 
 const AGENT = join(import.meta.dirname, '..', '..', 'fleet', 'support', 'environment-agent.mjs');
 
-/** What the program of the tests was given. */
+/** The environment that the program of the tests got. */
 interface Given {
   readonly url: string;
   readonly token: string;
@@ -64,7 +64,7 @@ class Fleet {
     return (await this.orchestrator.submit({ brief, reply_schema: 'prose', ...spec })).task_id;
   }
 
-  /** What its program was given, once it has called everything but the last wait. */
+  /** Returns the environment of its program, once it has called everything but the last wait. */
   async given(task: string): Promise<Given> {
     const file = join(this.notes, `${task}.json`);
     await eventually(() => existsSync(file) && readFileSync(file, 'utf8') !== '', `the notes of ${task}`);
@@ -80,14 +80,14 @@ class Fleet {
     return record;
   }
 
-  /** What the program of an ended task printed. */
+  /** Returns the output of the program of an ended task. */
   async printed(task: string): Promise<{ tools?: string[]; name?: string; failed?: boolean; text?: string }[]> {
     const record = await this.ended(task);
     assert.equal(record.state, 'done', JSON.stringify(record.result));
     return JSON.parse(/^\[.*\]$/m.exec(record.result?.prose ?? '')?.[0] ?? 'null');
   }
 
-  /** Every file of the fleet that its owner can read, as one text. */
+  /** Returns every file of the fleet that its owner can read, as one text. */
   stored(): string {
     const texts: string[] = [];
     const visit = (folder: string): void => {
@@ -144,7 +144,7 @@ const runs = (...words: readonly string[]): boolean =>
     }
   });
 
-/** A request with a token, as a thief sends it. */
+/** Sends a request with a token, as a thief sends it. */
 async function asked(
   { url, token, session }: Given,
   method = 'tools/list',

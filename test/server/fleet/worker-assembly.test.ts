@@ -1,6 +1,6 @@
 /**
- * The settings of a worker's file, as they arrive: at the programs its executor starts, and at those who send it tasks. Each
- * test hands a task in at the worker's own HTTP door.
+ * The settings of a worker's file, as they arrive: at the programs its executor starts, and at senders of tasks. Each test
+ * hands a task in at the worker's own HTTP door.
  */
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { say } from '../../fleet/support/upstream-sender.ts';
 
 const log: Log = { debug() {}, info() {}, warn() {}, error() {} };
 
-/** Answers what a worker asks of every program, and writes down how it was started for a task. */
+/** Answers a worker's questions to every program, and writes down how it was started for a task. */
 const PROGRAM = `#!${process.execPath}
 const { appendFileSync, writeFileSync } = require('node:fs');
 const words = process.argv.slice(2);
@@ -39,7 +39,7 @@ interface Site {
   readonly repo: string;
   /** Arguments of each run for a task. */
   readonly started: () => string[][];
-  /** A worker of this file, started. Its data is kept between two of them. */
+  /** Starts a worker of this file. Its data is kept between two of them. */
   worker(
     yaml: string,
     env?: Record<string, string>,
@@ -90,7 +90,7 @@ function site(context: TestContext): Site {
 
 const executor = (settings: string): string =>
   `executor: { command: ./program.cjs, ${settings} }\nreceiver: { port: 0 }\n`;
-/** How many ports this process listens on. */
+/** Returns the number of ports this process listens on. */
 const doors = (): number => process.getActiveResourcesInfo().filter((what) => what === 'TCPServerWrap').length;
 /** Resolves when `done`; fails after 20 s. */
 async function waitFor(done: () => boolean): Promise<void> {
@@ -98,7 +98,7 @@ async function waitFor(done: () => boolean): Promise<void> {
     assert.ok(performance.now() < end, 'not within 20 s');
   }
 }
-/** What follows a word in the arguments of a run. */
+/** Returns the argument behind a word in the arguments of a run. */
 const after = (words: readonly string[] | undefined, word: string): string | undefined =>
   words?.[words.indexOf(word) + 1];
 
@@ -199,7 +199,7 @@ receiver: { port: 0 }
   assert.equal(told('session/set_mode')?.modeId, 'plan');
 });
 
-/** An orchestrator that takes late replies. */
+/** Starts an orchestrator that takes late replies. */
 async function orchestrator(context: TestContext) {
   const calls: { readonly token: string | undefined; readonly body: string }[] = [];
   const heard = Promise.withResolvers<void>();

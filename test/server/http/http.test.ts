@@ -1,6 +1,6 @@
 /**
- * The HTTP port on raw sockets: who is let in, what is refused before any handler, how slow and broken requests end, and
- * what closing does to those who are still there.
+ * The HTTP port on raw sockets: accepted clients, refusals before any handler, the end of slow and broken requests, and the
+ * effect of closing on connected clients.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -16,10 +16,10 @@ import type { WebSocketAcceptor } from '../../../src/transport/websocket.ts';
 import type { HandfastError } from '../../../src/wire/errors.ts';
 import { ask, newSession, openStream, raw, serve, until, within } from '../../transport/http/http-fixtures.ts';
 
-/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+/** Far above the need of any of these; only so that a lost wake-up fails instead of hanging. */
 const TIMEOUT = { timeout: 300_000 };
 
-/** A port whose `GET /seen` and `POST /body` note that a handler was reached. */
+/** Opens a port whose `GET /seen` and `POST /body` note that a handler was reached. */
 async function start(t: TestContext, options: HttpServerOptions = {}) {
   const reached: string[] = [];
   const routes: ServerRoute[] = [

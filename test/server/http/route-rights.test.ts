@@ -1,4 +1,6 @@
-/** Who gets what over HTTP: every route of a real server, asked with each preset role, with a bare token and with none. */
+/**
+ * Rights over HTTP: every route of a real server, asked with each preset role, with a bare token and with none.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -40,7 +42,7 @@ async function start(t: TestContext) {
   return { url: server.url as string, routes: server.routes };
 }
 
-/** The table of docs/security/rights.md: route → right, as the code calls it. */
+/** Reads the table of docs/security/rights.md: route → right, as the code calls it. */
 function documented(): Record<string, string> {
   const page = readFileSync(join(root, 'docs/security/rights.md'), 'utf8');
   const section = /^## Over HTTP$(.*?)^## /ms.exec(page)?.[1] ?? '';
@@ -50,10 +52,10 @@ function documented(): Record<string, string> {
   );
 }
 
-/** What every method of the fleet needs at least. */
+/** The least right that every method of the fleet needs. */
 const FLEET_RIGHT = 'submit';
 
-/** Who is let through, by the right; everybody else with a token gets 403. */
+/** Callers that pass, by the right; all others with a token get 403. */
 const allowed: Readonly<Record<Exclude<RouteRight, 'messages'>, readonly Caller[]>> = {
   none: callers,
   token: callers.filter((caller) => caller !== 'anonymous'),
@@ -69,7 +71,7 @@ const ACCEPTED = 'accepted';
 const REFUSED = 'refused';
 const outcome = (good: unknown): string => (good === true ? ACCEPTED : REFUSED);
 
-/** How to come in by each route that receives messages, and what becomes of a caller without further grants. */
+/** The request that enters each route that receives messages, and the reply to a caller without further grants. */
 const entries: Readonly<Record<string, (url: string, token: string) => Promise<string>>> = {
   'POST /session': overHttp,
   'POST /send': overHttp,
@@ -100,7 +102,7 @@ const entries: Readonly<Record<string, (url: string, token: string) => Promise<s
   'DELETE /mcp': (url, token) => overMcp(url, token, 'DELETE', 405),
 };
 
-/** A request with a token that is known comes as far as to be refused for what it lacks. */
+/** Sends a request to `/mcp`: one with a known token comes as far as the refusal for the rights it lacks. */
 async function overMcp(url: string, token: string, method: string, good: number): Promise<string> {
   const response = await fetch(`${url}/mcp`, {
     method,
@@ -163,7 +165,7 @@ test('a wrong token that is refused at once, because many wait, ends its connect
     const response = await fetch(`${url}/sessions`, { headers: { Authorization: 'Bearer wrong' } });
     return { status: response.status, connection: response.headers.get('connection') };
   };
-  // The first few are free, and so many wait for their refusal at a time.
+  // The first few are free, and a bounded number waits for the refusal at a time.
   const answers = await Promise.all(Array.from({ length: 40 }, guess));
   const crowded = answers.filter(({ status }) => status === 429);
   assert.ok(crowded.length > 0, JSON.stringify(answers));
@@ -202,7 +204,7 @@ test('a method of session RPC is refused to each role that has no right to it, b
     const principal = caller === 'bare' ? { name: caller } : principalWith(caller, [caller]);
     for (const [index, method] of methods.entries()) {
       const right = method.startsWith('fleet.') ? FLEET_RIGHT : rightOf(method);
-      // What the caller may do is not done here: it may end the server.
+      // A request that the caller may make is not made here: it may end the server.
       if (right === 'none' || may(principal, right)) continue;
       const { error } = await call(index + 1, method, { session_id: 7, task_id: 7 });
       const kind = (error as { data?: { kind?: unknown } } | undefined)?.data?.kind;

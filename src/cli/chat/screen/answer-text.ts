@@ -1,5 +1,5 @@
 /**
- * The text an agent is writing: what of it is finished, as lines to print, and what is not yet, as lines to draw.
+ * The text an agent is writing: its finished part as lines to print, the rest as lines to draw.
  *
  * Text is escaped before it gets here.
  */
@@ -13,7 +13,7 @@ const MAX_THOUGHT = 2048;
 export interface OpenText {
   /** Adds text; gives the lines it finishes. */
   push(text: string, columns: number): string[];
-  /** The lines that may still change. */
+  /** Returns the lines that may still change. */
   tail(columns: number): string[];
   /** Ends it; gives the lines that were open. */
   end(columns: number): string[];

@@ -1,6 +1,6 @@
 /**
- * What tools print and change, as text: the output of a finished call, and the change of files that a call would make as
- * its diff. Goes by the members that calls and results have in common, so that tools of plugins and agents are shown too.
+ * Output and changes of tools, as text: the output of a finished call, and the change of files that a call would make as its
+ * diff. Goes by the members that calls and results have in common, so that tools of plugins and agents are shown too.
  */
 import { readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
@@ -17,11 +17,11 @@ type Members = Readonly<Record<string, unknown>>;
 export interface CallChange {
   readonly path: string;
   readonly diff: string;
-  /** What else the call says, for which a diff has no place. */
+  /** Further members of the call, for which a diff has no place. */
   readonly others: Members;
 }
 
-/** The output of a call; undefined where its summary says all. */
+/** Returns the output of a call; undefined where its summary says all. */
 export function outputOf(result: unknown): string | undefined {
   if (typeof result === 'string') return result;
   if (!isObject(result)) return undefined;
@@ -39,7 +39,8 @@ function textOf(value: unknown): string[] {
 }
 
 /**
- * The change that a call would make, if it is one of a file; undefined otherwise, and where it cannot be shown in whole.
+ * Returns the change that a call would make, if it is one of a file; undefined otherwise, and where it cannot be shown in
+ * whole.
  * @param folder the folder of the session, where this machine has it: files that would be replaced are read there
  */
 export async function changeOf(input: Members, folder: string | undefined): Promise<CallChange | undefined> {
@@ -49,7 +50,7 @@ export async function changeOf(input: Members, folder: string | undefined): Prom
   const found = edits.filter((edit) => edit !== undefined);
   if (found.length > 0 && found.length === edits.length) {
     const parts = await Promise.all(found.map(({ before, after }) => fragment(before, after)));
-    // What a diff cannot show, such as line ends, is shown as it is.
+    // A change that a diff cannot show, such as line ends, is shown as it is.
     if (parts.includes('')) return undefined;
     const others = without(input, [pathName, ...(Array.isArray(input.edits) ? ['edits'] : found[0]!.names)]);
     const leftOver = found.map(({ others: more }) => more).filter((more) => Object.keys(more).length > 0);
@@ -84,13 +85,13 @@ const member = (input: Members, names: readonly string[]): [name: string, value:
 const without = (input: Members, names: readonly string[]): Members =>
   Object.fromEntries(Object.entries(input).filter(([name]) => !names.includes(name)));
 
-/** The diff of a piece of a file. Its line numbers are those of the piece, so they are left out. */
+/** Returns the diff of a piece of a file. Its line numbers are those of the piece, so they are left out. */
 async function fragment(before: string, after: string): Promise<string> {
   const diff = await unifiedDiff(before, after, { maxCharacters: MAX_DIFF_CHARACTERS });
   return diff.replace(/^@@ .*\n/, '').replaceAll(/^@@ .*$/gm, '⋮');
 }
 
-/** What a file holds now, '' for one that does not exist; undefined when it cannot be compared. */
+/** Returns the present content of a file, '' for one that does not exist; undefined when it cannot be compared. */
 async function contentOf(path: string): Promise<string | undefined> {
   try {
     const { size } = await stat(path);

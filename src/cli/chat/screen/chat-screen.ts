@@ -1,9 +1,9 @@
 /**
- * The screen of `handfast chat`: the conversation above, which scrolls away as text of the terminal, and below it, apart
- * from the stream, what is being written, the messages that wait, the input and a row about the session.
+ * The screen of `handfast chat`: the conversation above, which scrolls away as text of the terminal, and below it, apart from
+ * the stream, the text being written, the messages that wait, the input and a row about the session.
  *
- * Made by `cli/commands/chat.ts` where a user sits at a terminal; `conversation.ts` fills it. Rule: SECURITY.md#threat-model,
- * terminals: text of models, tools and servers is escaped here, before any style is added.
+ * For a user at a terminal. Rule: SECURITY.md#threat-model, terminals: text of models, tools and servers is escaped here,
+ * before any style is added.
  */
 import { escapeControls } from '../../../base/escape-controls.ts';
 import type { ControlEvent, EventGap } from '../../../control-client/control-event.ts';
@@ -47,15 +47,15 @@ const UNFOLD = 'Ctrl-O shows all';
 const PROMPT = '› ';
 const MARGIN = '  │ ';
 
-/** What the user does. */
+/** Actions of the user. */
 export interface ChatHandlers {
-  /** A line, or several, were entered. */
+  /** Called when a line, or several, were entered. */
   submit(text: string): void;
-  /** Esc: the running turn, nothing else. */
+  /** Called for Esc: stops the running turn, nothing else. */
   stopTurn(): void;
-  /** Ctrl-C, with nothing typed that it could clear. */
+  /** Called for Ctrl-C, with nothing typed that it could clear. */
   interrupt(): void;
-  /** Ctrl-D on an empty input, or the terminal was closed. */
+  /** Called for Ctrl-D on an empty input, or when the terminal was closed. */
   leave(): void;
 }
 
@@ -69,9 +69,9 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
   readonly #editor: InputEditor;
   readonly #completions = new Completions();
   #handlers: ChatHandlers | undefined;
-  /** What the agent is writing. */
+  /** The text that the agent is writing. */
   #open: OpenText | undefined;
-  /** The row about what runs right now. */
+  /** The row about the running activity. */
   #activity = '';
   #asked: Approval | undefined;
   #isConnected = true;
@@ -80,12 +80,12 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
   #lastNote = '';
   /** The last line that was printed is empty. */
   #spaced = true;
-  /** What has the keys in the place of the input. */
+  /** The prompt that has the keys in place of the input. */
   #prompt: ChatPrompt | undefined;
   readonly #folded = new FoldedTexts();
   /** The folder of the session, where this machine has it. */
   #folder: string | undefined;
-  /** What was typed when a question came; it returns with the answer. */
+  /** The typed text when a question came; it returns with the answer. */
   #draft: string | undefined;
   #clock: NodeJS.Timeout | undefined;
 
@@ -152,12 +152,12 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     this.#area.request();
   }
 
-  /** The commands that can be completed. */
+  /** Sets the commands that can be completed. */
   offer(commands: readonly CommandRow[]): void {
     this.#completions.commands = commands;
   }
 
-  /** An event, before its text is shown. */
+  /** Receives an event, before its text is shown. */
   receive(event: ControlEvent | EventGap): void {
     this.facts.receive(event);
     if (event.type === 'session.message.appended' && event.payload.message.kind === 'user') {
@@ -167,19 +167,19 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     this.#area.request();
   }
 
-  /** The same event, when its text has been shown. */
+  /** Receives the same event, when its text has been shown. */
   shown(event: ControlEvent | EventGap): void {
     if (event.type === 'session.tool.call.completed') this.#output(event.payload.data.executed);
     if (event.type !== 'gap' && isTerminal(event)) this.#turnEnded();
   }
 
-  /** The connection to the server is there, or is lost and dialled again. */
+  /** Notes that the connection to the server is open, or is lost and dialled again. */
   connection(isOpen: boolean): void {
     this.#isConnected = isOpen;
     this.#area.request();
   }
 
-  /** A text is being sent. Call what it gives when the server has accepted it. */
+  /** Shows a text as being sent. Call the returned function when the server has accepted it. */
   sending(text: string): () => void {
     const sending = { text };
     this.#sending.add(sending);
@@ -190,13 +190,13 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     };
   }
 
-  /** The texts that the server has not accepted, and what is typed. */
+  /** The texts that the server has not accepted, and the typed text. */
   get unsent(): string[] {
     const typed = this.#draft ?? this.#editor.getExpandedText();
     return [...[...this.#sending].map(({ text }) => text), ...(typed.trim() === '' ? [] : [typed])];
   }
 
-  /** A message was accepted for the running turn. */
+  /** Notes that a message was accepted for the running turn. */
   steered({ id, text }: { readonly id: string; readonly text: string }): void {
     this.facts.steered(id, text);
     this.#area.request();
@@ -291,7 +291,7 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     this.#area.request();
   }
 
-  /** The last lines of what a tool printed; a change of a file from its start. */
+  /** Returns the last lines of a tool's output; a change of a file from its start. */
   #output({ result }: ToolDone): void {
     const text = outputOf(result);
     if (text === undefined) return;
@@ -315,7 +315,7 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     else this.#print([...this.#framed(lines.slice(0, most)), hint]);
   }
 
-  /** Lines with a margin. Those of a diff have colours. */
+  /** Returns lines with a margin. Lines of a diff have colours. */
   #framed(lines: readonly string[]): string[] {
     const { green, red, dim, plain } = this.#theme;
     const styles: Readonly<Record<string, (text: string) => string>> = { '+': green, '-': red, '@': dim };
@@ -325,14 +325,14 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     });
   }
 
-  /** Ctrl-O: the newest text that was shown in part. */
+  /** Handles Ctrl-O: shows the newest text that was shown in part. */
   #unfold(): void {
     const text = this.#folded.unfold();
     if (text === undefined) return this.note('· nothing more to show');
     this.#print([...this.#wrapped(text.title).map(this.#theme.dim), ...this.#framed(text.lines)]);
   }
 
-  /** What a running tool prints replaces the row about it. */
+  /** Replaces the row about a running tool by its output. */
   #lastOutput(text: string): void {
     const line = text.trimEnd().split('\n').at(-1)?.trim() ?? '';
     if (line !== '') this.#activity = `▸ ${line}`;
@@ -379,7 +379,7 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     if (isKeyRelease(key)) return;
     if (this.#prompt !== undefined) this.#prompt.key(key);
     else if (matchesKey(key, 'ctrl+c')) this.#interrupted();
-    // An open list of completions is what Esc closes first.
+    // Esc closes an open list of completions first.
     else if (isEscape(key) && !this.#editor.isShowingAutocomplete()) this.#handlers?.stopTurn();
     else if (matchesKey(key, 'ctrl+d') && this.#editor.getText() === '') this.#handlers?.leave();
     else if (matchesKey(key, 'ctrl+o')) this.#unfold();
@@ -387,7 +387,7 @@ export class ChatScreen implements TerminalOutput, ChatAsker {
     this.#area.request();
   }
 
-  /** Ctrl-C clears what is typed, unless a turn runs, which it stops. */
+  /** Handles Ctrl-C: clears the typed text, unless a turn runs, which it stops. */
   #interrupted(): void {
     const typed = this.#editor.getText() !== '';
     if (typed && this.facts.runningS === undefined) this.#editor.setText('');

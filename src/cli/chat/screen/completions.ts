@@ -1,5 +1,5 @@
 /**
- * What Tab completes in `handfast chat`: `/commands` at the start of the input, `@file` anywhere in it, and with Tab itself
+ * Completion with Tab in `handfast chat`: `/commands` at the start of the input, `@file` anywhere in it, and with Tab itself
  * any word as a path.
  */
 import { escapeControls } from '../../../base/escape-controls.ts';
@@ -9,15 +9,15 @@ import { type AutocompleteProvider, fuzzyFilter } from './widgets.ts';
 
 type Suggestions = Awaited<ReturnType<AutocompleteProvider['getSuggestions']>>;
 
-/** A command and what it does. */
+/** A command and its description. */
 export type CommandRow = readonly [name: string, about: string];
 
 const MAX_SUGGESTIONS = 50;
 
 export class Completions implements AutocompleteProvider {
-  /** Those of this session's server. */
+  /** The commands of this session's server. */
   commands: readonly CommandRow[] = [];
-  /** Of the session's folder; undefined: none are completed. */
+  /** Files of the session's folder; undefined: none are completed. */
   files: ProjectFiles | undefined;
   /** False while the input is an answer. */
   active = true;
@@ -64,7 +64,7 @@ export class Completions implements AutocompleteProvider {
     const items = found
       .slice(0, MAX_SUGGESTIONS)
       .map((path) => ({ value: `${mark}${/\s/.test(path) ? JSON.stringify(path) : path}`, label: path }));
-    // What is complete needs no list, which Enter would choose from.
+    // A complete word needs no list, which Enter would choose from.
     const isComplete = items.length === 1 && items[0]?.value === prefix;
     return items.length === 0 || isComplete ? null : { items, prefix };
   }

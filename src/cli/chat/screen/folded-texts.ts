@@ -15,7 +15,10 @@ export interface FoldedText {
   readonly lines: readonly string[];
 }
 
-/** The lines of a text. Of a long text, its first and last lines, and between them a line that says how much is missing. */
+/**
+ * Returns the lines of a text. Of a long text, its first and last lines, and between them a line with the number of missing
+ * ones.
+ */
 export function boundedLines(text: string): string[] {
   const whole = text.replace(/\n$/, '');
   const cut = whole.length > MAX_CHARACTERS;
@@ -35,7 +38,7 @@ export class FoldedTexts {
     if (this.#texts.length > MAX_TEXTS) this.#texts.shift();
   }
 
-  /** The newest that was not shown in whole; it leaves the memory. */
+  /** Returns the newest text that was not shown in whole; it leaves the memory. */
   unfold(): FoldedText | undefined {
     return this.#texts.pop();
   }

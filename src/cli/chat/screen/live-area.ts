@@ -1,6 +1,6 @@
 /**
- * The part of the terminal that is drawn again and again, below text that is written once: what is finished scrolls away
- * into the terminal's own history, where it can be searched and copied, and costs this process nothing.
+ * The part of the terminal that is drawn again and again, below text that is written once: finished text scrolls away into the
+ * terminal's own history, where it can be searched and copied, and costs this process nothing.
  *
  * A frame is drawn at most every {@link FRAME_MS}, and only rows that changed are written.
  */
@@ -18,17 +18,17 @@ const SYNC_END = '\u001b[?2026l';
 const CLEAR_ROW = '\r\u001b[2K';
 const CLEAR_BELOW = '\u001b[J';
 
-/** What the area shows: rows, none wider than the terminal. */
+/** The shown rows, none wider than the terminal. */
 export interface Frame {
   readonly lines: readonly string[];
-  /** Where the cursor stands; undefined hides it. */
+  /** Position of the cursor; undefined hides it. */
   readonly cursor: { readonly row: number; readonly column: number } | undefined;
 }
 
 export interface LiveAreaDeps {
   write(text: string): void;
   columns(): number;
-  /** The area's rows for this width. */
+  /** Returns the area's rows for this width. */
   draw(columns: number): Frame;
 }
 
@@ -84,7 +84,7 @@ export class LiveArea {
     this.#drawnAt = performance.now();
   }
 
-  /** Removes the area; what was printed stays. */
+  /** Removes the area; printed text stays. */
   close(): void {
     if (!this.#open) return;
     this.render();
@@ -94,7 +94,7 @@ export class LiveArea {
     this.#shown = [];
   }
 
-  /** The printed lines, and the whole area below them. */
+  /** Writes the printed lines, and the whole area below them. */
   #above({ lines }: Frame): string {
     const printed = this.#pending.map((line) => `${CLEAR_ROW}${line}\r\n`).join('');
     this.#pending = [];
@@ -103,7 +103,7 @@ export class LiveArea {
     return `${start}${lines.map((line) => `${CLEAR_ROW}${line}`).join('\r\n')}${CLEAR_BELOW}`;
   }
 
-  /** The rows that are new. */
+  /** Writes the rows that are new. */
   #changes({ lines }: Frame): string {
     let text = '';
     for (const [row, line] of lines.entries()) {
@@ -115,14 +115,14 @@ export class LiveArea {
     return `${text}${this.#toRow(last)}${lines.length === 0 ? '\r' : '\r\n'}${CLEAR_BELOW}${lines.length === 0 ? '' : '\u001b[1A'}`;
   }
 
-  /** To a row that is on the terminal. */
+  /** Moves to a row that is on the terminal. */
   #toRow(row: number): string {
     const distance = row - this.#row;
     this.#row = row;
     return distance === 0 ? '' : `\u001b[${Math.abs(distance)}${distance > 0 ? 'B' : 'A'}`;
   }
 
-  /** To the row behind the last, which may scroll the terminal. */
+  /** Moves to the row behind the last, which may scroll the terminal. */
   #toNewRow(row: number): string {
     if (row === 0) return '';
     return `${this.#toRow(row - 1)}${this.#toNext(row)}`;
@@ -138,7 +138,7 @@ export class LiveArea {
     return `${this.#toRow(cursor.row)}\r${cursor.column > 0 ? `\u001b[${cursor.column}C` : ''}\u001b[?25h`;
   }
 
-  /** A terminal that got narrower has broken the rows, so more of them are above the cursor now. */
+  /** Corrects the row of the cursor: a terminal that got narrower has broken the rows, so more of them are above it now. */
   #reflow(columns: number): void {
     const rowsOf = (line: string): number => Math.max(1, Math.ceil(visibleWidth(line) / columns));
     this.#row = this.#shown.slice(0, this.#row).reduce((rows, line) => rows + rowsOf(line), 0);

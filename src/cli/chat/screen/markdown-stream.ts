@@ -28,7 +28,7 @@ export class MarkdownStream {
   /** The fence of the code block that is open. */
   #fence: string | undefined;
 
-  /** The text that may change; '' inside a code block, but for the line that has not ended. */
+  /** The text that may change; inside a code block, '' or the line that has not ended. */
   get tail(): Block | undefined {
     if (this.#fence !== undefined) return this.#partial === '' ? undefined : { kind: 'code', text: this.#partial };
     const text = [...this.#lines, this.#partial].join('\n');
@@ -76,7 +76,7 @@ export class MarkdownStream {
       blocks.push({ kind: 'fence', text: line });
       return;
     }
-    // What is indented behind an empty line belongs to the list item above it.
+    // An indented line behind an empty one belongs to the list item above it.
     const isNew = this.#lines.at(-1)?.trim() === '' && /^\S/.test(line);
     if (isNew) this.#end(blocks);
     if (this.#lines.length >= MAX_LINES || this.#characters > MAX_CHARACTERS) this.#cut(blocks);

@@ -8,7 +8,7 @@ import { escapeControls } from '../../../base/escape-controls.ts';
 import { type IgnoreRules, noRules } from '../../../capabilities/tools/builtin/ignore-rules.ts';
 
 export interface ProjectFilesOptions {
-  /** Most paths of a list. Default 20,000. */
+  /** Maximum number of paths of a list. Default 20,000. */
   readonly maxPaths?: number;
   /** Longest time for a list, milliseconds. Default 1000. */
   readonly maxMs?: number;
@@ -34,7 +34,9 @@ export class ProjectFiles {
     this.#options = { maxPaths: 20_000, maxMs: 1000, freshMs: 5000, now: () => performance.now(), ...options };
   }
 
-  /** Paths from the folder, those of folders with a `/` at their end. Never rejects: what cannot be read is left out. */
+  /**
+   * Returns the paths from the folder; paths of folders end with `/`. Never rejects: a folder that cannot be read is left out.
+   */
   paths(): Promise<readonly string[]> {
     const { freshMs, now } = this.#options;
     if (this.#list === undefined || now() - this.#list.at > freshMs) this.#list = { at: now(), paths: this.#walk() };
@@ -55,7 +57,7 @@ export class ProjectFiles {
     return found;
   }
 
-  /** The paths in one folder; its folders are added to those that are still to be read. */
+  /** Returns the paths in one folder; its folders are added to those that are still to be read. */
   async #read({ path, rules: above }: Folder, folders: Folder[]): Promise<string[]> {
     try {
       const entries = await readdir(join(this.#top, path), { withFileTypes: true });

@@ -1,5 +1,6 @@
 /**
- * What takes the place of the input for a moment: a list to choose from, narrowed by typing, and a text that is not shown.
+ * Prompts that take the place of the input for a moment: a list to choose from, narrowed by typing, and a text that is not
+ * shown.
  *
  * Escape and Ctrl-C end both without a result.
  */
@@ -19,11 +20,11 @@ export interface Choice {
   readonly value: string;
   readonly label: string;
   readonly about?: string;
-  /** What is chosen now: marked, and the row the list starts at. */
+  /** True for the current choice: marked, and the row the list starts at. */
   readonly isCurrent?: boolean;
 }
 
-/** What has the keys, and how it looks. */
+/** A prompt that has the keys, and its lines. */
 export interface ChatPrompt {
   key(key: string): void;
   lines(columns: number): string[];
@@ -71,7 +72,7 @@ export class ChoicePrompt implements ChatPrompt {
     }));
     const found = this.#typed === '' ? items : fuzzyFilter(items, this.#typed, ({ label }) => label);
     const list = selectList(found, ROWS, this.#theme);
-    // What is typed sorts the list by how well its rows fit.
+    // Typed text sorts the list by how well its rows fit.
     const current = this.#choices.findIndex(({ isCurrent }) => isCurrent);
     if (this.#typed === '' && current >= 0) list.setSelectedIndex(current);
     list.onSelect = ({ value }) => this.#done(value);

@@ -1,6 +1,6 @@
 /**
- * What a session's events say about it beside its conversation: model, tokens, what is left of the context, the messages
- * that wait. Feeds the rows around the input of `handfast chat`.
+ * Facts about a session from its events, beside its conversation: model, tokens, the rest of the context, the messages that
+ * wait. Feeds the rows around the input of `handfast chat`.
  */
 import type { ControlEvent, EventGap } from '../../../control-client/control-event.ts';
 import { isTerminal } from '../../../control-client/turn.ts';
@@ -11,7 +11,7 @@ import { oneLine } from '../../output/tool-summary.ts';
 export interface WaitingMessage {
   readonly id: string;
   readonly text: string;
-  /** `steer`: for the running turn, before its next step; `queue`: a turn of its own, afterwards. */
+  /** `steer`: for the running turn, before its next step; `queue`: a separate turn, afterwards. */
   readonly kind: 'steer' | 'queue';
 }
 
@@ -28,7 +28,7 @@ export class SessionFacts {
   #contextWindow = 0;
   #turn: { readonly id: string; readonly startedAt: number } | undefined;
 
-  /** The facts of another session. */
+  /** Takes the facts of another session. */
   enter(state: SessionState): void {
     this.#label = state.settings.model ?? state.backend;
     this.#tokens = state.usage.total_tokens;
@@ -49,7 +49,7 @@ export class SessionFacts {
     this.waiting.push(message);
   }
 
-  /** A steer was accepted. The event that it was used may have come before the reply. */
+  /** Notes that a steer was accepted. The event that it was used may have come before the reply. */
   steered(id: string, text: string): void {
     if (!this.#settled.delete(id)) this.add({ id, text, kind: 'steer' });
   }
@@ -99,7 +99,7 @@ export class SessionFacts {
     }
   }
 
-  /** The words of the status row, the most important first. */
+  /** Returns the words of the status row, the most important first. */
   status(): string[] {
     const left = this.#contextWindow === 0 ? undefined : 1 - this.#contextTokens / this.#contextWindow;
     return [

@@ -1,16 +1,14 @@
 /**
- * Colours and weights of text in `handfast chat`, and how text loses them where the terminal shows none. Pure.
- *
- * Used by `chat-screen.ts` and what it draws.
+ * Colours and weights of text in `handfast chat`, and their removal where the terminal shows none. Pure.
  */
 import type { Tone } from '../../output/tones.ts';
 
 type Style = (text: string) => string;
 
-/** The tones of all commands, and what Markdown needs besides. Cyan: what can be chosen, headings, marks. */
+/** The tones of all commands, and further styles for Markdown. Cyan: choices, headings, marks. */
 export type Theme = Readonly<Record<Tone | 'plain' | 'italic' | 'underline' | 'strikethrough', Style>>;
 
-/** A style of SGR codes. Text that has styles of its own inside keeps this one behind them. */
+/** Makes a style of SGR codes. Text with other styles inside keeps this one behind them. */
 const sgr = (on: number, off: number): Style => {
   const start = `\u001b[${on}m`;
   const end = `\u001b[${off}m`;

@@ -45,7 +45,7 @@ const END_OF_INPUT = '\u0000';
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it consists of them
 const DRAWN_CURSOR = /\u001b\[7m(.*?)\u001b\[0m/s;
 
-/** Esc, also pressed twice so fast, or over so slow a link, that both presses arrive as one. */
+/** True for Esc, also pressed twice so fast, or over so slow a link, that both presses arrive as one. */
 export const isEscape = (key: string): boolean => matchesKey(key, 'escape') || key === '\u001b\u001b';
 
 /** Lines, and where in them the cursor stands. */
@@ -91,15 +91,15 @@ export class InputEditor extends Editor {
   }
 }
 
-/** Lines of Markdown. Addresses of links are shown beside their text: a link must not hide where it leads. */
+/** Returns lines of Markdown. Addresses of links are shown beside their text: a link must not hide where it leads. */
 export function markdownLines(text: string, width: number, theme: Theme): string[] {
-  // Also keeps the package from asking the terminal, or a program, what it can do.
+  // This also keeps the package from asking the terminal, or a program, about its features.
   setCapabilities({ images: null, trueColor: false, hyperlinks: false });
   const lines = new Markdown(text, 0, 0, markdownTheme(theme), undefined, { renderLatex: false }).render(width);
   return lines.map((line) => line.trimEnd());
 }
 
-/** A list to choose from. */
+/** Makes a list to choose from. */
 export function selectList(items: ConstructorParameters<typeof SelectList>[0], rows: number, theme: Theme): SelectList {
   return new SelectList(items, rows, listTheme(theme));
 }

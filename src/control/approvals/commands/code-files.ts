@@ -1,6 +1,6 @@
 /**
  * Files that programs read as code or settings by their own choice: a line that writes one and starts its program may start
- * anything. From the manuals of the programs. Data; used by `command-reader.ts`.
+ * anything. From the manuals of the programs. Data.
  */
 import { likelyValue, type RunningOptions, runningOptions, wordFor } from './options.ts';
 import type { Word } from './shell-syntax.ts';
@@ -56,10 +56,10 @@ export function readsWritten(files: readonly string[], programs: readonly string
   });
 }
 
-/** They make their last operand, or files in that folder. */
+/** Programs that make their last operand, or files in that folder. */
 const COPIES: ReadonlySet<string> = new Set(['cp', 'ln', 'mv', 'install', 'rsync', 'link', 'rename', 'gcp', 'gmv']);
 const FOLDER = /(?:^|\/)(?:\.{1,2}|hooks|s?bin)?\/?$|\/$/;
-/** Their option for a folder; that of `rsync` with this letter has no value. */
+/** Their option for a folder; this letter has no value as an option of `rsync`. */
 const INTO: RunningOptions = { scripts: '-t --target-directory', stops: 'gmoS' };
 /** Options of `curl`, `wget` and `git` for the file that they write, or its folder. */
 const OUTPUT: RunningOptions = { scripts: '-o -O --output --output-document --output-directory' };
@@ -71,7 +71,7 @@ const lastPart = (path: string): string => path.replace(/^.*\//s, '');
 /** A folder from which git starts programs. */
 const HOOKS = /(?:^|\/)\.git\/hooks\/?$/;
 
-/** The files that a command makes or changes, as far as its words tell. */
+/** Returns the files that a command makes or changes, as far as its words tell. */
 export function madeBy(program: string, words: readonly Word[]): string[] {
   const values = words.map(likelyValue);
   const operands = values.filter((value) => !value.startsWith('-'));

@@ -1,8 +1,8 @@
 /**
- * The patterns of rules about commands: `git push`, `git status|log ...`. Compiled by `policy-rules.ts`, matched against
- * the words of one simple command. Pure.
+ * The patterns of rules about commands: `git push`, `git status|log ...`. A pattern is matched against the words of one simple
+ * command. Pure.
  *
- * The same pattern is read in two ways. To allow, it covers what it spells out and nothing more. To ask or to deny, it is
+ * The same pattern is read in two ways. To allow, it covers the words it spells out and nothing more. To ask or to deny, it is
  * about every command that starts so, with any options between, and `maybe` where words are not known.
  */
 import { fail } from '../../../wire/errors.ts';
@@ -11,18 +11,18 @@ import { wordFor } from './options.ts';
 import type { Word } from './shell-syntax.ts';
 import { programOf } from './started-by.ts';
 
-/** Whether a rule that asks or denies is about a command. */
+/** Result for a rule that asks or denies: it is about a command, perhaps, or not. */
 export type Match = 'yes' | 'maybe' | 'no';
 
 /** A compiled pattern. */
 export interface CommandPattern {
   /** The programs it names. */
   readonly programs: ReadonlySet<string>;
-  /** It allows this command: every word of it is spelled out. */
+  /** True when it allows this command: every word of it is spelled out. */
   covers(words: readonly Word[]): boolean;
-  /** It is about this command. */
+  /** Returns whether it is about this command. */
   concerns(words: readonly Word[]): Match;
-  /** It is about a command that begins with a later word, as those of `npx` or `docker run`. */
+  /** True when it is about a command that begins with a later word, as the command behind `npx` or `docker run`. */
   mayConcern(words: readonly Word[]): boolean;
 }
 
@@ -41,18 +41,18 @@ interface Parts {
 }
 
 const MAX_WORDS = 32;
-/** Most places of one command that are looked at as the start of another. */
+/** Maximum number of places of one command that are looked at as the start of another. */
 const MAX_STARTS = 16;
-/** Most words that are looked at for that, and most steps of one comparison. */
+/** Maximum number of words that are looked at for that, and of steps of one comparison. */
 const MAX_LOOKED_AT = 1024;
 const MAX_STEPS = 4096;
 
-/** What a shell would interpret, and parts of words: a pattern is words. */
+/** Characters that a shell would interpret, and parts of words: a pattern is words. */
 const NO_WORD = /[;&<>$"'\\`(){}[\]?!#\s]|^\|?$|\|$|^\||\|\|/;
 
 /**
- * Compiles a pattern: words that must be equal, `a|b` for either of them, `*` for one operand of any text, and `...` at the
- * end for any further operands. `options` may stand anywhere in what it allows: `--stat` also as `--stat=80`.
+ * Compiles a pattern: words that must be equal, `a|b` for either of them, `*` for one operand of any text, and `...` at the end
+ * for any further operands. `options` may stand anywhere in a command it allows: `--stat` also as `--stat=80`.
  *
  * @throws config_invalid with `detail.column` (from 1)
  */
@@ -114,7 +114,7 @@ function covers(parts: Parts, optional: ReadonlySet<string>, words: readonly Wor
     const { value } = word;
     if (value === '--' && parts.open) continue;
     if (!(value ?? word.head).startsWith('-')) {
-      // Of a word that is not known its start must be: it could become an option.
+      // A word that is not known must have a known start: it could become an option.
       if (value === undefined && word.head === '') return false;
       operands.push(word);
     } else if (value === undefined) return false;
@@ -143,13 +143,13 @@ function concerns(parts: Parts, words: readonly Word[]): Match {
   return name === undefined || !isNamed || operands === 'maybe' || options.includes('maybe') ? 'maybe' : 'yes';
 }
 
-/** One name is the other with a version: `python3.12` and `python3`, `gcc-12` and `gcc`. */
+/** True when one name is the other with a version: `python3.12` and `python3`, `gcc-12` and `gcc`. */
 function isVersion(name: string, other: string): boolean {
   const [short, long] = name.length < other.length ? [name, other] : [other, name];
   return long.startsWith(short) && /^[-.]?\d[\d.]*$/.test(long.slice(short.length));
 }
 
-/** Whether the words have the option, or one with its meaning. */
+/** Returns whether the words have the option, or one with its meaning. */
 function hasOrEqual(option: string, program: string | undefined, words: readonly Word[]): Match {
   const found = equalOptions(program, option).map((one) => has(one, words));
   if (program === 'git' && words.some(({ value }) => value === 'push')) {
@@ -158,7 +158,7 @@ function hasOrEqual(option: string, program: string | undefined, words: readonly
   return found.includes('yes') ? 'yes' : (found[0] as Match);
 }
 
-/** The operands begin so; options between them, each with a value or without, do not count. */
+/** True when the operands begin so; options between them, each with a value or without, do not count. */
 function startsWith(wanted: readonly Operand[], words: readonly Word[], program: string | undefined): Match {
   let result: Match = 'no';
   // Each place that can be reached, as (words of the pattern that are met, words that are passed, known so far).
@@ -189,7 +189,7 @@ function startsWith(wanted: readonly Operand[], words: readonly Word[], program:
   return result;
 }
 
-/** An option is there: written out, shortened as programs accept it, or as letters of others. */
+/** Returns whether an option is there: written out, shortened as programs accept it, or as letters of others. */
 function has(option: string, words: readonly Word[]): Match {
   const values = words.map(({ value }) => value);
   const [name = ''] = option.split('=', 1);

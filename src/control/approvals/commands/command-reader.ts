@@ -1,8 +1,9 @@
 /**
- * The commands of a tool call: a command line or a list of words is read into simple commands, and these into what they
- * start in turn, until nothing is left to look into. Called by the policy and for the coverage of remembered answers.
+ * The commands of a tool call: a command line or a list of words is read into simple commands, and these into the commands that
+ * they start in turn, until nothing is left to look into.
  *
- * Rules and answers are about these words, never about the text. What cannot be read is said, and then asks.
+ * Rules and answers are about these words, never about the text. A part that cannot be read is reported, and then the call
+ * asks.
  */
 
 import { join, resolve } from 'node:path';
@@ -30,25 +31,25 @@ import { assigned, programOf, startedBy } from './started-by.ts';
 /** One program with its arguments. */
 export interface Command {
   readonly words: readonly Word[];
-  /** It does nothing but start others, which are in the list too: no rule need allow it. */
+  /** True when it does nothing but start others, which are in the list too: no rule need allow it. */
   readonly transparent: boolean;
-  /** It is not known whether it is started at all: only rules that ask or deny are perhaps about it. */
+  /** True when it may not be started at all: only rules that ask or deny are perhaps about it. */
   readonly supposed: boolean;
-  /** The program is in no list: unless a rule allows it, rules that ask or deny are perhaps about what it starts. */
+  /** The program is in no list: unless a rule allows it, rules that ask or deny are perhaps about a program that it starts. */
   readonly unknown: boolean;
   /** Each of its words may be a program that it starts. */
   readonly mayStart: boolean;
 }
 
-/** What a call runs. */
+/** The commands that a call runs, and its other effects. */
 export interface CommandReading {
-  /** In the order they were found; a command that starts another one stands before it. */
+  /** The commands in the order they were found; a command that starts another one stands before it. */
   readonly commands: readonly Command[];
-  /** What else it does; a rule allows a call only where there is nothing. */
+  /** Other effects of the call; a rule allows a call only where this set is empty. */
   readonly notes: ReadonlySet<Note>;
-  /** Why commands may be missing from the list. */
+  /** Reason why commands may be missing from the list. */
   readonly unreadable: string | undefined;
-  /** Why it may start programs that are not in the list, though rules can allow those in it. */
+  /** Reason why it may start programs that are not in the list, though rules can allow those in it. */
   readonly hidden: string | undefined;
 }
 
@@ -61,7 +62,7 @@ export const PATH_MEMBERS: readonly string[] = ['path', 'file_path', 'filePath',
 /** Members of an input whose texts are not commands, or are read as the command. */
 const NO_TEXTS: ReadonlySet<string> = new Set([...COMMAND_MEMBERS, ...PATH_MEMBERS]);
 
-/** Members of a command's input that do not change what is run. */
+/** Members of a command's input that do not change which commands run. */
 export const BESIDE_THE_POINT: ReadonlySet<string> = new Set([
   'description',
   'timeout',
@@ -72,23 +73,23 @@ export const BESIDE_THE_POINT: ReadonlySet<string> = new Set([
   'max_output_bytes',
 ]);
 
-/** How deep programs may start each other in one line, and most scripts of all depths together. */
+/** Maximum depth of programs that start each other in one line, and of scripts of all depths together. */
 const MAX_LEVELS = 8;
 const MAX_SCRIPTS = 64;
-/** Most texts that are read because they may be scripts. */
+/** Maximum number of texts that are read because they may be scripts. */
 const MAX_SUPPOSED = 32;
-/** Most files of one line that are looked at. */
+/** Maximum number of files of one line that are looked at. */
 const MAX_FILES = 4;
-/** Most variables of one script, or beside a command, that are looked at. */
+/** Maximum number of variables of one script, or beside a command, that are looked at. */
 const MAX_ASSIGNMENTS = 128;
 /**
- * The work of one call, over all commands and scripts that are found in each other: characters, and as many more for each word and each
- * text. Commands that start each other many times are more than the line has.
+ * The work of one call, over all commands and scripts that are found in each other: characters, and as many more for each word
+ * and each text. Commands that start each other many times are more than the line has.
  */
 const MAX_WORK = 256 * 1024;
 const WORK_OF_WORD = 32;
 const WORK_OF_TEXT = 512;
-/** Most words of one command. */
+/** Maximum number of words of one command. */
 const MAX_WORDS = 4096;
 
 /** The path by which a program is known, of those that rules name; see `real-path.ts`. */
@@ -103,7 +104,7 @@ export class CommandReader {
   readonly #names = new Set<string>();
 
   /**
-   * @param open loads the second parser, where it is installed. Default: there is none.
+   * @param open loads the second parser, where it is installed. Default: no second parser.
    * @param realPath the path by which a program is known. Default: files are not looked at.
    */
   constructor(open?: () => Promise<SecondOpinion | undefined>, realPath: RealPath = () => undefined) {
@@ -111,12 +112,12 @@ export class CommandReader {
     this.#realPath = realPath;
   }
 
-  /** These programs are found under other names, too. */
+  /** Looks for these programs under other names, too. */
   watch(names: Iterable<string>): void {
     for (const name of names) this.#names.add(name);
   }
 
-  /** Undefined once everything is loaded that `read` needs; until then a promise for it, which never rejects. */
+  /** Returns undefined once everything is loaded that `read` needs; until then a promise for it, which never rejects. */
   ready(): Promise<void> | undefined {
     if (this.#open === undefined) return undefined;
     this.#loading ??= onceSucceeded(async () => {
@@ -126,7 +127,7 @@ export class CommandReader {
     return this.#loading();
   }
 
-  /** What a call with this input runs in a session that works in `cwd`; undefined when it has no command. */
+  /** Reads the commands that a call with this input runs in a session that works in `cwd`; undefined when it has no command. */
   read(input: Readonly<Record<string, unknown>>, cwd: string): CommandReading | undefined {
     const { command, argv } = input;
     const given = [command, argv].filter((value) => value !== undefined && value !== null);
@@ -150,8 +151,8 @@ export class CommandReader {
   }
 
   /**
-   * Reads a call whose command stands in members that rules do not know: `cmd`, `script`, the title of an agent's call. Only rules
-   * that ask or deny look at the result.
+   * Reads a call whose command stands in members that rules do not know: `cmd`, `script`, the title of an agent's call. Only
+   * rules that ask or deny look at the result.
    * @param isRun the call does run a command
    */
   readUnknown(input: Readonly<Record<string, unknown>>, isRun: boolean): CommandReading {
@@ -186,7 +187,9 @@ const MAKES_ANY_FILE: ReadonlySet<string> = new Set(['patch', 'git', 'tar', 'cpi
 /** The names of their files are not in the line. */
 const MAKES_PARTS: ReadonlySet<string> = new Set(['split', 'csplit']);
 
-/** Whether a command is started; `likely`: a shell among the words of a program; `perhaps`: a text that may be a script. */
+/**
+ * Certainty that a command is started; `likely`: a shell among the words of a program; `perhaps`: a text that may be a script.
+ */
 type Standing = 'started' | 'likely' | 'perhaps';
 
 /** One call while it is read. */
@@ -283,7 +286,7 @@ class Line {
     return false;
   }
 
-  /** A link in the folder has the name of its target, too. */
+  /** Reads a link in the folder under the name of its target, too. */
   #real(file: Word, words: readonly Word[], level: number): void {
     if (file.value === undefined || level >= MAX_LEVELS || this.#looked.has(file.value)) return;
     this.#looked.add(file.value);
@@ -298,7 +301,7 @@ class Line {
     this.command(commandOf([wordFor(name), ...words.slice(1)]), level + 1, 'likely');
   }
 
-  /** The last folders that the line has changed to, as far as they are known. */
+  /** Returns the last folders that the line has changed to, as far as they are known. */
   #folders(): string[] {
     return this.commands
       .filter(({ words }) => words[0]?.value === 'cd' || words[0]?.value === 'pushd')
@@ -337,10 +340,10 @@ class Line {
     return { commands, notes: this.notes, unreadable: this.unreadable, hidden: this.hidden };
   }
 
-  /** A file that the same line may have made has unread content. */
+  /** Marks a file that the same line may have made as one with unread content. */
   #runsWritten(): void {
     if (this.#files.length === 0) return;
-    // Of each name the first command that may have made it and the last: a command does not make the file that it runs.
+    // For each name, the first and the last command that may have made it: a command does not make the file that it runs.
     const makers = new Map<string | undefined, readonly [first: number, last: number]>();
     const note = ({ value }: Word, command: number): void => {
       const name = value === undefined ? undefined : nameOf(value);
@@ -359,11 +362,11 @@ class Line {
     if (isMade) this.hidden ??= 'it runs a file that it may have written';
   }
 
-  /** Programs read some files as code without being given them. */
+  /** Notes programs that read a written file as code without being given it. */
   #readsWritten(): void {
     const started = this.commands.filter(({ supposed }) => !supposed);
     const programs = started.map((command) => programOf(command) ?? '');
-    // Of a word that is not known, as `~/.profile`, the last part may be.
+    // The last part of a word that is not known, as `~/.profile`, may be the name.
     const files = [
       ...this.#written.map(likelyValue),
       ...started.flatMap(({ words }, at) => madeBy(programs[at] ?? '', words.slice(1))),
@@ -372,7 +375,7 @@ class Line {
   }
 }
 
-/** Most parts of one script that may name files. */
+/** Maximum number of parts of one script that may name files. */
 const MAX_PARTS = 256;
 
 const TOO_MANY_VARIABLES = 'it sets too many variables';
@@ -380,10 +383,10 @@ const TOO_MANY_VARIABLES = 'it sets too many variables';
 const workOf = (words: readonly Word[]): number =>
   words.reduce((all, { text, value = '' }) => all + WORK_OF_WORD + Math.max(text.length, value.length), 0);
 
-/** The last part of a path, also behind `of=` and `--output=`. */
+/** Returns the last part of a path, also behind `of=` and `--output=`. */
 const nameOf = (path: string): string => trimmedEnd(path.replace(/^[\w-]+=/, ''), '/').replace(/^.*\//s, '');
 
-/** A word, what stands behind the letter of an option, and the parts of a script: `-oFILE`, `w FILE`, `print > "FILE"`. */
+/** Returns a word, the text behind the letter of an option, and the parts of a script: `-oFILE`, `w FILE`, `print > "FILE"`. */
 function withParts(word: Word): readonly Word[] {
   if (word.value === undefined) return [word];
   const unpacked = word.value.replace(/\.(?:gz|bz2|xz|lzma|zst|lz4|Z)$/, '');
@@ -393,7 +396,7 @@ function withParts(word: Word): readonly Word[] {
   return [word, ...[word.value.slice(2), ...parts].map(wordFor)];
 }
 
-/** Texts and lists of words in other members may be commands, or belong to one: `{command: "env", args: […]}`. */
+/** Reads texts and lists of words in other members, which may be commands, or belong to one: `{command: "env", args: […]}`. */
 function otherTexts(
   input: Readonly<Record<string, unknown>>,
   line: Line,
@@ -429,7 +432,7 @@ function changesTheShell({ words, transparent }: Command): boolean {
   );
 }
 
-/** What the members beside the command say. */
+/** Returns the effects that the members beside the command tell of. */
 function notesOf(input: Readonly<Record<string, unknown>>, cwd: string): Note[] {
   const notes: Note[] = [];
   if (!isEmpty(input.env)) notes.push('environment');
@@ -446,7 +449,7 @@ function staysInside(folder: unknown, cwd: string): boolean {
   return isInside(cwd, resolve(cwd, folder));
 }
 
-/** The first reason why no rule covers a reading, in words; undefined where rules may. */
+/** Returns the first reason why no rule covers a reading, in words; undefined where rules may. */
 export function whyNotPlain({ unreadable, notes }: CommandReading): string | undefined {
   const [note] = notes;
   return unreadable ?? (note === undefined ? undefined : NOTES[note]);

@@ -1,9 +1,9 @@
 /**
- * Options and subcommands with one meaning: a rule that asks or denies names one of them. From the manuals of coreutils, findutils, git and of the
- * programs themselves. Data; read by `command-pattern.ts`.
+ * Options and subcommands with one meaning: a rule that asks or denies names one of them. From the manuals of coreutils,
+ * findutils, git and of the programs themselves. Data.
  */
 
-/** Of each program lists of equal options. Those of subcommands stand with their program. */
+/** For each program, lists of equal options. Options of subcommands stand with their program. */
 const EQUAL: Readonly<Record<string, readonly string[]>> = {
   rm: ['-r -R --recursive', '-f --force', '-d --dir'],
   cp: ['-r -R --recursive', '-f --force', '-a --archive', '-t --target-directory'],
@@ -47,7 +47,7 @@ const EQUAL: Readonly<Record<string, readonly string[]>> = {
   tar: ['-x --extract --get', '-c --create', '-P --absolute-names'],
 };
 
-/** The options with the meaning of this one, itself among them. */
+/** Returns the options with the meaning of this one, itself among them. */
 export function equalOptions(program: string | undefined, option: string): readonly string[] {
   const [name = '', ...value] = option.split(/(?==)/);
   const groups = program !== undefined && Object.hasOwn(EQUAL, program) ? (EQUAL[program] ?? []) : [];
@@ -61,7 +61,7 @@ export function isPushOperand(option: string, operand: string): boolean {
   return (option === '--delete' || option === '-d') && /^\+?:./.test(operand);
 }
 
-/** Of each program lists of subcommands that mean the same. */
+/** For each program, lists of subcommands that mean the same. */
 const EQUAL_SUBCOMMANDS: Readonly<Record<string, readonly string[]>> = {
   npm: [
     'install i in ins inst insta instal isnt isnta isntal isntall add',
@@ -93,12 +93,12 @@ const SAME_PROGRAM: Readonly<Record<string, string>> = {
   nerdctl: 'docker',
   mamba: 'conda',
 };
-/** They accept the first letters of a subcommand. */
+/** Programs that accept the first letters of a subcommand. */
 const SHORTENS = /^(?:npm|hg|ip)$/;
 /** `docker container run` is `docker run`. */
 const KINDS = /^(?:container|image)$/;
 
-/** The word may be one of these subcommands, or stands before one and does not count. */
+/** True when the word may be one of these subcommands, or stands before one and does not count. */
 export function isSubcommand(
   program: string | undefined,
   wanted: ReadonlySet<string>,

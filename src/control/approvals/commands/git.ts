@@ -1,6 +1,6 @@
 /**
- * The programs that git starts: by settings on its command line, by options and operands of its subcommands, and by addresses. From the
- * manual of git 2.39 to 2.51. Pure; used by `started-by.ts`. Settings of repositories and hooks are files, which are not looked into.
+ * The programs that git starts: by settings on its command line, by options and operands of its subcommands, and by addresses.
+ * From the manual of git 2.39 to 2.51. Pure. Settings of repositories and hooks are files, which are not looked into.
  */
 import {
   commandOf,
@@ -16,7 +16,7 @@ import type { SimpleCommand, Word } from './shell-syntax.ts';
 export interface GitStarted {
   readonly commands: readonly SimpleCommand[];
   readonly scripts: readonly string[];
-  /** It may start programs that are not in the line. */
+  /** True when it may start programs that are not in the line. */
   readonly hidden: boolean;
 }
 
@@ -101,7 +101,7 @@ const NOTHING: GitStarted = { commands: [], scripts: [], hidden: false };
 const HIDDEN: GitStarted = { ...NOTHING, hidden: true };
 const UNKNOWN = Symbol('unknown');
 
-/** The command line in `NAME=value`, if any; `UNKNOWN` where it is not known. */
+/** Returns the command line in `NAME=value`, if any; `UNKNOWN` where it is not known. */
 function setting(text: string | undefined): string | undefined | typeof UNKNOWN {
   if (text === undefined) return UNKNOWN;
   const [key = '', value = 'true'] = text.split(/=(.*)/s, 2);

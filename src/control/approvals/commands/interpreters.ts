@@ -1,6 +1,6 @@
 /**
- * Programs that run code of another language: whether the code stands in a file, which is not looked into, or in the line, which cannot be
- * read. Of `sed` and `awk` it is read as far as it may start a program. Pure; used by `started-by.ts`.
+ * Programs that run code of another language: their code stands in a file, which is not looked into, or in the line, which
+ * cannot be read. Code of `sed` and `awk` is read as far as it may start a program. Pure.
  */
 
 import { posix } from 'node:path';
@@ -8,15 +8,15 @@ import { list, mayBeOption, wordFor } from './options.ts';
 import { withoutVersion } from './program-version.ts';
 import type { Word } from './shell-syntax.ts';
 
-/** Where the code of an interpreter is. */
+/** Place of the code of an interpreter. */
 export type Code =
   /** None: it prints its version, or does nothing else. */
   | { readonly kind: 'none' }
-  /** It is in a file. */
+  /** The code is in a file. */
   | { readonly kind: 'file'; readonly file: Word; readonly loaded?: readonly Word[] }
-  /** It is in a module that is a program too, which these words start: `python -m pytest`. */
+  /** The code is in a module that is a program too, which these words start: `python -m pytest`. */
   | { readonly kind: 'program'; readonly words: readonly Word[] }
-  /** It is in the line or in its input, in a language that is not read. */
+  /** The code is in the line or in its input, in a language that is not read. */
   | { readonly kind: 'hidden' };
 
 interface Interpreter {
@@ -93,14 +93,14 @@ const INPUT = /^\/+(?:dev(?!\/null$)|proc)\/|(?:^|\/)(?:stdin|fd\/\d+)$/;
 export const isInput = ({ value }: Word): boolean =>
   value !== undefined && (value === '-' || INPUT.test(posix.normalize(value)));
 
-/** The name by which an interpreter is known: `python3.12` is `python`. */
+/** Returns the name by which an interpreter is known: `python3.12` is `python`. */
 export function interpreterOf(program: string): string | undefined {
   const name = withoutVersion(program);
   const known = SAME[name] ?? name;
   return Object.hasOwn(INTERPRETERS, known) ? known : undefined;
 }
 
-/** Where an interpreter has its code from. */
+/** Returns the place of an interpreter's code. */
 export function codeOf(interpreter: string, words: readonly Word[]): Code {
   const { stops = '', flags, verbs, ...options } = INTERPRETERS[interpreter] as Interpreter;
   const [code, values, shows] = [list(options.code), list(options.values), list(options.shows)];
@@ -153,21 +153,21 @@ function moduleOf(module = '', rest: readonly Word[]): Code {
   return MODULES.test(module) ? { kind: 'none' } : { kind: 'hidden' };
 }
 
-/** Behind the options of a profiler, which have a value each. */
+/** Returns the index behind the options of a profiler, which have a value each. */
 function profiled(words: readonly Word[]): number {
   let at = 0;
   while (/^-[os]$/.test(words[at]?.value ?? '')) at += 2;
   return at;
 }
 
-/** The options in a word of letters. */
+/** Returns the options in a word of letters. */
 function beforeStop(cluster: string, stops: string): string[] {
   const letters = [...cluster.slice(1)];
   const end = letters.findIndex((letter) => stops.includes(letter));
   return (end === -1 ? letters : letters.slice(0, end)).map((letter) => `-${letter}`);
 }
 
-/** The scripts and the files of scripts of `sed` and `awk`; undefined where they are not known. */
+/** Returns the scripts and the files of scripts of `sed` and `awk`; undefined where they are not known. */
 function scriptsOf(
   words: readonly Word[],
   { code, files, values }: { readonly code: RegExp; readonly files: RegExp; readonly values: RegExp },
@@ -328,11 +328,11 @@ export function awkRuns(program: string): boolean {
   return program.length > MAX_SCRIPT || awkFrom(program, { at: 0, before: '', ways: { left: MAX_WAYS } }, true);
 }
 
-/** Most ways in which a program of `awk` is read. */
+/** Maximum number of ways in which a program of `awk` is read. */
 const MAX_WAYS = 16;
 const AWK_PATTERN = /^\/(?:[^/\\\n[]|\\[^\n]|\[\^?\]?[^\]\n]*\])*\//;
 
-/** A slash that begins a pattern in one reading and divides in another is read both ways. */
+/** Reads `awk` code. A slash that begins a pattern in one reading and divides in another is read both ways. */
 function awkFrom(
   program: string,
   { at: from, before: last, ways }: { readonly at: number; readonly before: string; readonly ways: { left: number } },

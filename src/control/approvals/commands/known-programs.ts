@@ -1,7 +1,7 @@
 /**
- * How programs start others by their arguments: not at all, by some of their options, by any of their words, or in a way that
- * the line does not tell. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the programs themselves.
- * Data; read by `started-by.ts`. A program that is in none of the lists is not known, and a rule that denies may be about it.
+ * Programs by the way in which their arguments start others: not at all, by some of their options, by any of their words, or in
+ * a way that the line does not tell. From the manuals of bash, coreutils, util-linux, findutils, diffutils, procps and of the
+ * programs themselves. Data. A program that is in none of the lists is not known, and a rule that denies may be about it.
  */
 
 import type { RunningOptions } from './options.ts';
@@ -11,7 +11,7 @@ import { RUNS_OTHERS_CODE } from './programs.ts';
 const names = (...lists: readonly string[]): ReadonlySet<string> =>
   new Set(lists.flatMap((list) => list.toLowerCase().split(' ')));
 
-/** Programs of one kind that run code of others. */
+/** Returns programs of one kind that run code of others. */
 const othersCode = (kind: string): string => RUNS_OTHERS_CODE[kind] ?? '';
 
 /** Programs and builtins that start no other program with any arguments. */
@@ -111,7 +111,7 @@ const ALIASES: Readonly<Record<string, string>> = {
   cowthink: 'cowsay',
 };
 
-/** The options of a program of that table. */
+/** Returns the options of a program of that table. */
 export const runningOptionsOf = (program: string): RunningOptions | undefined => {
   const name = ALIASES[program] ?? program;
   return Object.hasOwn(RUNS_BY_OPTION, name) ? RUNS_BY_OPTION[name] : undefined;
@@ -159,7 +159,7 @@ export const MAY_START_OPTIONS: Readonly<Record<string, RunningOptions>> = {
   apt: {
     opaque: '-o --option -c --config-file',
     stops: 'ta',
-    // Of the settings those that name no program, hook, folder or proxy.
+    // Settings that name no program, hook, folder or proxy.
     harmless:
       /^(?!.*invoke)(?:acquire::(?!.*(?:proxy|method|bin))|apt::(?!.*(?:hook|solver|planner|compress))|dpkg::(?:options::|use-pty|lock|progress))/i,
   },
@@ -170,7 +170,7 @@ export const MAY_START_OPTIONS: Readonly<Record<string, RunningOptions>> = {
   gem: { opaque: '--config-file' },
 };
 
-/** Of these, programs whose files are code. */
+/** Programs of these lists whose files are code. */
 const READS_FILES = names(
   othersCode('build tools'),
   othersCode('tests and linters'),
@@ -178,7 +178,7 @@ const READS_FILES = names(
 );
 export const readsCode = (program: string): boolean => READS_FILES.has(program);
 
-/** A program of that kind. */
+/** True for a program of that kind. */
 export const mayStart = (program: string): boolean => MAY_START.has(program) || MAY_START.has(withoutVersion(program));
 
 /** Subcommands of package managers and of others whose words name packages, or things to show: no word of them is started. */
@@ -186,7 +186,10 @@ export const NAMES_PACKAGES = names(
   'install add remove i rm uninstall un upgrade update up outdated info view show search list ls why audit ci dedupe prune fund link unlink pack publish version login logout whoami get download fetch tree metadata vendor sync lock freeze ps images logs inspect pull push tag diff status describe config-view top port',
 );
 
-/** Every other program that starts others, runs code of another language or talks to one that does: what runs is not in the line. */
+/**
+ * Every other program that starts others, runs code of another language or talks to one that does: the programs that run are
+ * not in the line.
+ */
 export const HIDES = names(
   othersCode('programs that start others'),
   othersCode('interpreters'),

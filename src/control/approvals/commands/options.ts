@@ -1,6 +1,6 @@
 /**
- * Options of a command as programs read them: shortened long options, letters in one word, values inside a word or behind it. Pure;
- * used by the files beside it, each with the options it has to know.
+ * Options of a command as programs read them: shortened long options, letters in one word, values inside a word or behind it.
+ * Pure.
  */
 import type { SimpleCommand, Word } from './shell-syntax.ts';
 
@@ -14,7 +14,7 @@ export interface RunningOptions {
   readonly stops?: string;
   /** Longer options, by their first letters taken for one of the others. */
   readonly others?: string;
-  /** The first word may be letters without a dash, as that of `tar`. */
+  /** The first word may be letters without a dash, as in `tar xzf`. */
   readonly bundled?: boolean;
   /** Values that start nothing. */
   readonly harmless?: RegExp;
@@ -35,7 +35,7 @@ export interface Found {
   readonly unsure: boolean;
 }
 
-/** The options of a list in one text. */
+/** Returns the options of a list in one text. */
 export const list = (names: string | undefined): readonly string[] => names?.split(' ') ?? [];
 
 /**
@@ -81,7 +81,7 @@ export function runningOptions(words: readonly Word[], known: RunningOptions): F
   }
 }
 
-/** The start of a word that is not known rules out that it is one of the options. */
+/** True when the start of a word that is not known rules out that it is one of the options. */
 function isSafeHead(head: string, all: readonly string[], known: RunningOptions): boolean {
   if (head === '') return false;
   if (!head.startsWith('-')) return true;
@@ -92,28 +92,30 @@ function isSafeHead(head: string, all: readonly string[], known: RunningOptions)
   return !head.startsWith('--') && [...head.slice(1)].some((letter) => known.stops?.includes(letter) === true);
 }
 
-/** The long option that a shortened one means, as `getopt_long` finds it; undefined where there is none, or several. */
+/**
+ * Returns the long option that a shortened one means, as `getopt_long` finds it; undefined where none matches, or several do.
+ */
 export function longOption(name: string, options: readonly string[]): string | undefined {
   if (options.includes(name)) return name;
   const meant = options.filter((option) => option.startsWith('--') && option.startsWith(name));
   return name.length > 2 && meant.length === 1 ? meant[0] : undefined;
 }
 
-/** A word that begins as options do. */
+/** True for a word that begins as options do. */
 export const isOption = (word: Word | undefined): boolean => (word?.value ?? word?.head ?? '').startsWith('-');
 
-/** A word that may stand for an option when the line runs. */
+/** True for a word that may stand for an option when the line runs. */
 export const mayBeOption = ({ value, head }: Word): boolean =>
   value === undefined && (head === '' || head.startsWith('-'));
 
-/** A word that is known. */
+/** Makes a word that is known. */
 export const wordFor = (value: string): Word => ({ value, head: value, text: value });
 
 /** One or more words that are not in the line. */
 export const FURTHER: Word = { value: undefined, head: '', text: '…' };
 
-/** The value of a word; of a word that is known only when the line runs, its text without quotes. */
+/** Returns the value of a word; of a word that is known only when the line runs, its text without quotes. */
 export const likelyValue = ({ value, text }: Word): string => value ?? text.replaceAll(/["']/g, '');
 
-/** Words as a command. */
+/** Returns words as a command. */
 export const commandOf = (words: readonly Word[]): SimpleCommand => ({ words, input: undefined });

@@ -1,5 +1,7 @@
-/** Names of programs with a version: `python3.12`, `clang-18`. Used by the tables of programs. */
+/**
+ * Names of programs with a version: `python3.12`, `clang-18`.
+ */
 import { trimmedEnd } from '../../../base/trim-end.ts';
 
-/** The name without its version. */
+/** Returns the name without its version. */
 export const withoutVersion = (program: string): string => trimmedEnd(program, '0123456789.-');

@@ -1,14 +1,14 @@
 /**
- * What is known of programs by their names: which run code that others wrote, which change the shell they run in, and how
- * those that start another program are read. Data; used by `started-by.ts`, `command-reader.ts` and `coverage.ts`.
+ * Programs by their names: those that run code that others wrote, those that change the shell they run in, and those that start
+ * another program, with the way they are read. Data.
  */
 
 import { withoutVersion } from './program-version.ts';
 
 /**
- * Programs that run code of others: what a folder, a package or the network says decides what happens, so the same words
- * do another thing tomorrow. A remembered yes never covers them; a rule of the configuration may name them.
- * `docs/security/approvals.md` shows this list.
+ * Programs that run code of others: a folder, a package or the network decides what happens, so the same words do another thing
+ * tomorrow. A remembered yes never covers them; a rule of the configuration may name them. `docs/security/approvals.md` shows
+ * this list.
  */
 export const RUNS_OTHERS_CODE: Readonly<Record<string, string>> = {
   'package managers':
@@ -54,7 +54,7 @@ export function runsOthersCode([program = '', subcommand = '']: readonly (string
   return othersCode.has(program) || othersCode.has(withoutVersion(program));
 }
 
-/** Builtins that change what later commands of the same line mean or do. */
+/** Builtins that change the meaning or effect of later commands of the same line. */
 export const CHANGES_THE_SHELL: ReadonlySet<string> = new Set(
   '. alias bind declare enable eval exec export getopts hash let local mapfile printf -v read readarray readonly set shopt source trap typeset ulimit umask unalias unset'.split(
     ' ',

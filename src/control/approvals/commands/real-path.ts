@@ -9,7 +9,8 @@ import { programInPath } from '../../../base/program-file.ts';
 const MAX_COMPARED_BYTES = 4 * 1024 * 1024;
 
 /**
- * The path by which the program is known; undefined where there is no such file, and where it is known by the path itself.
+ * Returns the path by which the program is known; undefined where the path names no file, and where the program is known by the
+ * path itself.
  * @param names the programs that rules are about
  */
 export function realPath(path: string, names: ReadonlySet<string>): string | undefined {

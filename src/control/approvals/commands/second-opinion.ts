@@ -1,18 +1,18 @@
 /**
  * A second parser for command lines, `tree-sitter-bash`, used where it is installed: where it finds other commands than
- * `shell-syntax.ts`, or cannot read a line, the line asks. The only file that imports it. Opened by `control-server.ts`
- * with the first command of a session.
+ * `shell-syntax.ts`, or cannot read a line, the line asks. The only file that imports it. It is loaded with the first command
+ * of a session.
  *
- * Both packages are optional peers: an independent grammar is worth a megabyte to those who run unattended sessions.
+ * Both packages are optional peers: an independent grammar is worth a megabyte to operators of unattended sessions.
  */
 import { createRequire } from 'node:module';
 import type * as TreeSitter from 'web-tree-sitter';
 import type { SimpleCommand } from './shell-syntax.ts';
 
-/** Why the two do not agree on the commands of a text; undefined where they do. Never throws. */
+/** Returns the reason why the two parsers do not agree on the commands of a text; undefined where they do. Never throws. */
 export type SecondOpinion = (text: string, commands: readonly SimpleCommand[]) => string | undefined;
 
-/** Longest text that is given to the second parser, in characters; it has no bound of its own. */
+/** Longest text that is given to the second parser, in characters; the parser itself has no bound. */
 const MAX_CHARACTERS = 8 * 1024;
 /** Longest time it may take, in milliseconds. */
 const MAX_MS = 50;
@@ -48,7 +48,7 @@ export async function openSecondOpinion(): Promise<SecondOpinion | undefined> {
   };
 }
 
-/** The commands it finds, sorted; undefined where it cannot read the text. */
+/** Returns the commands it finds, sorted; undefined where it cannot read the text. */
 function parsed(parser: TreeSitter.Parser, text: string): string[] | undefined {
   const endsAt = performance.now() + MAX_MS;
   const tree = parser.parse(text, null, { progressCallback: () => performance.now() > endsAt });
@@ -63,7 +63,7 @@ function parsed(parser: TreeSitter.Parser, text: string): string[] | undefined {
   }
 }
 
-/** Programs whose arguments the grammar gives a shape of their own: only their names are compared. */
+/** Programs whose arguments have a special shape in the grammar: only their names are compared. */
 const SHAPED = new Set(['[', '[[', 'declare', 'export', 'local', 'readonly', 'typeset', 'unset', 'unsetenv']);
 
 function* commandsIn(node: TreeSitter.Node): Generator<string> {

@@ -1,18 +1,18 @@
 /**
- * A command line as a shell reads it: the simple commands in it, wherever they stand, and what stops it from being plain.
- * The only file that imports the parser, `unbash`. Called by `command-reader.ts`, for the line and for scripts inside it.
+ * A command line as a shell reads it: the simple commands in it, wherever they stand, and the constructs that stop it from
+ * being plain. The only file that imports the parser, `unbash`.
  *
- * It errs to one side: every command that any shell could find is listed, and what shells read differently is noted. It
- * never throws, and its time is bounded by the limits below.
+ * It errs to one side: every command that any shell could find is listed, and a construct that shells read differently is
+ * noted. It never throws, and its time is bounded by the limits below.
  */
 import { createRequire } from 'node:module';
 import type * as Unbash from 'unbash';
 
 /** A word of a command. */
 export interface Word {
-  /** What the program gets; undefined where only running the line tells. */
+  /** The text that the program gets; undefined where only running the line tells. */
   readonly value: string | undefined;
-  /** What each word it may become surely starts with; `''` where nothing is sure. */
+  /** The certain beginning of each word it may become; `''` where nothing is certain. */
   readonly head: string;
   /** As it stands in the line. */
   readonly text: string;
@@ -24,11 +24,11 @@ export interface SimpleCommand {
   readonly words: readonly Word[];
   /** The here-document it reads, where nothing in it is expanded. */
   readonly input: string | undefined;
-  /** It is a command in one shell and arithmetic in another. */
+  /** True when it is a command in one shell and arithmetic in another. */
   readonly perhaps?: boolean;
 }
 
-/** Why a line is more than programs with arguments. No rule covers such a line; the texts are shown to the user. */
+/** Reasons why a line is more than programs with arguments. No rule covers such a line; the texts are shown to the user. */
 export const NOTES = {
   assigns: 'it sets variables',
   writes: 'it redirects output into a file',
@@ -43,11 +43,11 @@ export const NOTES = {
 
 export type Note = keyof typeof NOTES;
 
-/** What was found in a line. */
+/** The findings in a line. */
 export interface ScriptReading {
   readonly commands: readonly SimpleCommand[];
   readonly notes: ReadonlySet<Note>;
-  /** Why commands may be missing from the list; undefined when it is whole. */
+  /** Reason why commands may be missing from the list; undefined when it is whole. */
   readonly unreadable: string | undefined;
   /** Variables it sets. */
   readonly assignments: readonly Assigned[];
@@ -57,7 +57,7 @@ export interface ScriptReading {
   readonly written: readonly Word[];
   /** Texts in it that are no substitutions here, and would be where a shell evaluates them. */
   readonly literals: readonly string[];
-  /** It evaluates the text of variables: in arithmetic, by their names, in a subscript. */
+  /** True when it evaluates the text of variables: in arithmetic, by their names, in a subscript. */
   readonly evaluates: boolean;
 }
 
@@ -70,7 +70,7 @@ export interface Assigned {
   readonly text: string;
 }
 
-/** Longest line, in characters, and most of what makes a parser work: both also bound its time. */
+/** Longest line, in characters, and the largest counts that make a parser work: both also bound its time. */
 const MAX_CHARACTERS = 32 * 1024;
 const MAX_NESTED = 200;
 const MAX_DOCUMENTS = 64;
@@ -86,10 +86,10 @@ export const TOO_LARGE = 'it is too large to be read';
 const OPENERS = /[$<>]\(|\(\(|\$[{[]|`|\(\s*\)|[@?*+!]\(/g;
 
 /** Characters that a terminal would not show and that shells treat differently. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: that is what is looked for
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for control characters
 const CONTROL = /[\0-\x08\x0b-\x1f\x7f]/;
 
-/** Loaded with the first command line: most sessions of programs have none. */
+/** Loads the parser with the first command line: most sessions of programs have none. */
 const parser = (): typeof Unbash => createRequire(import.meta.url)('unbash') as typeof Unbash;
 
 /** Reads a command line, or a script. */
@@ -127,7 +127,7 @@ class Findings implements ScriptReading {
   readonly literals: string[] = [];
   evaluates = false;
 
-  /** A text that is not a substitution where it stands. */
+  /** Notes a text that is not a substitution where it stands. */
   literal(text: string | undefined): void {
     if (text !== undefined && /\$\(|`/.test(text)) this.literals.push(text);
   }
@@ -215,7 +215,7 @@ class Visitor {
         found.notes.add('dialect');
         return;
       case 'TestLogical':
-        // A shell without `[[` runs what follows the operator.
+        // A shell without `[[` runs the text behind the operator as a command.
         found.doubt('shells read it differently');
         return;
       case 'CommandExpansion':
@@ -282,7 +282,7 @@ class Visitor {
   }
 }
 
-/** The word, as far as it is known before the line runs. */
+/** Returns the word, as far as it is known before the line runs. */
 function wordOf(word: Unbash.Word | Unbash.Assignment): Word {
   const { text } = word;
   if (word.type === 'Assignment') {
@@ -308,7 +308,7 @@ function wordOf(word: Unbash.Word | Unbash.Assignment): Word {
   return { value, head: text.startsWith('~') ? '~' : head, text };
 }
 
-/** What a part becomes in every run; undefined where that depends. */
+/** Returns the text that a part becomes in every run; undefined where that depends. */
 function knownText(part: Unbash.WordPart): string | undefined {
   switch (part.type) {
     case 'Literal':

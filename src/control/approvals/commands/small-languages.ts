@@ -1,5 +1,5 @@
 /**
- * Programs whose operands may be code: of Perl for `rename`, of a shell for `sox`. Pure; used by `started-by.ts`.
+ * Programs whose operands may be code: of Perl for `rename`, of a shell for `sox`. Pure.
  */
 import { isOption } from './options.ts';
 import type { Word } from './shell-syntax.ts';

@@ -1,6 +1,6 @@
 /**
- * The programs that `ssh`, `scp` and `sftp` start: the command for the other machine, which may be this one, and those of settings.
- * Pure; used by `started-by.ts`.
+ * The programs that `ssh`, `scp` and `sftp` start: the command for the other machine, which may be this one, and the commands
+ * of settings. Pure.
  */
 import { commandOf, FURTHER, isOption, mayBeOption, runningOptions, wordFor } from './options.ts';
 import type { Word } from './shell-syntax.ts';
@@ -15,7 +15,10 @@ const SSH_OPAQUE =
 /** `ssh`, as other programs start it, with words that are not in the line. */
 export const SSH = commandOf([wordFor('ssh'), FURTHER]);
 
-/** Reads a value of `-o` of `ssh` and `scp`; adds the command line in it to `scripts`. `opaque` where it may start other programs. */
+/**
+ * Reads a value of `-o` of `ssh` and `scp`; adds the command line in it to `scripts`. `opaque` where it may start other
+ * programs.
+ */
 function settingOf(given: string, scripts: string[]): 'known' | 'opaque' {
   const run = SSH_RUNS.exec(given.trim());
   if (run !== null) scripts.push(run[1] ?? '');
@@ -81,7 +84,7 @@ const SSH_ADDRESS = /(?:^|[=@])(?:[\w.-]+\+)?ssh(?:\+\w+)?:\/\/|(?:^|=)git@[\w.-
 const REPOSITORY = /^(?:clone|ls-remote|fetch|pull|push)$/;
 const MACHINE_OF_GIT = /^[\w.-]+@[\w.-]+:|^(?!\w+:\/\/)[\w.-]+:(?!:)/;
 
-/** It reaches another machine by `ssh`. */
+/** True when it reaches another machine by `ssh`. */
 export function isOverSsh(program: string, [, ...words]: readonly Word[]): boolean {
   const known = Object.hasOwn(MACHINES, program) ? MACHINES[program] : undefined;
   const isNamed = (pattern: RegExp) => words.some(({ value }) => value !== undefined && pattern.test(value));

@@ -1,8 +1,7 @@
 /**
- * The programs and scripts that a command starts: the program behind `sudo` or `timeout`, the script of `sh -c`, of `eval` and of
- * `trap`, those of `xargs`, of `find -exec`, of options, aliases and settings. Finds also programs that it may start, and that they
- * are unknown: a rule that denies is then perhaps about it. Pure; called by `command-reader.ts` for every simple command, and
- * again for each result.
+ * The programs and scripts that a command starts: the program behind `sudo` or `timeout`, the script of `sh -c`, of `eval` and
+ * of `trap`, the commands of `xargs`, of `find -exec`, of options, aliases and settings. Finds also programs that it may start,
+ * and that they are unknown: a rule that denies is then perhaps about it. Pure.
  */
 
 import { gitStarted, isPlainEditor } from './git.ts';
@@ -43,7 +42,7 @@ const PLAIN_SHELLS = new Set(['sh', 'bash', 'dash', 'ash']);
 /** Their language is another one. */
 const OTHER_SHELLS = new Set(['fish', 'csh', 'tcsh', 'nu', 'elvish', 'xonsh', 'pwsh', 'powershell', 'cmd']);
 
-/** The name of a program without its folder; undefined where it is not known. */
+/** Returns the name of a program without its folder; undefined where it is not known. */
 export function programOf({ words }: Pick<SimpleCommand, 'words'>): string | undefined {
   const [program] = words;
   return program?.value
@@ -52,11 +51,13 @@ export function programOf({ words }: Pick<SimpleCommand, 'words'>): string | und
     .replace(/\.exe$/, '');
 }
 
-/** Folders of the system: a program there is the one of its name. */
+/** Folders of the system: a program in one of them is the program of its name. */
 const SYSTEM = /^(?:\/usr(?:\/local)?)?\/s?bin\/[^/]+$/;
 const LOADER = /^ld(?:-linux[\w-]*|-musl-\w+)?\.so(?:\.\d+)*$|^ld\.so$/;
 
-/** Looks into a command. A file of the folder that has the name of a starter is one for what it may start, but counts itself. */
+/**
+ * Looks into a command. A file of the folder with the name of a starter may start the same programs, but also counts itself.
+ */
 export function startedBy(command: SimpleCommand): Started {
   const program = programOf(command);
   const [word] = command.words;
@@ -67,7 +68,7 @@ export function startedBy(command: SimpleCommand): Started {
       ? { ...named, supposed: [...(named.supposed ?? []), SSH] }
       : named;
   if (word.value === program) return started;
-  // Through such a path a program is named by what runs now.
+  // Such a path names the program that runs now.
   if (isInput(word)) return { ...started, ...unknown };
   // In capitals, or by a path, it may be another file.
   const isPath = word.value.includes('/') && !SYSTEM.test(word.value);
@@ -104,11 +105,11 @@ const LOADING: Starter = {
 
 type Reading = (rest: readonly Word[]) => Started;
 
-/** Programs that are read in one way. */
+/** Makes entries for programs that are read in one way. */
 const each = (programs: string, reading: Reading): [string, Reading][] =>
   list(programs).map((program) => [program, reading]);
 
-/** Programs with a syntax of their own. */
+/** Programs with a special syntax. */
 const SPECIAL: ReadonlyMap<string, Reading> = new Map<string, Reading>([
   ['eval', (rest) => scriptOf(dashes(rest), true)],
   ['trap', (rest) => (rest.length < 2 ? NOTHING : { ...scriptOf(dashes(rest).slice(0, 1), false), notes: ['state'] })],
@@ -144,14 +145,14 @@ const SPECIAL: ReadonlyMap<string, Reading> = new Map<string, Reading>([
   ...each('sox soxi play rec', sounds),
 ]);
 
-/** Code of another language. */
+/** Reads code of another language. */
 function byCode(code: Code): Started {
   if (code.kind === 'hidden') return { ...NOTHING, unreadable: OTHER_LANGUAGE };
   if (code.kind === 'program') return { ...NOTHING, supposed: [commandOf(code.words)] };
   return code.kind === 'file' ? { ...NOTHING, file: code.file, files: code.loaded ?? [] } : NOTHING;
 }
 
-/** A program of which some options start something. */
+/** Reads a program of which some options start something. */
 function byOptions(words: readonly Word[], options: RunningOptions): Started {
   const { scripts, opaque, unsure } = runningOptions(words, options);
   const isOpaque = opaque || (options.plus === true && words.some(({ value }) => value?.startsWith('+')));
@@ -159,7 +160,7 @@ function byOptions(words: readonly Word[], options: RunningOptions): Started {
   return { ...NOTHING, scripts, ...(unsure && { hidden: 'a word that is known only when it runs may be an option' }) };
 }
 
-/** A program that may start any of its words, like `npx` or `docker`. */
+/** Reads a program that may start any of its words, like `npx` or `docker`. */
 function anyOf(program: string, words: readonly Word[]): Started {
   if (words.length > MAX_WORDS) return { ...hidden, mayStart: true };
   const name = withoutVersion(program);
@@ -196,7 +197,7 @@ function anyOf(program: string, words: readonly Word[]): Started {
   return { ...started, perhaps: texts(words), ...among(words), mayStart: true, files };
 }
 
-/** The words behind this one are a program, or options that are code. */
+/** True when the words behind this one are a program, or options that are code. */
 const runsWords = (program: string, subcommand: string): boolean =>
   /make$|^(?:npx|bunx|pnpx|uvx)$/.test(program) ||
   /^(?:exec|x|dlx|explore|create|init|eval|shell|compose|-\w*)$/.test(subcommand) ||
@@ -222,7 +223,7 @@ const TAKES_CODE =
 /** Programs whose files are code, also where the file is their input. */
 const READS_CODE =
   /^(?:deno|bun|just|task|rake|cmake|ctest|mvn|mvnw|gradle|gradlew|ant|ninja|scons|sbt|lein|mill|invoke|fab|ansible-playbook|java|jshell|kotlinc|swift|rails|artisan)$/;
-/** The input stands in place of a file, also joined to an option. */
+/** True when the input stands in place of a file, also joined to an option. */
 const readsInput = (word: Word): boolean =>
   isInput(word) || isInput(wordFor((word.value ?? '').replace(/^(?:-[a-zA-Z]|--[\w-]+=)/, '')));
 
@@ -235,14 +236,14 @@ const makes = ({ value = '' }: Word, at: number, all: readonly Word[]): boolean 
     INPUT_FILE.test(value.replace(/^(?:-[a-zA-Z]*?f|--\w+=)/, '')));
 const INPUT_FILE = /^(?:-$|\/dev\/|\/proc\/)/;
 
-/** Most words of a program that may start others, and most shells among them: their work grows with both. */
+/** Maximum number of words of a program that may start others, and of shells among them: their work grows with both. */
 const MAX_WORDS = 1024;
 const MAX_AMONG = 4;
 
 /** Their scripts are read. */
 const SCRIPTED = new Set(['sed', 'gsed', 'awk', 'gawk', 'mawk', 'nawk']);
 
-/** Shells and interpreters among words, with what is behind them. */
+/** Finds shells and interpreters among words, with the text behind them. */
 function among(words: readonly Word[]): Pick<Started, 'supposed' | 'hidden'> {
   const starts = words.flatMap((word, at) => {
     const name = programOf({ words: [word] }) ?? '';
@@ -254,7 +255,7 @@ function among(words: readonly Word[]): Pick<Started, 'supposed' | 'hidden'> {
   return { hidden: undefined, supposed: starts.map((at) => commandOf(words.slice(at))) };
 }
 
-/** Texts among words that may be command lines, and values that may name a program. */
+/** Finds texts among words that may be command lines, and values that may name a program. */
 function texts(words: readonly Word[]): string[] {
   return words.flatMap(({ value }) => {
     if (value === undefined) return [];
@@ -398,7 +399,7 @@ export function assigned(name: string, value: string | undefined, text: string):
   };
 }
 
-/** Several together. */
+/** Joins several together. */
 function joined(first: Started, ...others: readonly Started[]): Started {
   const all = [first, ...others];
   const unreadable = all.find((one) => one.unreadable !== undefined)?.unreadable;
@@ -415,11 +416,11 @@ function joined(first: Started, ...others: readonly Started[]): Started {
   };
 }
 
-/** A word, and the value in an option. */
+/** Returns a word, and the value in an option. */
 const filesIn = (word: Word): readonly Word[] =>
   word.value?.startsWith('-') ? [wordFor(word.value.replace(/^(?:-\w|-+[\w-]+=)/, ''))] : [word];
 
-/** Words joined with spaces, as one script. */
+/** Returns words joined with spaces, as one script. */
 function scriptOf(words: readonly Word[], transparent: boolean): Started {
   if (words.some(({ value }) => value === undefined)) return unknown;
   const script = words.map(({ value }) => value).join(' ');
@@ -459,7 +460,7 @@ function shell(words: readonly Word[], input: string | undefined): Started {
   return input === undefined ? unknown : { ...NOTHING, scripts: [input] };
 }
 
-/** A program that starts the one its operands name. */
+/** Reads a program that starts the one its operands name. */
 function starter(known: Starter, words: readonly Word[]): Started {
   const has = (names: string | undefined, option: string): boolean => list(names).includes(option);
   const { values, flags, optional, scripts: running, pipes, shows } = known;
@@ -525,7 +526,7 @@ function starter(known: Starter, words: readonly Word[]): Started {
     // Without a program the words behind are command lines.
     if (inner.length === 0) return done({ unreadable: UNKNOWN });
     const started = commandOf([...inner, ...(known.more === true ? [FURTHER] : [])]);
-    // Some of these give what they start to a shell as one text.
+    // Some of these programs give a shell one text that holds the commands.
     const isText = known.joined === true || (at === words.length - 1 && /[\s;&|]/.test(value));
     const text = inner.every((one) => one.value !== undefined) ? inner.map((one) => one.value).join(' ') : undefined;
     if (known.joined === true && text === undefined) return done({ unreadable: UNKNOWN });
@@ -539,10 +540,10 @@ function starter(known: Starter, words: readonly Word[]): Started {
   return done({ ...(known.shell === true && scripts.length === 0 && { unreadable: UNKNOWN }) });
 }
 
-/** A command line with arguments that are not in the line, in the places that are marked for them and behind it. */
+/** Returns a command line with arguments that are not in the line, in the places that are marked for them and behind it. */
 const withArguments = (text: string): string => `${text.replaceAll(/\{[^}\s]*\}/g, '"$x"')} "$@"`;
 
-/** The command line of an option among letters whose value begins with `|` or `!`: `-fo '|PROGRAM'`, `-o'|PROGRAM'`. */
+/** Returns the command line of an option among letters whose value begins with `|` or `!`: `-fo '|PROGRAM'`, `-o'|PROGRAM'`. */
 function pipeIn(value: string, next: string | undefined, known: Starter): string | undefined {
   const at = [...value].findIndex((letter) => list(known.values).includes(`-${letter}`));
   if (!list(known.pipes).includes(`-${value[at]}`)) return undefined;
@@ -550,11 +551,11 @@ function pipeIn(value: string, next: string | undefined, known: Starter): string
   return text === undefined ? '' : /^\s*[|!](.*)$/s.exec(text)?.[1];
 }
 
-/** One of the letters is a flag that clears the environment. */
+/** True when one of the letters is a flag that clears the environment. */
 const clears = (value: string, known: Starter): boolean =>
   [...value.slice(1)].some((letter) => list(known.clears).includes(`-${letter}`));
 
-/** Short options in one word: `-abc`, `-n5`, `-an 5`; undefined where one is unknown. */
+/** Reads short options in one word: `-abc`, `-n5`, `-an 5`; undefined where one is unknown. */
 function clusterOf(value: string, known: Starter): 'flags' | 'value inside' | 'value last' | undefined {
   if (value.startsWith('--')) return undefined;
   // `nice -5`
@@ -574,7 +575,7 @@ function aliases(words: readonly Word[]): Started {
   return { ...NOTHING, scripts, notes: ['defines'], ...(!isKnown && { unreadable: UNKNOWN }) };
 }
 
-/** Most programs of one `find`: their work grows with the square of them. */
+/** Maximum number of programs of one `find`: their work grows with the square of them. */
 const MAX_RUNS = 32;
 const FIND_RUNS = new Set(['-exec', '-execdir', '-ok', '-okdir']);
 
@@ -595,5 +596,5 @@ function found(words: readonly Word[]): Started {
   return { ...NOTHING, commands };
 }
 
-/** Without a leading `--`. */
+/** Returns the words without a leading `--`. */
 const dashes = (words: readonly Word[]): readonly Word[] => (words[0]?.value === '--' ? words.slice(1) : words);

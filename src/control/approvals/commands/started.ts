@@ -1,4 +1,6 @@
-/** The result of `started-by.ts` and of the files it uses. */
+/**
+ * The result of looking into a command: the programs and scripts that it starts.
+ */
 import type { Note, SimpleCommand, Word } from './shell-syntax.ts';
 
 /** The programs and scripts that a command starts. */
@@ -8,9 +10,9 @@ export interface Started {
   /** Scripts for a shell. */
   readonly scripts: readonly string[];
   readonly notes: readonly Note[];
-  /** Why it is not known what it starts: no rule allows it. */
+  /** Reason why the programs it starts are not known: no rule allows it. */
   readonly unreadable?: string;
-  /** Why it may start something else, though a rule may allow it word by word. */
+  /** Reason why it may start other programs, though a rule may allow it word by word. */
   readonly hidden?: string | undefined;
   /** Texts that may be scripts: only rules that ask or deny look at them. */
   readonly perhaps?: readonly string[];

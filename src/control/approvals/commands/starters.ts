@@ -1,9 +1,9 @@
 /**
- * Programs that start another one, with the options that stand before it: from the manuals of coreutils, util-linux, findutils, procps, sudo,
- * strace and systemd. Data; read by `started-by.ts`.
+ * Programs that start another one, with the options that stand before it: from the manuals of coreutils, util-linux, findutils,
+ * procps, sudo, strace and systemd. Data.
  */
 
-/** How a program that starts another one is read. */
+/** Syntax of a program that starts another one. */
 export interface Starter {
   /** Options that take the next word, or the rest of their own, as their value. */
   readonly values?: string;

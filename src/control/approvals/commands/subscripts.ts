@@ -1,10 +1,10 @@
 /**
- * Subscripts in names of variables, which builtins of a shell evaluate: `test -v 'a[$(…)]'`. Pure; used by `started-by.ts`.
+ * Subscripts in names of variables, which builtins of a shell evaluate: `test -v 'a[$(…)]'`. Pure.
  */
 import type { Word } from './shell-syntax.ts';
 import { NOTHING, type Started, UNKNOWN } from './started.ts';
 
-/** The text behind the first bracket. */
+/** Returns the text behind the first bracket. */
 const behindBracket = (text: string): string => text.slice(text.indexOf('[') + 1 || text.length);
 
 /** Scripts that the shell would run while it reads the names of variables. */

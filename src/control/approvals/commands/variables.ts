@@ -1,6 +1,6 @@
 /**
- * Variables in a command line: which name a program, and which make one load code, use another configuration or find other programs. Pure;
- * used by `started-by.ts` for assignments before a command, exported ones and those of `env`.
+ * Variables in a command line: those that name a program, and those that make one load code, use another configuration or find
+ * other programs. They stand in assignments before a command, in exported ones and behind `env`. Pure.
  */
 import { HARMLESS_VARIABLES, namesCode } from '../../../base/child-environment.ts';
 

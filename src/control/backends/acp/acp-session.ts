@@ -1,9 +1,8 @@
 /**
- * The agent behind one session of ours: its process, its own session, and the turns it is given. Made by `acp.ts`, which
- * decides when it is closed.
+ * The agent behind one session: its process, its own session, and the turns it gets. `acp.ts` decides when it is closed.
  *
- * What the agent knows of the conversation lives in its own session, whose id is a setting of ours, so that it is found
- * again after a restart. Where it cannot be found again the conversation is sent to the agent as text.
+ * The agent's knowledge of the conversation lives in its own session, whose id is a setting of the session here, so that it is
+ * found again after a restart. Where the agent's session cannot be found again, the conversation is sent to the agent as text.
  */
 import { AgentConversation, type AgentConversationOptions } from '../../../acp/agent-conversation.ts';
 import type { AgentClient } from '../../../acp/agent-process.ts';
@@ -27,9 +26,9 @@ import { loanOffer, TurnTools } from './turn-tools.ts';
 import { TurnUpdates } from './updates.ts';
 
 export interface AgentSessionOptions extends Omit<AgentConversationOptions, 'client' | 'acquire'> {
-  /** Waits until so many processes may be started; what it resolves with is called once they have ended. */
+  /** Waits until `count` processes may be started; the function it resolves with is called once they have ended. */
   readonly acquire: (count: number, signal: AbortSignal) => Promise<() => void>;
-  /** Where the process is started; default: the session's directory. */
+  /** Folder in which the process is started; default: the session's directory. */
   readonly cwd?: string;
   /** The tools that serve the agent's requests for files and terminals. Default: it gets neither. */
   readonly toolboxOf?: ((turn: Turn) => Toolbox) | undefined;
@@ -125,7 +124,10 @@ export class AcpSession {
     await this.#conversation.start(cwd, turn.signal, loan);
   }
 
-  /** What the agent is lent as long as its process runs; undefined where the tools of the session cannot be reached. */
+  /**
+   * Returns the tools lent to the agent as long as its process runs; undefined where the tools of the session cannot be
+   * reached.
+   */
   async #loan(turn: Turn, toolbox: Toolbox): Promise<AgentLoan | undefined> {
     try {
       const offer = await orAborted(loanOffer(toolbox), turn.signal);
@@ -199,7 +201,7 @@ export class AcpSession {
     log.emit('session.renamed', { title }, id);
   }
 
-  /** An agent that leaves its mode (a plan was accepted) has left it for the next turn too. */
+  /** Stores the mode: an agent that leaves its mode (a plan was accepted) has left it for the next turn too. */
   #keepMode({ log, id }: Turn): void {
     const { mode } = this.#conversation.settings;
     if (mode === undefined || mode === log.record.settings.mode) return;
@@ -226,7 +228,7 @@ export class AcpSession {
         const request = permissionRequest(fields, count === 1 ? callId : `${callId}#${count}`);
         const approval = await ask(running, withinRights(request, running.turn.principal));
         if (approval === undefined) return CANCELLED;
-        // Allowed by the user, who saw it; not by a rule.
+        // The user, who saw it, allowed it; not a rule.
         if (approval.state === 'allowed' && approval.answer !== undefined)
           running.tools?.allowed(shownDiffs(fields).whole);
         return permissionAnswer(approval, options);
@@ -240,13 +242,13 @@ export class AcpSession {
     };
   }
 
-  /** The turn that something of an agent's session is about. */
+  /** Returns the running turn that a message of an agent's session is about. */
   #turnOf(session: string): Running | undefined {
     return this.#conversation.isOpen(session) ? this.#running : undefined;
   }
 }
 
-/** How many of the MCP servers of a session the agent starts as programs. */
+/** Counts the MCP servers of a session that the agent starts as programs. */
 function programsIn(servers: readonly Readonly<Record<string, unknown>>[] = []): number {
   return servers.filter(({ command }) => typeof command === 'string').length;
 }
@@ -260,7 +262,7 @@ async function ask({ turn }: Running, request: ApprovalRequest): Promise<Approva
   }
 }
 
-/** The agent's session this one had, unless it was another session's or another agent's. */
+/** Returns the agent's session that this one had, unless it was another session's or another agent's. */
 function storedId({ log: { record } }: Turn, backend: string): string | undefined {
   const { agentSession } = record.settings;
   return agentSession?.backend === backend && agentSession.session === record.id ? agentSession.id : undefined;

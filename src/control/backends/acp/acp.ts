@@ -1,6 +1,6 @@
 /**
- * The `acp` backend: any agent that speaks the Agent Client Protocol, as a child process, one for each session that uses
- * it. Made by `server/control/control-assembly.ts`, once per configured agent.
+ * The `acp` backend: any agent that speaks the Agent Client Protocol, as a child process, one for each session that uses it.
+ * One backend per configured agent.
  *
  * A process lives between the turns of its session, is closed when the session is released or was idle for long, and is
  * started again when it is needed. The protocol cannot steer a running turn, so every steer is a late one. A turn does not
@@ -29,9 +29,9 @@ export interface AcpAgent extends AgentCommand {
   readonly cancelTimeoutMs?: number;
   /** Idle time after which a process is closed, in milliseconds. Default 15 minutes. */
   readonly idleTimeoutMs?: number;
-  /** Most processes at once. Default 16; the longest idle one makes room, and if none is idle the turn fails. */
+  /** Maximum number of processes at once. Default 16; the longest idle one makes room, and if none is idle the turn fails. */
   readonly maxProcesses?: number;
-  /** Most bytes of one message of the agent's. Default 16 MiB: diffs carry whole files. */
+  /** Maximum number of bytes of one message of the agent's. Default 16 MiB: diffs carry whole files. */
   readonly maxMessageBytes?: number;
 }
 
@@ -39,13 +39,16 @@ export interface AcpBackendDeps {
   readonly agent: AcpAgent;
   /** `spawnLink` of the subprocess transport. */
   readonly start: StartProgram;
-  /** The processes of this process's principals. An agent holds a slot, and one for each MCP server it starts. Default: no bound. */
+  /**
+   * The processes of this process's principals. An agent holds a slot, and one for each MCP server it starts. Default: no
+   * bound.
+   */
   readonly processes?: SharedSlots;
   /** The tools of sessions, which serve the agent's requests for files and terminals. Default: it gets neither. */
   readonly environments?: Pick<Environments, 'for' | 'release'> | undefined;
   /** Version of this software, sent to the agent. */
   readonly version: string;
-  /** Gets what agents write to stderr, at `debug`. */
+  /** Gets the agents' output on stderr, at `debug`. */
   readonly log?: Log;
 }
 
@@ -79,7 +82,7 @@ class AcpBackend implements Backend {
   readonly continues = false;
   readonly #parts: AcpBackendDeps;
   readonly #agent: AcpAgent & typeof DEFAULTS;
-  /** By session; the one used longest ago first. */
+  /** Agents by session; the one used longest ago first. */
   readonly #agents = new Map<string, AgentEntry>();
   #stopped = false;
 
@@ -121,7 +124,7 @@ class AcpBackend implements Backend {
     await Promise.all([...this.#agents].map(([id, entry]) => this.#drop(id, entry)));
   }
 
-  /** The agent of a session; stops its idle timer. */
+  /** Returns the agent of a session; stops its idle timer. */
   #hold(id: string, { principal }: Turn): AgentEntry {
     const known = this.#agents.get(id);
     clearTimeout(known?.idle);

@@ -13,7 +13,7 @@ import type { Principal } from '../../../session/principal.ts';
 import { may, refusal } from '../../../session/rights.ts';
 import type { ApprovalRequest } from '../../contract/approver.ts';
 
-/** The approval for a call, as far as the agent has described it. `callId` must be new for every request. */
+/** Returns the approval for a call, as far as the agent has described it. `callId` must be new for every request. */
 export function permissionRequest(fields: ToolFields, callId: string): ApprovalRequest {
   const { title, kind } = fields;
   const name = nameOf(fields);
@@ -27,7 +27,9 @@ export function permissionRequest(fields: ToolFields, callId: string): ApprovalR
   };
 }
 
-/** The same request, refused where the owner of the session may not call such a tool: no one is asked about them. */
+/**
+ * Returns the same request, refused where the owner of the session may not call such a tool: the user is not asked about it.
+ */
 export function withinRights(request: ApprovalRequest, principal: Principal): ApprovalRequest {
   const { tool = { name: '' }, risks } = request;
   if (may(principal, 'call', { name: tool.name, risks })) return request;
@@ -35,9 +37,9 @@ export function withinRights(request: ApprovalRequest, principal: Principal): Ap
 }
 
 /**
- * The agent's option for a decision. What is to hold for the directory is left to the agent too, because its memory may
- * outlive ours; what is to hold for the session is remembered here, so the agent asks for each call. An agent without a
- * fitting option is answered `cancelled`, which runs nothing.
+ * Returns the agent's option for a decision. A decision that holds for the directory is left to the agent too, because its
+ * memory may outlive this host's; a decision that holds for the session is remembered here, so the agent asks for each call. An
+ * agent without a fitting option gets `cancelled`, which runs nothing.
  */
 export function permissionAnswer(
   { state, answer }: Approval,
@@ -52,13 +54,13 @@ export function permissionAnswer(
   return optionOf(options, kinds[state] ?? []);
 }
 
-/** The question of a form; undefined for what we offered nothing for. */
+/** Returns the question of a form; undefined for a form that this client announced no support for. */
 export function questionOf(request: CreateElicitationRequest): ApprovalRequest | undefined {
   const schema = formSchema(request);
   return schema && { kind: 'question', title: request.message, risks: [], schema };
 }
 
-/** What became of a question. */
+/** Returns the agent's form of the answer to a question. */
 export function questionAnswer({ state, answer }: Approval): CreateElicitationResponse {
   if (state === 'allowed') return filledIn(answer?.content);
   return { action: state === 'denied' ? 'decline' : 'cancel' };

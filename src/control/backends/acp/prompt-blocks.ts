@@ -1,6 +1,5 @@
 /**
- * A prompt of ours as content blocks of the protocol, and the conversation so far for an agent that does not know it.
- * Pure; called by `acp-session.ts`.
+ * A prompt as content blocks of the protocol, and the conversation so far for an agent that does not know it. Pure.
  */
 import { pathToFileURL } from 'node:url';
 import type { ContentBlock } from '../../../acp/sdk.ts';
@@ -12,22 +11,22 @@ import type { HistoryItem } from '../../contract/session-log.ts';
 /** Longest transcript of an earlier conversation, in characters; its newest part is sent. */
 const MAX_TRANSCRIPT_CHARS = 64 * 1024;
 
-/** Most of one result of a tool in it. */
+/** Maximum number of characters of one result of a tool in it. */
 const MAX_RESULT_CHARS = 1000;
 
 export interface PromptBlockOptions {
   /** The name of the agent. */
   readonly agent: string;
-  /** What the agent announced. */
+  /** The content types that the agent announced. */
   readonly takes: { readonly image?: boolean; readonly audio?: boolean } | undefined;
   /** The conversation to send first. */
   readonly earlier?: readonly HistoryItem[];
 }
 
 /**
- * The blocks of a prompt.
+ * Returns the blocks of a prompt.
  *
- * @throws not_configured when there is an image or audio the agent cannot take
+ * @throws not_configured when the prompt has an image or audio that the agent cannot take
  */
 export function promptBlocks(
   { text, images }: Turn['prompt'],
@@ -51,7 +50,7 @@ export function promptBlocks(
   return blocks;
 }
 
-/** The conversation as text, the newest part of it; `''` when there was none. */
+/** Returns the conversation as text, the newest part of it; `''` without one. */
 export function transcript(history: readonly HistoryItem[]): string {
   const lines: string[] = [];
   let left = MAX_TRANSCRIPT_CHARS;

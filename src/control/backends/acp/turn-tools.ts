@@ -1,9 +1,9 @@
 /**
  * The files and terminals an agent may use during a turn: requests of the protocol (`fs/*`, `terminal/*`) become calls of the
- * session's own tools `read_file`, `write_file` and `shell`. Made by `acp-session.ts`, for each turn.
+ * session's own tools `read_file`, `write_file` and `shell`. One for each turn.
  *
  * So the folder, rights, protected paths, limits, approvals and the audit are those of these tools; nothing is decided here. A
- * terminal is a running call of `shell`. What still runs when the turn ends is ended with it.
+ * terminal is a running call of `shell`. A terminal that still runs when the turn ends is ended with it.
  */
 import type { AgentLoan, LoanMethod, LoanOffer, LoanParams } from '../../../acp/loan.ts';
 import type { FileDiff } from '../../../acp/tool-facts.ts';
@@ -16,22 +16,22 @@ import { withApprovals } from '../../rounds/with-approvals.ts';
 /** The tool behind each part of a loan. */
 const TOOLS = { reads: 'read_file', writes: 'write_file', terminals: 'shell' } as const;
 
-/** Most bytes of a file that is read whole: it is one message. */
+/** Maximum number of bytes of a file that is read whole: it is one message. */
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
-/** Most bytes and lines of one call of `read_file`. */
+/** Maximum number of bytes and lines of one call of `read_file`. */
 const PAGE_BYTES = 512 * 1024;
 const PAGE_LINES = 100_000;
-/** Most terminals of a turn that were not released. */
+/** Maximum number of terminals of a turn that were not released. */
 const MAX_TERMINALS = 32;
-/** Most characters of output a terminal holds; the oldest go first. */
+/** Maximum number of characters of output a terminal holds; the oldest go first. */
 const MAX_OUTPUT_CHARACTERS = 1024 * 1024;
-/** Longest time of a program in seconds: no limit of ours beside that of every call. */
+/** Longest time of a program in seconds: this file sets no limit beside that of every call. */
 const SHELL_SECONDS = 3600;
-/** How shells name a program that is not there, and one that could not be run. */
+/** Exit codes of shells for a program that is not there, and for one that could not be run. */
 const NOT_FOUND = 127;
 const NOT_RUN = 126;
 
-/** How a program ended, in the words of the protocol. */
+/** The end of a program, in the words of the protocol. */
 interface TerminalExit {
   readonly exitCode: number | null;
   readonly signal: string | null;
@@ -49,10 +49,10 @@ interface Terminal {
 /** Changes that are remembered until they are made. */
 const MAX_SEEN = 64;
 
-/** What a call of this class may know of the turn. */
+/** The part of a turn that a call of this class may use. */
 type ToolTurn = Pick<Turn, 'ask' | 'signal'>;
 
-/** What the tools of a session can lend: the parts whose tool is there for its owner. Rejects as `Toolbox.list`. */
+/** Returns the parts that the tools of a session can lend: those whose tool its owner has. Rejects as `Toolbox.list`. */
 export async function loanOffer(toolbox: Toolbox): Promise<LoanOffer> {
   await toolbox.list();
   const has = (part: keyof LoanOffer): boolean => toolbox.find(TOOLS[part]) !== undefined;
@@ -62,7 +62,7 @@ export async function loanOffer(toolbox: Toolbox): Promise<LoanOffer> {
 export class TurnTools {
   readonly #turn: ToolTurn;
   readonly #toolbox: Toolbox;
-  /** Receives what a terminal prints. */
+  /** Receives the output of a terminal. */
   readonly #printed: (terminalId: string, text: string) => void;
   readonly #terminals = new Map<string, Terminal>();
   readonly #end = new AbortController();
@@ -102,12 +102,12 @@ export class TurnTools {
     },
   };
 
-  /** The user has allowed these changes: to make one of them is not asked for again. */
+  /** Notes that the user has allowed these changes: to make one of them is not asked for again. */
   allowed(changes: readonly FileDiff[]): void {
     this.#seen = [...this.#seen, ...changes].slice(-MAX_SEEN);
   }
 
-  /** The turn has ended: so does what runs. */
+  /** Ends running calls with the turn. */
   end(): void {
     this.#end.abort(fail('cancelled', 'the turn has ended'));
   }
@@ -125,7 +125,7 @@ export class TurnTools {
         : { byte_offset: byteOffset, byte_limit: PAGE_BYTES };
       const read = await this.#call('read_file', { path, ...page, max_bytes: PAGE_BYTES });
       const part = succeeded(read) as Partial<ReadPart>;
-      // What is not text would not be the same file when it is written back.
+      // A file that is not text would change when it is written back.
       if (part.lossy === true) throw fail('tool_error', `${path} is not UTF-8`, { reason: 'binary_file', path });
       const { content = '' } = part;
       bytes += Buffer.byteLength(content);
@@ -251,7 +251,7 @@ export class TurnTools {
     return terminal;
   }
 
-  /** A call of a tool, once it was allowed. Never rejects but where the tools cannot be listed. */
+  /** Calls a tool, once it was allowed. Rejects only where the tools cannot be listed. */
   async #call(
     name: string,
     input: Readonly<Record<string, unknown>>,
@@ -301,7 +301,7 @@ const CODES: Readonly<Record<string, string>> = {
   cancelled: 'cancelled',
 };
 
-/** The result of a call. @throws what it failed with */
+/** Returns the result of a call. @throws the call's failure */
 function succeeded({ ok, result, error = 'the call failed' }: ToolDone): object {
   if (ok) return (result ?? {}) as object;
   const { code, status = '', detail } = (result ?? {}) as { code?: string; status?: string; detail?: object };
@@ -309,7 +309,7 @@ function succeeded({ ok, result, error = 'the call failed' }: ToolDone): object 
   throw new HandfastError(known, error, { detail: { ...detail } });
 }
 
-/** What a finished call of `shell` printed, or why it did not run. */
+/** Returns the output of a finished call of `shell`, or the reason why it did not run. */
 function outputOf({ ok, result, error = '' }: ToolDone): string {
   const { stdout, stderr } = (result ?? {}) as { stdout?: string; stderr?: string };
   if (stdout !== undefined) return stdout + (stderr ?? '');

@@ -1,9 +1,9 @@
 /**
- * What an agent reports while it works, turned into what a turn streams and remembers. Called by `acp-session.ts` for
- * every `session/update` of a running prompt; kinds it does not know are left to the debug log.
+ * Turns the reports of a working agent, every `session/update` of a running prompt, into the events and the history of a turn;
+ * kinds it does not know are left to the debug log.
  *
- * The protocol knows no rounds. A round here is what the agent says, with the calls it makes before it speaks again: so
- * the history of such a turn reads like that of any other.
+ * The protocol knows no rounds. A round here is a text of the agent, with the calls it makes before its next text: so the
+ * history of such a turn reads like that of any other.
  */
 import type { ContentBlock } from '../../../acp/sdk.ts';
 import {
@@ -22,18 +22,18 @@ import { NO_USAGE } from '../../../protocol/session-types.ts';
 import type { Turn } from '../../contract/backend.ts';
 import { type HistoryItem, toolItem } from '../../contract/session-log.ts';
 
-/** Most output of terminals that a result holds. */
+/** Maximum number of characters of terminals' output that a result holds. */
 const MAX_PRINTED_CHARACTERS = 32 * 1024;
 
 /** A call of the agent's. */
 export interface AgentCall {
-  /** Ours: unique in the turn. */
+  /** Made by this host: unique in the turn. */
   readonly callId: string;
   fields: ToolFields;
   /** The round it was sent in; 0 = not sent yet. */
   round: number;
   startedAt: number;
-  /** The text sent so far, without that of terminals. */
+  /** The text sent so far, without the text of terminals. */
   output: string;
   /** The newest output of the terminals it shows. */
   printed: string;
@@ -44,9 +44,9 @@ export interface AgentCall {
 export interface SessionChanges {
   mode(id: string): void;
   options(options: unknown): void;
-  /** The agent named its session. */
+  /** Notes that the agent named its session. */
   title(title: string): void;
-  /** Cost of the whole session so far; returns what was added. */
+  /** Takes the cost of the whole session so far; returns the increase. */
   cost(totalUsd: number): number;
 }
 
@@ -56,7 +56,7 @@ export class TurnUpdates {
   readonly #turn: Turn;
   readonly #session: SessionChanges;
   readonly #now: () => number;
-  /** By the agent's id: the newest call of that id. */
+  /** The newest call of each id of the agent. */
   readonly #byId = new Map<string, AgentCall>();
   /** Output of terminals that no call shows yet, by terminal. */
   readonly #unshown = new Map<string, string>();
@@ -101,7 +101,7 @@ export class TurnUpdates {
     }
   }
 
-  /** The call a permission request is about, sent now if it was not yet. */
+  /** Returns the call a permission request is about, sent now if it was not yet. */
   asked(request: ToolFields): AgentCall {
     const fields = readFields(request);
     const call = this.#call(fields, false);
@@ -110,7 +110,7 @@ export class TurnUpdates {
     return call;
   }
 
-  /** A terminal of the turn has printed: the call that shows it has output. */
+  /** Notes that a terminal of the turn has printed: the call that shows it has output. */
   printed(terminalId: string, text: string): void {
     const call = [...this.#byId.values()].find(
       (each) => each.round !== 0 && terminalsOf(each.fields).includes(terminalId),
@@ -119,7 +119,7 @@ export class TurnUpdates {
     else if (call.done === undefined) this.#print(call, text);
   }
 
-  /** The turn has ended: calls without a result end with `why`, and the text goes into the history. */
+  /** Ends the turn: calls without a result end with `why`, and the text goes into the history. */
   finish(why: string): void {
     for (const call of this.#byId.values()) {
       if (call.done !== undefined || (call.round === 0 && call.fields.status === 'pending')) continue;
@@ -184,7 +184,7 @@ export class TurnUpdates {
     });
   }
 
-  /** Contents come whole with each update: what was added is what is new. */
+  /** Contents come whole with each update: the text behind the earlier text is new. */
   #output(call: AgentCall): void {
     for (const terminalId of terminalsOf(call.fields)) {
       const printed = this.#unshown.get(terminalId);
@@ -212,7 +212,7 @@ export class TurnUpdates {
     this.#turn.toolDone(call.round, call.done, Math.round(this.#now() - call.startedAt));
   }
 
-  /** The agent sends text: if its calls have ended, a new round starts. */
+  /** Prepares for text of the agent: if its calls have ended, a new round starts. */
   #next(): void {
     if (this.#calls.length > 0 && this.#calls.every(({ done }) => done !== undefined)) this.#flush();
   }
@@ -276,12 +276,12 @@ export class TurnUpdates {
   }
 }
 
-/** The terminals a call shows. */
+/** Returns the terminals a call shows. */
 function terminalsOf({ content }: ToolFields): readonly string[] {
   return (content ?? []).flatMap((part) => (part.type === 'terminal' ? [part.terminalId] : []));
 }
 
-/** The fields with further text among the contents. */
+/** Returns the fields with further text among the contents. */
 function withText(fields: ToolFields, text: string): ToolFields {
   return { ...fields, content: [...(fields.content ?? []), { type: 'content', content: { type: 'text', text } }] };
 }

@@ -1,8 +1,8 @@
 /**
- * One answer of a provider while it streams: turns the SDK's parts into the parts of a round, and gathers what is only
- * known, or only safe to emit, at the end.
+ * One answer of a provider while it streams: turns the SDK's parts into the parts of a round, and gathers the parts that are
+ * only known, or only safe to emit, at the end.
  *
- * Used by `provider-rounds.ts`, one for each attempt. A delta costs a few field accesses.
+ * One for each attempt. A delta costs a few field accesses.
  */
 import { isObject } from '../../../wire/json.ts';
 import type { FinishReason, ModelPart } from '../../rounds/round-model.ts';
@@ -34,7 +34,7 @@ export class Answer {
   readonly #names: ToolNames;
   readonly #blocks: (Block | CallBlock)[] = [];
   readonly #raw: RawArguments | undefined;
-  /** Characters handed on so far, of each kind. */
+  /** Characters passed on so far, of each kind. */
   #text = 0;
   #reasoning = 0;
   /** False when texts of several blocks came mixed: then their order is not known. */
@@ -62,7 +62,7 @@ export class Answer {
         this.#mark('reasoning', part);
         return undefined;
       case 'tool-call':
-        // What the provider runs itself was not asked for and is not ours to run.
+        // The model did not ask the host for a call that the provider runs itself, and the host must not run it.
         if (!part.providerExecuted) this.#blocks.push({ kind: 'call', call: part });
         return undefined;
       case 'raw':
@@ -77,7 +77,7 @@ export class Answer {
   }
 
   /**
-   * What is to be handed on once the answer is complete: its calls, what it used, and how it ended. Calls come last because
+   * Yields the parts that are passed on once the answer is complete: its calls, its usage, and its end. Calls come last because
    * an answer that breaks off may have made half of one.
    */
   *rest(provider: string, model: string): Generator<ModelPart> {
@@ -94,7 +94,7 @@ export class Answer {
     if (part.providerMetadata !== undefined) block.fields = keptFields(part.providerMetadata) ?? block.fields;
     if (part.delta === '') return undefined;
     const before = this.#length(kind);
-    // Providers send each paragraph of their reasoning as a block of its own and nothing between them.
+    // Providers send each paragraph of their reasoning as a separate block and nothing between them.
     const gap = kind === 'reasoning' && block.start === block.end && before > 0 ? '\n\n' : '';
     if (block.start === block.end) block.start = before + gap.length;
     else if (block.end !== before) this.#inOrder = false;
@@ -113,7 +113,7 @@ export class Answer {
     if (part.providerMetadata !== undefined) block.fields = keptFields(part.providerMetadata) ?? block.fields;
   }
 
-  /** The block with this id, which is nearly always the newest. */
+  /** Returns the block with this id, which is nearly always the newest. */
   #block(kind: 'text' | 'reasoning', id: string): Block {
     const there = this.#blocks.findLast((block): block is Block => block.kind === kind && block.id === id);
     if (there !== undefined) return there;

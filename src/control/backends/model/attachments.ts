@@ -1,6 +1,7 @@
 /**
- * Images and audio of a conversation as a provider takes them: the type by the bytes and not by the label, and within the limits that
- * the provider's reference names. An attachment that does not fit is left out with the reason; of too many, the oldest give way.
+ * Images and audio of a conversation as a provider takes them: the type by the bytes and not by the label, and within the
+ * limits that the provider's reference names. An attachment that does not fit is left out with the reason; of too many, the
+ * oldest give way.
  *
  * Pure.
  */
@@ -16,7 +17,7 @@ interface MediaRules {
   /** Pixels of the longer side. */
   readonly maxSide: number;
   readonly maxImages: number;
-  /** In a request with more than `above` images. */
+  /** Limit of a request with more than `above` images. */
   readonly many?: { readonly above: number; readonly maxSide: number };
 }
 
@@ -29,7 +30,7 @@ const MAX_EARLIER_CHARS = Math.ceil((8 * MEBI) / 3) * 4;
 const ANTHROPIC: MediaRules = {
   types: COMMON_TYPES,
   maxChars: 5 * MEBI,
-  // Of a request of 32 MB, beside the conversation.
+  // A part of the request of at most 32 MB, beside the conversation.
   maxTotalChars: 28 * MEBI,
   maxSide: 8_000,
   maxImages: 100,
@@ -55,7 +56,7 @@ const RULES: Readonly<Record<string, MediaRules>> = {
   antigravity: GOOGLE,
 };
 
-/** OpenRouter hands requests on to the provider of the model, which its name begins with. */
+/** Returns the rules for a model. OpenRouter forwards requests to the provider of the model, which its name begins with. */
 function rulesOf(provider: string, model: string): MediaRules {
   return (provider === 'openrouter' ? RULES[model.split('/')[0] as string] : RULES[provider]) ?? OPENAI;
 }
@@ -64,14 +65,17 @@ function rulesOf(provider: string, model: string): MediaRules {
 export const takesAudio = (provider: string, mimeType: string): boolean =>
   AUDIO_OF_PROVIDERS[provider]?.includes(mimeType) === true;
 
-/** How an attachment goes out: with its type, or not at all, and why. */
+/** Form in which an attachment goes out: its type, or the reason why it is left out. */
 export type Admission = { readonly type: string } | { readonly reason: string };
 
 const TOO_LARGE: Admission = { reason: 'the images of earlier turns are too large for one request' };
 
 const sniffed = new WeakMap<Image, SniffedMedia | 'unknown'>();
 
-/** How each attachment of a conversation goes out. `images`: the oldest first. A separate limit holds for those of earlier turns. */
+/**
+ * Decides how each attachment of a conversation goes out. `images`: the oldest first. Attachments of earlier turns have a
+ * separate limit.
+ */
 export function admissions(
   images: readonly Image[],
   provider: string,
@@ -113,7 +117,7 @@ export function admissions(
   return found;
 }
 
-/** Base64, without a `data:` prefix. */
+/** Returns the base64, without a `data:` prefix. */
 export const dataOf = ({ dataUrl }: Image): string => dataUrl.slice(dataUrl.indexOf(',') + 1);
 
 function ofItself(image: Image, provider: string, rules: MediaRules): Admission {
@@ -131,7 +135,7 @@ function ofItself(image: Image, provider: string, rules: MediaRules): Admission 
   return { type };
 }
 
-/** The type by the bytes. Audio of a kind that cannot be recognised keeps its label. */
+/** Returns the type by the bytes. Audio of a kind that cannot be recognised keeps its label. */
 function typeOf(image: Image): string | undefined {
   const known = mediaOf(image);
   const label = image.mimeType.toLowerCase();

@@ -1,8 +1,8 @@
 /**
  * Watches one attempt: ends it when the turn is aborted, or when the provider sends nothing for too long.
  *
- * The timer is not set again for each part, because there are hundreds in a second: it checks, when it fires, how long ago
- * the last one was.
+ * The timer is not set again for each part, because hundreds come in a second: it checks, when it fires, how long ago the last
+ * one was.
  */
 
 export interface WatchOptions {
@@ -39,7 +39,7 @@ export class AttemptWatchdog {
     return this.#controller.signal;
   }
 
-  /** The provider sent something. */
+  /** Notes that the provider sent something. */
   received(): void {
     this.#receivedAt = this.#options.now();
     if (this.#answering) return;
@@ -50,8 +50,8 @@ export class AttemptWatchdog {
   }
 
   /**
-   * Settles as `work` does, or rejects with the reason as soon as the attempt is ended. What comes too late is given to
-   * `late`.
+   * Settles as `work` does, or rejects with the reason as soon as the attempt is ended. A result that comes too late is given
+   * to `late`.
    */
   during<Result>(work: PromiseLike<Result>, late: (result: Result) => void): Promise<Result> {
     const { signal } = this;

@@ -1,7 +1,8 @@
 /**
- * Brings the calls in a stream of chat completions into the form that the SDK reads: a number as the index of each call, arguments as
- * a text, names without white space. Several servers leave the index out, send the arguments as an object, send a whole message in the
- * place of deltas, or name a `function_call`; the SDK refuses such a chunk or loses the call. A line in the right form is not changed.
+ * Brings the calls in a stream of chat completions into the form that the SDK reads: a number as the index of each call,
+ * arguments as a text, names without white space. Several servers leave the index out, send the arguments as an object, send a
+ * whole message in the place of deltas, or name a `function_call`; the SDK refuses such a chunk or loses the call. A line in
+ * the right form is not changed.
  */
 import { isObject, type JsonObject } from '../../../wire/json.ts';
 
@@ -13,7 +14,7 @@ export class CallDeltas {
   readonly #calls = new Map<number, string>();
   #hasDeltas = false;
 
-  /** A line of the stream. */
+  /** Returns a line of the stream in the right form. */
   repaired(line: string): string {
     if (!OF_INTEREST.test(line)) {
       this.#hasDeltas ||= line.includes('"delta"');
@@ -72,7 +73,7 @@ export class CallDeltas {
     return isChanged;
   }
 
-  /** The index of a delta that has none: of the call with this id, of a new call, or of the last one. */
+  /** Returns the index of a delta that has none: of the call with this id, of a new call, or of the last one. */
   #indexOf(id: string, name: unknown): number {
     const known = id === '' ? undefined : [...this.#calls].find(([, each]) => each === id)?.[0];
     if (known !== undefined) return known;

@@ -1,6 +1,6 @@
 /**
- * Google's Cloud Code service, behind an Antigravity sign-in: it speaks the Gemini API inside an envelope. This puts
- * requests in and takes answers out, as the `fetch` that the SDK's Google package is given.
+ * Google's Cloud Code service, behind an Antigravity sign-in: it speaks the Gemini API inside an envelope. This `fetch` for the
+ * SDK's Google package puts requests in and takes answers out.
  *
  * The request goes to the configured address only, with the sign-in's token and headers.
  */
@@ -11,7 +11,7 @@ import type { ProviderAccess } from '../../contract/providers.ts';
 const MAX_EVENT_LENGTH = 32 * 1024 * 1024;
 
 /**
- * A `fetch` for requests of the Gemini API that sends them to Cloud Code instead. `newId` makes the id a request is
+ * Makes a `fetch` for requests of the Gemini API that sends them to Cloud Code instead. `newId` makes the id a request is
  * traced by.
  */
 export function cloudCodeFetch(
@@ -44,7 +44,7 @@ export function cloudCodeFetch(
   };
 }
 
-/** Takes the `response` out of every event; what is no event, or has none, passes as it is. */
+/** Takes the `response` out of every event; a line that is no event, or has none, passes unchanged. */
 function unwrapped(): TransformStream<Uint8Array, Uint8Array> {
   const decoder = new TextDecoder();
   const encoder = new TextEncoder();
@@ -77,7 +77,7 @@ function unwrap(line: string): string {
     const { response } = JSON.parse(line.slice('data:'.length)) as { response?: unknown };
     return response === undefined ? line : `data: ${JSON.stringify(response)}`;
   } catch {
-    // The SDK reports what it cannot read.
+    // The SDK reports an event that it cannot parse.
     return line;
   }
 }

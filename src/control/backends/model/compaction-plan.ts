@@ -1,5 +1,5 @@
 /**
- * What of a history is summed up and what stays: pure, so that it can be looked at without a model.
+ * Chooses the items of a history that are summed up and those that stay: pure, so that it can be tested without a model.
  *
  * Between turns everything is summed up, and the newest messages are quoted behind the summary. During a turn the turn
  * must be able to continue: its prompt and its newest rounds stay, calls with their results.
@@ -21,9 +21,9 @@ interface SummaryMark {
 export interface CompactionPlan {
   /** Text of the summary that is already there. */
   readonly previous: string | undefined;
-  /** What is summed up, oldest first. May be empty: then only what stays is shortened. */
+  /** The items that are summed up, oldest first. May be empty: then only the items that stay are shortened. */
   readonly summarised: readonly HistoryItem[];
-  /** What comes behind the summary. */
+  /** The items behind the summary. */
   readonly kept: readonly HistoryItem[];
   /** The newest messages, word for word; may be empty. */
   readonly quoted: string;
@@ -32,21 +32,21 @@ export interface CompactionPlan {
 }
 
 export interface PlanOptions {
-  /** The running turn, whose items stay as far as there is room; undefined between turns. */
+  /** The running turn, whose items stay as far as they fit; undefined between turns. */
   readonly turnId?: string;
-  /** Room for what stays of the running turn. */
+  /** Room for the items of the running turn that stay. */
   readonly keepTokens: number;
-  /** Room for what is quoted. */
+  /** Room for the quoted messages. */
   readonly quoteTokens: number;
   readonly tokensOf: (items: readonly HistoryItem[]) => number;
 }
 
 /** Smallest size a tool's result is cut to, in bytes of JSON. */
 const MIN_RESULT_BYTES = 2_048;
-/** About how many bytes of JSON a token is. */
+/** Bytes of JSON of a token, approximately. */
 const BYTES_PER_TOKEN = 4;
 
-/** The plan for a history; undefined when there is nothing that could be made shorter. */
+/** Returns the plan for a history; undefined when nothing could be made shorter. */
 export function planCompaction(history: readonly HistoryItem[], options: PlanOptions): CompactionPlan | undefined {
   const first = history[0];
   const mark = first === undefined ? undefined : markOf(first);
@@ -65,12 +65,12 @@ export function planCompaction(history: readonly HistoryItem[], options: PlanOpt
   return { previous, summarised, kept, quoted: '', anchorBefore, anchorAfter: anchorBefore + summarised.length };
 }
 
-/** Items of the conversation that are only in the summary, which is its first item then. */
+/** Returns the number of items of the conversation that are only in the summary, which is its first item then. */
 export function anchorOf(history: readonly HistoryItem[]): number {
   return history[0] === undefined ? 0 : (markOf(history[0])?.anchor ?? 0);
 }
 
-/** The item that stands for everything up to the anchor. It belongs to no turn. */
+/** Returns the item that stands for everything up to the anchor. It belongs to no turn. */
 export function summaryItem(summary: string, quoted: string, mark: SummaryMark): HistoryItem {
   const body = summary.trim().startsWith(SUMMARY_HEADING) ? summary.trim() : `${SUMMARY_HEADING}\n\n${summary.trim()}`;
   const text = quoted === '' ? body : `${body}\n\n${QUOTE_HEADING}\n\n${quoted}`;
@@ -91,7 +91,10 @@ interface KeptTurn {
   readonly shortened: boolean;
 }
 
-/** The prompt and the newest rounds of a turn that fit; the last round stays in any case, with shorter results if need be. */
+/**
+ * Returns the prompt and the newest rounds of a turn that fit; the last round stays in any case, with shorter results if need
+ * be.
+ */
 function keepTurn(items: readonly HistoryItem[], { keepTokens, tokensOf }: PlanOptions): KeptTurn {
   const firstRound = items.findIndex(({ role }) => role === 'assistant');
   const prompt = firstRound < 0 ? items : items.slice(0, firstRound);
@@ -110,7 +113,7 @@ function keepTurn(items: readonly HistoryItem[], { keepTokens, tokensOf }: PlanO
   return { dropped: rounds.slice(0, from).flat(), kept: [...prompt, ...kept], shortened };
 }
 
-/** A round: an assistant item, and everything until the next one. */
+/** Splits items into rounds: an assistant item, and everything until the next one. */
 function roundsOf(items: readonly HistoryItem[]): HistoryItem[][] {
   const rounds: HistoryItem[][] = [];
   for (const item of items) {
@@ -131,7 +134,7 @@ function shortenedResult(items: readonly HistoryItem[], keepTokens: number): (it
   };
 }
 
-/** The newest messages, word for word, up to the limit. Tool calls are left to the summary. */
+/** Returns the newest messages, word for word, up to the limit. Tool calls are left to the summary. */
 function quote(items: readonly HistoryItem[], room: number, tokensOf: PlanOptions['tokensOf']): string {
   const lines: string[] = [];
   let left = room;

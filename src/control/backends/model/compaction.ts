@@ -1,9 +1,9 @@
 /**
- * Makes room in the context of a session: sums up what is old with the model itself and puts the summary in its place.
- * What the user sees is not touched; every step is an event.
+ * Makes room in the context of a session: sums up old items with the model itself and puts the summary in their place. The
+ * conversation that the user sees is not touched; every step is an event.
  *
- * Called by `model-backend.ts`: before a turn, by `/compress`, when the provider changes, and in the middle of a turn
- * whose rounds have filled the context.
+ * It runs before a turn, by `/compress`, when the provider changes, and in the middle of a turn whose rounds have filled the
+ * context.
  * @see docs/protocol/session-rpc.md#turns
  */
 import { asError, fail } from '../../../wire/errors.ts';
@@ -34,8 +34,8 @@ const QUOTE_SHARE = 0.1;
 const MAX_QUOTE_TOKENS = 4_000;
 
 /**
- * Compresses the history when there is reason and something to compress; resolves with the result. Rejects as the request for
- * the summary does, after `compaction.failed`; nothing is changed then.
+ * Compresses the history when it has a reason to and something to compress; resolves with the result. Rejects as the request
+ * for the summary does, after `compaction.failed`; nothing is changed then.
  */
 export async function compactHistory(options: CompactionOptions): Promise<Compaction> {
   const { log, meter, reason, windowTokens, turnId, now } = options;
@@ -83,7 +83,7 @@ export async function compactHistory(options: CompactionOptions): Promise<Compac
   return done;
 }
 
-/** What to summarise and what stays; undefined when there is no reason to compress, or nothing to. */
+/** Plans a compaction; undefined without a reason to compress, or with nothing to compress. */
 function planFor(history: readonly HistoryItem[], tokens: number, limit: number, options: CompactionOptions) {
   const { meter, reason, windowTokens, turnId, always } = options;
   if (reason === 'auto' && !always && tokens <= limit) return undefined;
@@ -114,7 +114,7 @@ function notCompressed(
   };
 }
 
-/** The new summary; the previous one where only the turn was shortened. Emits `compaction.failed` before it rejects. */
+/** Returns the new summary; the previous one where only the turn was shortened. Emits `compaction.failed` before it rejects. */
 async function summaryFor(
   { summarised, previous }: NonNullable<ReturnType<typeof planFor>>,
   history: readonly HistoryItem[],

@@ -1,5 +1,5 @@
 /**
- * How providers report a request that exceeds the context of their model. There is no common code for it, so the words are
+ * Reports of providers about a request that exceeds the context of their model. They share no code for it, so the words are
  * recognised; a limit of tokens per minute is another matter and not meant.
  *
  * Sources: the providers' error references and the messages of common servers.
@@ -8,7 +8,7 @@
 const CODES = /context_length_exceeded|context_window|request_too_large|exceed_context_size/;
 
 const WORDS: readonly RegExp[] = [
-  // OpenAI, vLLM, OpenRouter and most of what is compatible
+  // OpenAI, vLLM, OpenRouter and most compatible servers
   /maximum context length|context length (?:exceeded|limit)|exceeds? (?:the|its|your) (?:model's )?(?:maximum )?context/i,
   /(?:exceeds?|exceeded|over|beyond|larger than|fit (?:in|into)) [^.]{0,60}context (?:window|size|length|limit)/i,
   // Anthropic
@@ -33,7 +33,7 @@ const LIMITS: readonly RegExp[] = [
   /context (?:size|window|length)[^\d.]{0,40}?([\d,_]{4,})/i,
 ];
 
-/** The context window in tokens, when the message names it. */
+/** Returns the context window in tokens, when the message names it. */
 export function windowNamedIn(words: string): number | undefined {
   for (const pattern of LIMITS) {
     const named = pattern.exec(words)?.[1];

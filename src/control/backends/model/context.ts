@@ -1,6 +1,6 @@
 /**
- * How much of a model's context a conversation takes: the protocol's estimate, replaced by the provider's own count as far
- * as it has counted.
+ * The size of a conversation in a model's context: the protocol's estimate, replaced by the provider's own count as far as it
+ * has counted.
  *
  * The functions are pure and may be used by any view of a session. `ContextMeter` is the model backend's: it remembers
  * estimates of items, which never change, and the last count of each session.
@@ -17,7 +17,7 @@ import type { FunctionTool } from './provider-model.ts';
 const CHARACTERS_PER_TOKEN = 4;
 const TOKENS_PER_MESSAGE = 20;
 const TOKENS_PER_IMAGE = 850;
-/** Of speech in a compressed format; of others it is too many. */
+/** For speech in a compressed format; for other audio the estimate is too high. */
 const AUDIO_BYTES_PER_TOKEN = 500;
 /** Share of a window from which the context is compressed, and the least it may hold. */
 const HIGH_WATERMARK = 0.82;
@@ -26,11 +26,11 @@ const MIN_LIMIT = 6_000;
 /** Window of a model whose window is unknown. */
 export const UNKNOWN_WINDOW = 128_000;
 
-/** Tokens from which a context with this window is compressed. */
+/** Returns the tokens from which a context with this window is compressed. */
 export const contextLimit = (windowTokens: number): number =>
   Math.max(MIN_LIMIT, Math.floor(windowTokens * HIGH_WATERMARK));
 
-/** Tokens of a text, after white space was collapsed. */
+/** Counts the tokens of a text, after white space was collapsed. */
 export function textTokens(text: string): number {
   return Math.ceil(text.replaceAll(/\s+/g, ' ').trim().length / CHARACTERS_PER_TOKEN);
 }
@@ -42,7 +42,7 @@ const attachmentTokens = (images: readonly Image[] = []): number =>
     0,
   );
 
-/** Tokens of one item of a history. Reasoning does not count: providers drop it once it has led to an answer. */
+/** Counts the tokens of one item of a history. Reasoning does not count: providers drop it once it has led to an answer. */
 export function itemTokens(item: HistoryItem): number {
   switch (item.role) {
     case 'user':
@@ -66,13 +66,13 @@ export interface ContextEstimate {
   readonly breakdown: ContextBreakdown;
 }
 
-/** What is sent beside the conversation. */
+/** The parts of a request beside the conversation. */
 export interface Fixed {
   readonly system: string;
   readonly tools: readonly FunctionTool[];
 }
 
-/** What is known of a history better than by estimating it. */
+/** A count of a history that is better than an estimate. */
 interface Count {
   readonly source: 'provider' | 'compaction';
   readonly tokens: number;
@@ -104,7 +104,7 @@ export class ContextMeter {
 
   /** Records the provider's count for a request with this history; its reply is one more item. */
   counted(sessionId: string, history: readonly HistoryItem[], used: Usage): void {
-    // Reasoning is not sent again; what is left of the answer is.
+    // Reasoning is not sent again; the rest of the answer is.
     const tokens = used.input_tokens + Math.max(0, used.output_tokens - used.reasoning_tokens);
     const at = history.length - 1;
     this.#session(sessionId).count =
@@ -127,7 +127,7 @@ export class ContextMeter {
     this.#session(sessionId).count = { source: 'compaction', tokens, at, item: now[at], items: now.length };
   }
 
-  /** The current context of a session. An empty conversation is 0, because nothing is sent. */
+  /** Returns the current context of a session. An empty conversation is 0, because nothing is sent. */
   estimate(sessionId: string, history: readonly HistoryItem[]): ContextEstimate {
     const { system, toolTokens, count } = this.#session(sessionId);
     const pinned = textTokens(system);
@@ -157,7 +157,7 @@ export class ContextMeter {
     return true;
   }
 
-  /** Tokens of some items, estimated. */
+  /** Estimates the tokens of some items, estimated. */
   tokensOf(items: readonly HistoryItem[]): number {
     let sum = 0;
     for (const item of items) {
@@ -171,7 +171,7 @@ export class ContextMeter {
     return sum;
   }
 
-  /** The session is closed. */
+  /** Forgets a session that is closed. */
   forget(sessionId: string): void {
     this.#sessions.delete(sessionId);
   }
@@ -190,7 +190,7 @@ export class ContextMeter {
   }
 }
 
-/** The payload of `session.context.estimate`. */
+/** Returns the payload of `session.context.estimate`. */
 export function estimatePayload(
   { tokens, source, breakdown }: ContextEstimate,
   provider: Provider | null,

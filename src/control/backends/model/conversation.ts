@@ -1,9 +1,9 @@
 /**
- * The history of a session as a prompt for a provider: images as data, calls paired with their results, and what the
- * provider wants back with its own messages. However the history looks after interrupts, restarts, compactions and
- * changes of model, the prompt is one that providers accept.
+ * The history of a session as a prompt for a provider: images as data, calls paired with their results, and the data that the
+ * provider wants back with its own messages. In every form that the history can have after interrupts, restarts, compactions
+ * and changes of model, the prompt is one that providers accept.
  *
- * Used by `context.ts` and `model-backend.ts` for every round, and by `summary.ts`. Pure.
+ * Pure.
  * @see docs/decisions/0062-requests-that-providers-take.md
  */
 import { FreeNames } from '../../../base/free-names.ts';
@@ -41,7 +41,7 @@ export interface ConversationOptions {
   readonly onLeftOut?: (image: Image, reason: string) => void;
 }
 
-/** Asked of the model behind an answer that was cut off: not every provider continues an answer that stands last. */
+/** Prompt behind an answer that was cut off: not every provider continues an answer that stands last. */
 const CONTINUE =
   'The connection was lost in the middle of your answer. Continue it exactly where it stops, and repeat nothing of it.';
 
@@ -50,17 +50,17 @@ const CALL_ID = /^[A-Za-z0-9_-]{1,64}$/;
 /** Models whose servers take ids of nine letters and digits, and no prompt directly behind results. */
 const MISTRAL = /mistral|mixtral|ministral|magistral|devstral|codestral|pixtral|voxtral/i;
 const MISTRAL_ID = /^[A-Za-z0-9]{9}$/;
-/** What a call is answered with whose result is not in the history. */
+/** The result of a call whose result is not in the history. */
 const NO_RESULT = 'no result: the call was interrupted, it may or may not have taken effect';
 /** Providers that sign texts, also empty ones. */
 const SIGNS_TEXTS: ReadonlySet<string> = new Set(['google', 'antigravity']);
 /**
- * Providers whose results of tools may have images in them; others get these as a message of the user, and so do all for a call that
- * failed: beside images a result has no mark of an error.
+ * Providers whose results of tools may have images in them; others get these as a message of the user, and so do all for a call
+ * that failed: beside images a result has no mark of an error.
  */
 const IMAGES_IN_RESULTS: ReadonlySet<string> = new Set(['anthropic', 'openai', 'google', 'antigravity']);
 
-/** The messages of a history, without the system prompt. */
+/** Returns the messages of a history, without the system prompt. */
 export function messagesOf(history: readonly HistoryItem[], options: ConversationOptions): PromptMessage[] {
   return new Conversation(withoutLeftOut(history), options).messages();
 }
@@ -109,7 +109,7 @@ class Conversation {
     return this.#messages;
   }
 
-  /** A message of the user, or a part of the last one: templates of some models want the roles to alternate. */
+  /** Adds a message of the user, or a part of the last one: templates of some models want the roles to alternate. */
   #user(content: readonly (TextPart | ImagePart)[]): void {
     if (content.length === 0) return;
     if (this.#isMistral && this.#messages.at(-1)?.role === 'tool')
@@ -136,7 +136,10 @@ class Conversation {
     if (ids.length > 0) this.#results(item, ids, at);
   }
 
-  /** Without reasoning whose id an earlier message has: not every server that speaks OpenAI's language gives each its own. */
+  /**
+   * Returns the parts without reasoning whose id an earlier message has: not every server that speaks OpenAI's language gives
+   * each its own.
+   */
   #withoutRepeated<Part extends TextPart | ReasoningPart | CallPart>(parts: readonly Part[]): readonly Part[] {
     const ids = new Map(parts.flatMap((part) => (part.type === 'reasoning' ? [[part, itemIdOf(part)] as const] : [])));
     const kept = parts.filter((part) => !this.#reasoningIds.has(ids.get(part as never)));
@@ -178,7 +181,7 @@ class Conversation {
     return acceptedReasoning(parts, provider);
   }
 
-  /** A result for each call, in call order: the ones that follow the message, before the model speaks again. */
+  /** Adds a result for each call, in call order: the ones that follow the message, before the model speaks again. */
   #results(item: AssistantItem, ids: readonly string[], at: number): void {
     const { names, provider } = this.#options;
     const results = new Map<string, ToolItem>();
@@ -210,7 +213,7 @@ class Conversation {
     if (beside.length > 0) this.#user(beside);
   }
 
-  /** An attachment, or the reason for which it is left out. */
+  /** Returns an attachment, or the reason for which it is left out. */
   #attachment(image: Image, number: number): ImagePart | TextPart {
     const admission = this.#admissions.get(image) as Admission;
     if ('type' in admission) {
@@ -222,7 +225,7 @@ class Conversation {
 
 const userMessage = (text: string): PromptMessage => ({ role: 'user', content: [{ type: 'text', text }] });
 
-/** The attachments of an item. */
+/** Returns the attachments of an item. */
 export const imagesOf = (item: HistoryItem): readonly Image[] => (item.role === 'assistant' ? [] : (item.images ?? []));
 
 const itemIdOf = ({ providerOptions }: ReasoningPart): unknown => providerOptions?.openai?.itemId;
@@ -247,7 +250,7 @@ function joined<Part extends TextPart | ImagePart | ReasoningPart | CallPart>(pa
   return all;
 }
 
-/** The id of a call in letters that every provider takes. */
+/** Returns the id of a call in letters that every provider takes. */
 const plainId = (callId: string): string =>
   CALL_ID.test(callId) ? callId : callId.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, 60) || 'call';
 
@@ -262,7 +265,7 @@ function freshMistralId(callId: string, used: Set<string>): string {
 /** Puts a text of white space in quotes: providers refuse an empty result, or take it for a missing one. */
 const sentText = (text: string): string => (isBlank(text) ? JSON.stringify(text) : text).toWellFormed();
 
-/** A tool's result as the model reads it. Results are data: what is not a text is JSON. */
+/** Returns a tool's result as the model reads it. Results are data: a value other than a text is sent as JSON. */
 export function resultText({ ok, result, error }: Pick<ToolItem, 'ok' | 'result' | 'error'>): string {
   const json = typeof result === 'string' ? result : (JSON.stringify(result) ?? 'null');
   // JSON writes half of a surrogate pair as an escape, which some servers read once more.

@@ -1,6 +1,6 @@
 /**
- * What a provider's failure means: one error for the caller with the provider's own words and none of its secrets, and
- * whether asking again can help.
+ * The meaning of a provider's failure: one error for the caller with the provider's own words and none of its secrets, and
+ * whether a retry can help.
  *
  * The SDK's errors hold the whole request; nothing of that, and no credential, is passed on.
  */
@@ -28,17 +28,18 @@ export interface ProviderFailure {
   readonly error: HandfastError;
   readonly reason: FailureReason;
   /**
-   * `capacity`: the provider responds and has no capacity, or its connection was lost. `broken`: it accepted the request and did not
-   * finish, or accepts no connection; a few attempts are enough to see that it never does. `never`: the same request fails again.
+   * `capacity`: the provider responds and has no capacity, or its connection was lost. `broken`: it accepted the request and
+   * did not finish, or accepts no connection; a few attempts are enough to see that it never does. `never`: the same request
+   * fails again.
    */
   readonly retry: 'capacity' | 'broken' | 'never';
-  /** How long the provider asked to wait. */
+  /** Time that the provider asked to wait. */
   readonly retryAfterMs?: number;
-  /** That no connection was made, and to which address. */
+  /** States that no connection was made, and to which address. */
   readonly unreached?: string;
 }
 
-/** Longest message handed on. */
+/** Longest message that is passed on, in characters. */
 const MAX_MESSAGE = 600;
 const CAPACITY: ReadonlySet<FailureReason> = new Set(['rate_limited', 'unavailable', 'unreachable']);
 const BROKEN: ReadonlySet<FailureReason> = new Set(['timeout', 'stream_ended', 'unreadable']);
@@ -59,7 +60,7 @@ export function failureOf(thrown: unknown, choice: ModelChoice, token: string, n
   return failure(choice, reason, words, facts);
 }
 
-/** A failure that the provider did not report. */
+/** Returns a failure that the provider did not report. */
 export function brokenAnswer(
   choice: ModelChoice,
   reason: 'timeout' | 'stream_ended' | 'unreadable',
@@ -99,7 +100,7 @@ function failure(
   return { error, reason, retry, retryAfterMs, ...(isUnconnected && { unreached: unconnected.words }) };
 }
 
-/** What the user can do about a failure that asking again does not mend; '' = the provider's words are all there is. */
+/** Returns advice for the user about a failure that a retry does not mend; '' = the provider's words are all that is known. */
 function adviceOn(reason: FailureReason, provider: string): string {
   switch (reason) {
     case 'auth':
@@ -123,7 +124,7 @@ function reasonOf(facts: ThrownFacts, words: string, provider: string): FailureR
   if (status !== 429 && FILTERED.test(`${code} ${status === 400 ? words : ''}`)) return 'refused';
   // Google reports a wrong key as a bad request.
   if (status === 400 && /api key not valid|api key expired/i.test(words)) return 'auth';
-  // OpenRouter's word for a prompt its moderation has stopped; everybody else's for a key without the right.
+  // OpenRouter's word for a prompt its moderation has stopped; the word of all others for a key without the right.
   if (status === 403) return provider === 'openrouter' ? 'refused' : 'auth';
   if (status === 404) return 'not_found';
   if (status === 429 || /rate_limit|resource_exhausted|too_many_requests/.test(code)) return 'rate_limited';
@@ -138,7 +139,10 @@ function reasonOf(facts: ThrownFacts, words: string, provider: string): FailureR
   return 'rejected';
 }
 
-/** One line without credentials. Some providers repeat a wrong key in parts, so what looks like one is removed too. */
+/**
+ * Returns one line without credentials. Some providers repeat a wrong key in parts, so a text that looks like one is removed
+ * too.
+ */
 function redacted(text: string, token: string): string {
   const named = token.length >= 6 ? text.replaceAll(token, '[credential]') : text;
   const line = named

@@ -1,9 +1,9 @@
 /**
  * A stream of chat completions as the SDK reads it: calls in one form (`call-deltas.ts`), and its end. `[DONE]` says that an
- * answer is complete; several servers send it without a `finish_reason` before, which the SDK takes for an answer that broke off.
- * This stream puts the missing reason in front of it.
+ * answer is complete; several servers send it without a `finish_reason` before, which the SDK takes for an answer that broke
+ * off. This stream puts the missing reason in front of it.
  *
- * Used by `sdk.ts` for the providers with that API.
+ * For the providers with that API.
  */
 
 import { CallDeltas } from './call-deltas.ts';
@@ -14,7 +14,9 @@ const DONE = /^data:\s*\[DONE\]\s*$/;
 /** The SDK refuses longer lines as well. */
 const MAX_LINE = 32 * 1024 * 1024;
 
-/** Passes a stream of events on, with calls in one form; adds a reason before `[DONE]` if the stream had an answer without one. */
+/**
+ * Passes a stream of events on, with calls in one form; adds a reason before `[DONE]` if the stream had an answer without one.
+ */
 export function finishedStream(): TransformStream<Uint8Array, Uint8Array> {
   const decoder = new TextDecoder();
   const encoder = new TextEncoder();

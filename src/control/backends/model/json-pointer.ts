@@ -10,7 +10,7 @@ const parts = new WeakMap<object, Map<string, unknown>>();
 /** The named parts of each document, found in one search. */
 const anchors = new WeakMap<object, ReadonlyMap<unknown, unknown>>();
 
-/** The value at a pointer; undefined where the document has none. The document must not change. */
+/** Returns the value at a pointer; undefined where the document has none. The document must not change. */
 export function jsonPointer(document: object, pointer: string): unknown {
   const known = parts.get(document) ?? new Map<string, unknown>();
   parts.set(document, known);
@@ -46,7 +46,7 @@ function anchored(document: object, name: string): unknown {
   return known.get(name);
 }
 
-/** The parts of a document by their names; of several with one name, the first on the highest level. */
+/** Returns the parts of a document by their names; of several with one name, the first on the highest level. */
 function anchorsIn(document: object): ReadonlyMap<unknown, unknown> {
   const found = new Map<unknown, unknown>();
   const open: object[] = [document];
@@ -65,6 +65,6 @@ function anchorsIn(document: object): ReadonlyMap<unknown, unknown> {
   return found;
 }
 
-/** The name in an id of an earlier draft: `#name`. */
+/** Returns the name in an id of an earlier draft: `#name`. */
 const fragmentOf = (id: unknown): string | undefined =>
   typeof id === 'string' && id.startsWith('#') ? id.slice(1) : undefined;

@@ -1,14 +1,14 @@
 /**
- * Parts of a history that its provider refused, and that no later request has. An item of the history with `leavesOut` names the part:
- * it is appended like any other, so stored items stay unchanged, and clients show the conversation as it was.
+ * Parts of a history that its provider refused, and that no later request has. An item of the history with `leavesOut` names
+ * the part: it is appended like any other, so stored items stay unchanged, and clients show the conversation as it was.
  *
- * Written by `refused-requests.ts`; read for every request and summary. Pure.
+ * `refused-requests.ts` adds these items; every request and summary reads them. Pure.
  */
 import type { HistoryItem, LeavesOut } from '../../contract/session-log.ts';
 
 type UserItem = Extract<HistoryItem, { role: 'user' }>;
 
-/** An item that leaves out a part of a turn, or of the conversation before it. */
+/** Makes an item that leaves out a part of a turn, or of the conversation before it. */
 export const leftOutItem = (turn: string, part: LeavesOut['part'], reason: string): HistoryItem => ({
   role: 'user',
   turn,
@@ -22,7 +22,10 @@ export const leftOutItem = (turn: string, part: LeavesOut['part'], reason: strin
 export const isMark = (item: HistoryItem): item is UserItem & { readonly leavesOut: LeavesOut } =>
   item.role === 'user' && item.leavesOut !== undefined;
 
-/** The history for a model: notes replace the parts that were left out. Returns `history` itself where nothing was left out. */
+/**
+ * Returns the history for a model: notes replace the parts that were left out. Returns `history` itself where nothing was left
+ * out.
+ */
 export function withoutLeftOut(history: readonly HistoryItem[]): readonly HistoryItem[] {
   if (!history.some(isMark)) return history;
   const turns = new Map<string, string>();
@@ -84,7 +87,7 @@ function withoutAttachments(item: HistoryItem, reason: string): HistoryItem {
   return { ...rest, result: [rest.result, said] };
 }
 
-/** Without the data that a provider wanted back with it; a summary keeps its mark. */
+/** Returns an item without the data that a provider wanted back with it; a summary keeps its mark. */
 function withoutData(item: HistoryItem): HistoryItem {
   if (item.role !== 'assistant' || item.providerData?.provider === undefined) return item;
   const { providerData: _providerData, ...rest } = item;

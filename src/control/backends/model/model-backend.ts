@@ -34,7 +34,7 @@ import { toolNames, toolNamesInTurns } from './tool-names.ts';
 
 export interface ModelBackendOptions {
   readonly providers: Providers;
-  /** Where the tools of each session are; shared with the other backends and stopped by their owner. */
+  /** The environments with the tools of each session; shared with the other backends and stopped by their owner. */
   readonly environments: Pick<Environments, 'for' | 'release' | 'recallOf' | 'putPlan' | 'deliver'>;
   /** Entries of the user's memory that are recalled for a prompt at most. Default 0: none. */
   readonly recallEntries?: number | undefined;
@@ -57,7 +57,7 @@ export interface ModelBackendOptions {
 type CompactedTurn = Pick<Turn, 'id' | 'log' | 'settings' | 'signal' | 'status'> & Partial<Pick<Turn, 'usage'>>;
 
 const SUMMARY_TIMEOUT_MS = 300_000;
-/** How often a refused request is sent again, each time without another part. */
+/** Maximum number of times that a refused request is sent again, each time without another part. */
 const MAX_REMEDIES = 8;
 
 /** Makes the backend. Nothing is loaded, and no provider asked, before a turn runs. */
@@ -75,7 +75,7 @@ class ModelBackend implements Backend {
   readonly #meter = new ContextMeter();
   /** Windows that providers named when a request did not fit, by provider and model. */
   readonly #windows = new Map<string, number>();
-  /** Sessions whose last request exceeded the context window, despite our estimate. */
+  /** Sessions whose last request exceeded the context window, despite the estimate. */
   readonly #overflowed = new Set<string>();
   readonly #refusals = new Refusals();
   readonly #turns = new Turns();
@@ -164,7 +164,7 @@ class ModelBackend implements Backend {
           ...this.#round(choice, log.record.id, request.signal),
           input: async () => {
             sent = await this.#input(turn, choice, request, room);
-            // The list grows in place; the count covers the items of now.
+            // The list grows in place; the count covers the present items.
             history = [...log.record.history];
             return sent;
           },
@@ -284,7 +284,7 @@ class ModelBackend implements Backend {
     return { choice, providers: this.#providers, open, sessionId, limits: this.#limits, signal, now: monotonic, wait };
   }
 
-  /** Context window of a model in tokens: from its provider, the catalogue, or a default. */
+  /** Returns context window of a model in tokens: from its provider, the catalogue, or a default. */
   #window({ provider, model, option }: ModelChoice): number {
     return this.#windows.get(`${provider}/${model}`) ?? option?.contextWindowTokens ?? UNKNOWN_WINDOW;
   }
@@ -307,7 +307,7 @@ class ModelBackend implements Backend {
   }
 }
 
-/** The least a model can think. */
+/** Returns the lowest thinking level of a model. */
 function leastThinking({ option }: ModelChoice): Thinking {
   return THINKING_LEVELS.find((level) => option?.supportedThinkingLevels?.includes(level)) ?? 'OFF';
 }

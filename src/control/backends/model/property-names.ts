@@ -1,7 +1,7 @@
 /**
- * Names of properties that a provider does not take: each gets another one in the schema that the provider is given, and arguments
- * are translated on the way out and back. Only names that the schema declares at their place are translated; the keys of free
- * objects are data.
+ * Names of properties that a provider does not take: each gets another one in the schema that the provider is given, and
+ * arguments are translated on the way out and back. Only names that the schema declares at their place are translated; the keys
+ * of free objects are data.
  *
  * Pure.
  */
@@ -14,9 +14,9 @@ type Schema = Readonly<Record<string, unknown>>;
 
 /** Longest given name: room for a number behind it. */
 const MAX_GIVEN = 56;
-/** Most schemas that apply to one object of arguments. */
+/** Maximum number of schemas that apply to one object of arguments. */
 const MAX_SCHEMAS = 256;
-/** Most schemas and names that are read to translate the arguments of one call. */
+/** Maximum number of schemas and names that are read to translate the arguments of one call. */
 const MAX_READ = 100_000;
 const MAX_DEPTH = 64;
 /** Parts of a schema that are searched for names. */
@@ -46,7 +46,7 @@ export class PropertyNames {
     return this.#given.size > 0;
   }
 
-  /** The name for the provider. */
+  /** Returns the name for the provider. */
   given(name: string): string {
     if (this.#taken.test(name)) return name;
     const known = this.#given.get(name);
@@ -58,12 +58,12 @@ export class PropertyNames {
     return given;
   }
 
-  /** Arguments with the names of the provider. */
+  /** Returns arguments with the names of the provider. */
   toProvider(input: Schema): Schema {
     return this.#translated(input, this.#given, (name) => name);
   }
 
-  /** Arguments with the names of the tool. */
+  /** Returns arguments with the names of the tool. */
   fromProvider(input: Schema): Schema {
     return this.#translated(input, this.#own, (name) => this.#own.get(name) ?? name);
   }
@@ -102,7 +102,7 @@ class Places {
     this.#root = root;
   }
 
-  /** The place to which these schemas apply. */
+  /** Returns the place to which these schemas apply. */
   at(schemas: readonly Schema[]): Place {
     const [first] = schemas;
     const isOne = first !== undefined && schemas.length === 1;
@@ -119,7 +119,7 @@ class Places {
     return new Place(this, reached, names);
   }
 
-  /** The schemas and all others that apply at this place: references, alternatives, conditions. */
+  /** Returns the schemas and all others that apply at this place: references, alternatives, conditions. */
   #reached(schemas: readonly Schema[]): readonly Schema[] {
     const found = new Set<Schema>(schemas);
     for (const schema of found) {
@@ -189,7 +189,7 @@ function itemsOf(schemas: readonly Schema[], at: number): readonly Schema[] {
   });
 }
 
-/** Every name that the schema declares anywhere. */
+/** Returns every name that the schema declares anywhere. */
 function namesIn(schema: Schema): ReadonlySet<string> {
   const names = new Set<string>();
   const open: unknown[] = [schema];

@@ -2,13 +2,12 @@
  * Data that a provider wants back with its own message: signatures of reasoning, encrypted reasoning, ids of items. Stored
  * in the history beside the message, in the order the model produced the parts, and goes back unchanged.
  *
- * Written by `answer.ts`, read by `conversation.ts`. Texts are not stored twice: a part states where in the message's text, or
- * reasoning, it stands.
+ * Texts are not stored twice: a part states its position in the message's text, or reasoning.
  */
 import type { HistoryItem } from '../../contract/session-log.ts';
 import type { Json, ProviderFields } from './provider-model.ts';
 
-/** Where a part of a message came from. `call` parts stand for the message's calls, in order. */
+/** Origin of a part of a message. `call` parts stand for the message's calls, in order. */
 export type PartRecord =
   | {
       readonly kind: 'reasoning' | 'text';
@@ -28,8 +27,8 @@ export interface ProviderData {
 }
 
 /**
- * The members that providers want back; all others (citations, log probabilities, usage) are only information. The list is what
- * the SDK's packages read again when they turn a message into a request.
+ * The members that providers want back; all others (citations, log probabilities, usage) are only information. The list has the
+ * members that the SDK's packages read again when they turn a message into a request.
  */
 const KEPT: ReadonlySet<string> = new Set([
   // Anthropic
@@ -43,7 +42,7 @@ const KEPT: ReadonlySet<string> = new Set([
   'thoughtSignature',
 ]);
 
-/** The part of what a provider attached to content that it wants back; undefined when there is none. */
+/** Returns the part of the provider's data about content that the provider wants back; undefined when it wants nothing. */
 export function keptFields(fields: ProviderFields | undefined): ProviderFields | undefined {
   const found: Record<string, Record<string, Json>> = {};
   for (const [provider, members] of Object.entries(fields ?? {})) {
@@ -58,7 +57,7 @@ export function keptFields(fields: ProviderFields | undefined): ProviderFields |
 
 type AssistantItem = Extract<HistoryItem, { role: 'assistant' }>;
 
-/** The data stored with `item` for this model; undefined for another model, or when it does not fit the message. */
+/** Returns the data stored with `item` for this model; undefined for another model, or when it does not fit the message. */
 export function providerDataOf(item: AssistantItem, provider: string, model: string): ProviderData | undefined {
   const data = item.providerData as Partial<ProviderData> | undefined;
   if (data?.provider !== provider || data.model !== model || !Array.isArray(data.parts)) return undefined;

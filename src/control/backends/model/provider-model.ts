@@ -2,7 +2,7 @@
  * The slice of the AI SDK's language model (specification version 4) that this backend uses, in its own words, so that
  * nothing but `sdk.ts` depends on the SDK's packages and their types.
  *
- * A model is asked for one streamed answer at a time and nothing else: tools, rounds, retries and limits are ours.
+ * A model is asked for one streamed answer at a time and nothing else: tools, rounds, retries and limits are this backend's.
  */
 
 /** JSON as providers attach it to content, below the provider's name. */
@@ -37,7 +37,7 @@ export type ResultPart = WithFields & {
     | { readonly type: 'content'; readonly value: readonly (TextPart | ImagePart)[] };
 };
 
-/** One message of what a model is given. */
+/** One message of the prompt of a model. */
 export type PromptMessage =
   | (WithFields & { readonly role: 'system'; readonly content: string })
   | (WithFields & { readonly role: 'user'; readonly content: readonly (TextPart | ImagePart)[] })
@@ -51,7 +51,7 @@ export interface FunctionTool {
   readonly inputSchema: Readonly<Record<string, unknown>>;
 }
 
-/** How much a model thinks, in the SDK's words; it maps them to what each model of each provider understands. */
+/** Amount of thinking of a model, in the SDK's words; the SDK maps them to the setting of each model of each provider. */
 export type ReasoningEffort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh';
 
 /** One request. */
@@ -92,7 +92,7 @@ export type CallMade = WithMetadata & {
   readonly type: 'tool-call';
   readonly toolCallId: string;
   readonly toolName: string;
-  /** JSON, or what the model wrote in its place. */
+  /** JSON, or the text that the model wrote in its place. */
   readonly input: string;
   readonly providerExecuted?: boolean;
 };
@@ -106,7 +106,7 @@ export type AnswerEnd = WithMetadata & {
   readonly usage: ReportedUsage;
 };
 
-/** One piece of an answer. What is not listed with members is skipped. */
+/** One piece of an answer. Types that are not listed with members are skipped. */
 export type StreamPart =
   | BlockMark
   | BlockDelta

@@ -1,9 +1,8 @@
 /**
  * One round asked of a provider: the request, its attempts, and its answer as the parts of a round while it streams.
  *
- * Called by `model-backend.ts` for each round of a turn and for summaries; the parts go to `control/rounds/rounds.ts`. An
- * attempt is only repeated while nothing of its answer was handed on, so no delta is ever sent twice; every wait has a
- * bound and ends with the turn.
+ * It makes each round of a turn, and summaries. An attempt is only repeated while nothing of its answer was passed on, so no
+ * delta is ever sent twice; every wait has a bound and ends with the turn.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Usage } from '../../../protocol/session-types.ts';
@@ -27,7 +26,7 @@ import { nextAttempt, type RequestLimits } from './request-limits.ts';
 import { canThink, requestSettings } from './request-settings.ts';
 import type { ToolNames } from './tool-names.ts';
 
-/** What the provider is asked. */
+/** Request for a provider. */
 export interface RoundInput {
   readonly system: string;
   readonly messages: readonly PromptMessage[];
@@ -38,7 +37,7 @@ export interface RoundInput {
 export interface ProviderRoundOptions {
   readonly choice: ModelChoice;
   readonly providers: Pick<Providers, 'access'>;
-  /** `received` is called for all that comes from the provider, what is no part of an answer included. */
+  /** `received` is called for all parts that come from the provider, also for those that are no part of an answer. */
   readonly open: (
     choice: ModelChoice,
     access: ProviderAccess,
@@ -49,7 +48,7 @@ export interface ProviderRoundOptions {
   /** Makes the request; called once, when the round starts. */
   readonly input: () => RoundInput | Promise<RoundInput>;
   readonly limits: RequestLimits;
-  /** Called when an answer breaks off of which a part was handed on. */
+  /** Called when an answer breaks off after a part of it was passed on. */
   readonly begun?: () => void;
   /** Called with the usage that the provider reports. */
   readonly counted?: (used: Usage) => void;
@@ -63,7 +62,7 @@ export interface ProviderRoundOptions {
   readonly wait?: (ms: number, signal: AbortSignal) => Promise<unknown>;
 }
 
-/** How long the rest of a finished answer is read, so that its connection can be used again. */
+/** Longest time to read the rest of a finished answer, in milliseconds, so that its connection can be used again. */
 const DRAIN_TIMEOUT_MS = 2_000;
 
 const nothing = (): void => {};
@@ -145,18 +144,18 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
   }
 }
 
-/** The defect of an answer that has ended; undefined = it is complete. */
+/** Returns the defect of an answer that has ended; undefined = it is complete. */
 function brokenEnd({ end }: Answer, choice: ModelChoice): ProviderFailure | undefined {
   const { unified, raw } = end?.finishReason ?? { unified: 'interrupted', raw: undefined };
-  // OpenRouter's package calls an answer finished that has only stopped; then there is no word of the provider's.
-  // Several servers give an empty word on the way.
+  // OpenRouter's package calls an answer finished that has only stopped; then the reason has no word of the provider. Several
+  // servers give an empty word on the way.
   const stopped = unified === 'interrupted' || raw === '' || (choice.provider === 'openrouter' && raw === undefined);
   if (stopped) return brokenAnswer(choice, 'stream_ended', "the provider's answer ended early");
   if (unified !== 'error') return undefined;
   return brokenAnswer(choice, 'unreadable', `the model's answer went wrong at the provider${raw ? ` (${raw})` : ''}`);
 }
 
-/** Stands for tools where there are none. */
+/** Stands in for tools where a request has none. */
 const NO_TOOL: FunctionTool = {
   type: 'function',
   name: 'no_tool',
@@ -164,7 +163,10 @@ const NO_TOOL: FunctionTool = {
   inputSchema: { type: 'object', properties: {} },
 };
 
-/** Anthropic refuses a conversation with calls of tools that a request without tools continues. */
+/**
+ * True when the request needs tools: Anthropic refuses a conversation with calls of tools that a request without tools
+ * continues.
+ */
 const wantsTools = ({ provider, model }: ModelChoice, messages: readonly PromptMessage[]): boolean =>
   (provider === 'anthropic' || (provider === 'openrouter' && model.startsWith('anthropic/'))) &&
   messages.some(({ role }) => role === 'tool');
@@ -195,7 +197,10 @@ function callOf(
   };
 }
 
-/** The request for `session.debug`, with sizes in the place of images. Nothing in it is secret to who may read the session. */
+/**
+ * Returns the request for `session.debug`, with sizes in the place of images. Nothing in it is secret to principals that may
+ * read the session.
+ */
 function debugView(
   { provider, model, thinking }: ModelChoice,
   { abortSignal: _, prompt, ...call }: ModelCall,
@@ -213,12 +218,12 @@ function debugView(
   return { provider, model, thinking, ...call, prompt: shown };
 }
 
-/** Gives an answer up. */
+/** Abandons an answer. */
 async function drop(reader: ReadableStreamDefaultReader<StreamPart>): Promise<void> {
   await reader.cancel().catch(() => {});
 }
 
-/** Reads what is left of a finished answer, for a moment: a connection with an unread rest is closed and not used again. */
+/** Reads the rest of a finished answer, for a moment: a connection with an unread rest is closed and not used again. */
 async function drain(reader: ReadableStreamDefaultReader<StreamPart>): Promise<void> {
   const timer = setTimeout(() => void drop(reader), DRAIN_TIMEOUT_MS);
   timer.unref();

@@ -2,7 +2,7 @@
  * Arguments of tool calls as an OpenAI-style stream has them, before a package has looked at them. OpenRouter's package
  * puts `{}` in the place of arguments that are not JSON, and a tool must not be called with other arguments than the model's.
  *
- * Used by `answer.ts` for that provider only.
+ * For that provider only.
  */
 
 interface RawCall {
@@ -29,7 +29,7 @@ export class RawArguments {
     }
   }
 
-  /** What the model wrote as arguments of a call; undefined when the stream does not show them. */
+  /** Returns the arguments of a call as the model wrote them; undefined when the stream does not show them. */
   of(callId: string): string | undefined {
     const calls = [...this.#calls.values()];
     // A provider that names no call has most likely made one.

@@ -1,7 +1,7 @@
 /**
- * Reasoning as providers take it back. Their rules differ: OpenAI wants a reasoning item followed by the item that it led to, and
- * encrypted, since OpenAI stores nothing; Anthropic wants a signature, no message that ends with thinking, and either all calls behind
- * thinking or none. Reasoning that does not fit is left out: the conversation is complete without it.
+ * Reasoning as providers take it back. Their rules differ: OpenAI wants a reasoning item followed by the item that it led to,
+ * and encrypted, since OpenAI stores nothing; Anthropic wants a signature, no message that ends with thinking, and either all
+ * calls behind thinking or none. Reasoning that does not fit is left out: the conversation is complete without it.
  *
  * Pure.
  */
@@ -10,7 +10,7 @@ import type { CallPart, PromptMessage, ReasoningPart, TextPart } from './provide
 
 type Part = TextPart | ReasoningPart | CallPart;
 
-/** The parts of a message without the reasoning that its provider would refuse. */
+/** Returns the parts of a message without the reasoning that its provider would refuse. */
 export function acceptedReasoning(parts: readonly Part[], provider: string): Part[] {
   const sealed = sealedItems(parts);
   const accepted = parts.filter((part) => part.type !== 'reasoning' || isAccepted(part, provider, sealed));
@@ -20,8 +20,9 @@ export function acceptedReasoning(parts: readonly Part[], provider: string): Par
 }
 
 /**
- * The choice and the messages in one mode of thinking. Anthropic refuses thinking while the work that the request continues began
- * without: an answer of another model, one that was cut off, or whose signature was refused. Then this request is made without thinking.
+ * Returns the choice and the messages in one mode of thinking. Anthropic refuses thinking while the work that the request
+ * continues began without: an answer of another model, one that was cut off, or whose signature was refused. Then this request
+ * is made without thinking.
  */
 export function inOneMode(
   choice: ModelChoice,
@@ -73,7 +74,7 @@ function isAccepted(
   }
 }
 
-/** Items of OpenAI whose encrypted content came with one of their parts. */
+/** Returns items of OpenAI whose encrypted content came with one of their parts. */
 function sealedItems(parts: readonly Part[]): ReadonlySet<unknown> {
   const items = new Set<unknown>();
   for (const part of parts) {

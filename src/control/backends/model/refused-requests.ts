@@ -1,7 +1,7 @@
 /**
- * Requests that a provider refuses because of a part of them. The provider would refuse the request each time, so this request and later
- * ones leave out the part that the refusal names: a tool, attachments, data of the provider, at last the prompt itself. The user gets a
- * line about each, and the next prompt of the session works.
+ * Requests that a provider refuses because of a part of them. The provider would refuse the request each time, so this request
+ * and later ones leave out the part that the refusal names: a tool, attachments, data of the provider, at last the prompt
+ * itself. The user gets a line about each, and the next prompt of the session works.
  *
  * Tools are left out while the session is open here; parts of the history for good (`left-out.ts`).
  * @see docs/decisions/0062-requests-that-providers-take.md and 0068-refusals-without-a-name.md
@@ -26,7 +26,7 @@ type RefusedTurn = Pick<Turn, 'id' | 'log'>;
 export interface RefusedRequest {
   readonly input: RoundInput;
   readonly tools: readonly ToolOffer[];
-  /** True when it was refused so often before that there is one more attempt. */
+  /** True when it was refused so often before that one attempt is left. */
   readonly isLast: boolean;
 }
 
@@ -67,7 +67,7 @@ export class Refusals {
   /** Parts that requests of a turn left out on trial, by session, where the refusal names no fault. */
   readonly #trials = new Map<string, Trials>();
 
-  /** Tools that a model of a session is not given, by name. */
+  /** Returns tools that a model of a session is not given, by name. */
   toolsOf(sessionId: string, choice: ModelChoice): ReadonlyMap<string, string> {
     return this.#tools.get(sessionId)?.get(modelOf(choice)) ?? new Map();
   }
@@ -90,7 +90,9 @@ export class Refusals {
     return isRefusal(error) && wasRefusedBefore(turn) && this.#leaveOutNext(turn, choice, error, request);
   }
 
-  /** Two prompts were refused for something that is in both requests: leaves out what it may be, one after the other. */
+  /**
+   * Leaves out the possible causes, one after the other, when two prompts were refused for something that is in both requests.
+   */
   #leaveOutNext(turn: RefusedTurn, choice: ModelChoice, error: HandfastError, { tools }: RefusedRequest): boolean {
     const trials = this.#trialsOf(turn);
     const known = this.#known(turn, choice);
@@ -110,7 +112,7 @@ export class Refusals {
     return false;
   }
 
-  /** The provider took a request: it keeps what it was tried without. */
+  /** Notes that the provider took a request: the tools that it was tried without stay left out. */
   taken({ log }: RefusedTurn): void {
     this.#trials.delete(log.record.id);
   }
@@ -144,7 +146,7 @@ export class Refusals {
     return trials;
   }
 
-  /** The error of a turn. If the provider refused the content, later requests leave out the prompt of the turn. */
+  /** Returns the error of a turn. If the provider refused the content, later requests leave out the prompt of the turn. */
   ended(turn: RefusedTurn, choice: ModelChoice, error: HandfastError): HandfastError {
     if (!isRefusal(error)) return error;
     this.#giveBack(turn, choice);
@@ -153,7 +155,10 @@ export class Refusals {
     return new HandfastError(code, `${message}; ${WAYS_OUT}`, { detail, retryable });
   }
 
-  /** The model, or a filter, refused to answer a prompt: with it in the conversation, it would refuse the next one as well. */
+  /**
+   * Notes that the model, or a filter, refused to answer a prompt: with it in the conversation, it would refuse the next one as
+   * well.
+   */
   unanswered(turn: RefusedTurn, choice: ModelChoice): void {
     const { history } = turn.log.record;
     const said = history.some(({ role, turn: of, ...item }) => of === turn.id && role === 'assistant' && isSaid(item));
@@ -191,7 +196,7 @@ function isRefusal({ code, detail, message }: HandfastError): boolean {
   return detail.reason === 'rejected' && REFUSED.has(detail.status) && !SETTINGS.test(message);
 }
 
-/** The tools that a refusal is about, by name. */
+/** Returns the tools that a refusal is about, by name. */
 function refusedTools(
   error: HandfastError,
   { input, tools, isLast }: RefusedRequest,
@@ -229,7 +234,7 @@ function refusedTools(
   return foreign.length > 0 ? foreign : all;
 }
 
-/** The names of tools that are given to the model, of strangers alone or all. */
+/** Returns the names of tools that are given to the model, of strangers alone or all. */
 const namesOf = (
   tools: readonly ToolOffer[],
   known: ReadonlyMap<string, string>,
@@ -239,13 +244,13 @@ const namesOf = (
     .filter(({ name, kind }) => !known.has(name) && (which === 'all tools' || kind === 'mcp'))
     .map(({ name }) => name);
 
-/** The MCP server of a tool, the second of its tags; undefined for another tool. */
+/** Returns the MCP server of a tool, the second of its tags; undefined for another tool. */
 const serverOf = (tools: readonly ToolOffer[], name: string): string | undefined => {
   const tool = tools.find((each) => each.name === name);
   return tool?.kind === 'mcp' ? (tool.tags?.[1] ?? '') : undefined;
 };
 
-/** The part of the history to leave out; undefined: none. */
+/** Returns the part of the history to leave out; undefined: none. */
 function refusedPart(
   error: HandfastError,
   messages: readonly PromptMessage[],
@@ -284,12 +289,12 @@ function wasRefusedBefore({ id, log }: RefusedTurn): boolean {
   return before.some((item) => isMark(item) && item.turn === last?.turn && item.leavesOut.part === 'turn');
 }
 
-/** True when there is more of the conversation before this turn. */
+/** True when the conversation has messages before this turn. */
 function hasEarlier({ id, log }: RefusedTurn): boolean {
   return withoutLeftOut(log.record.history).some(({ turn, role }) => turn !== id && role !== 'user');
 }
 
-/** A line about tools that a provider is not given. */
+/** Returns a line about tools that a provider is not given. */
 export function toolsNotice(
   provider: string,
   leftOut: readonly { readonly name: string; readonly reason: string }[],

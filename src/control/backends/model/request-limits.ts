@@ -1,5 +1,5 @@
 /**
- * How long a request to a provider may take and how often it is tried: the limits, and the plan after a failure. Pure.
+ * Time and attempts of a request to a provider: the limits, and the plan after a failure. Pure.
  *
  * The retry numbers are the protocol's: eight attempts, 1.25 s doubling to 20 s.
  * @see docs/protocol/session-rpc.md#turns
@@ -41,8 +41,8 @@ export interface NextAttempt {
 }
 
 /**
- * When to try again after `attempts` attempts, of which `broken` were accepted and not finished; undefined = not any more.
- * The provider's own wish is honoured, and never shortens the wait.
+ * Returns the time of the next attempt after `attempts` attempts, of which `broken` were accepted and not finished; undefined =
+ * no further one. The provider's own wish is honoured, and never shortens the wait.
  */
 export function nextAttempt(
   { retry, retryAfterMs = 0 }: ProviderFailure,

@@ -2,7 +2,7 @@
  * The settings of a request beside the conversation: thinking, privacy, caching. Pure.
  *
  * Thinking levels become the SDK's `reasoning`, which it maps per model: OpenAI's effort, Anthropic's adaptive thinking or
- * budget, Google's level or budget. What the SDK leaves open is set here; OpenRouter's is set when the model is made.
+ * budget, Google's level or budget. Settings that the SDK leaves open are set here; OpenRouter's is set when the model is made.
  */
 import type { Thinking } from '../../../protocol/session-types.ts';
 import type { ModelChoice } from '../../contract/providers.ts';
@@ -30,8 +30,8 @@ export function canThink({ provider, thinking, option }: ModelChoice): boolean {
 }
 
 /**
- * Settings of a request for `choice`. `sessionId` groups requests with the same beginning, for the provider's cache. Temperature
- * and the like are left to the provider, for whose defaults these models are tuned.
+ * Returns settings of a request for `choice`. `sessionId` groups requests with the same beginning, for the provider's cache.
+ * Temperature and the like are left to the provider, for whose defaults these models are tuned.
  */
 export function requestSettings(
   choice: ModelChoice,
@@ -61,7 +61,7 @@ function providerFields(
         },
       };
     case 'anthropic':
-      // What a request repeats from the one before is read from the cache.
+      // The part of a request that repeats the one before is read from the cache.
       return { anthropic: { cacheControl: { type: 'ephemeral' } } };
     case 'google':
     case 'antigravity':

@@ -44,7 +44,7 @@ const TYPE_WORDS: ReadonlyMap<string, string> = new Map(
 
 export const isSchema = (value: unknown): boolean => isObject(value) || typeof value === 'boolean';
 
-/** The types of a schema, in the words of JSON Schema; those it does not have are left out. */
+/** Returns the types of a schema, in the words of JSON Schema; other types are left out. */
 export function typesOf(type: unknown): string[] {
   const given = Array.isArray(type) ? type.slice(0, MAX_TYPES) : [type];
   const types = given.flatMap((word) => {
@@ -56,7 +56,7 @@ export function typesOf(type: unknown): string[] {
   return [...new Set(types)];
 }
 
-/** The values of an enumeration that are of one of the types, each once. */
+/** Returns the values of an enumeration that are of one of the types, each once. */
 export function wordsOf(given: unknown, types: readonly string[]): unknown[] {
   if (!Array.isArray(given)) return [];
   const seen = new Set<string>();
@@ -104,7 +104,7 @@ export function isPattern(pattern: unknown): pattern is string {
   }
 }
 
-/** The schemas of the first elements of an array, and the one of the elements after these. */
+/** Returns the schemas of the first elements of an array, and the one of the elements after these. */
 export function tupleOf({ items, prefixItems, additionalItems }: Readonly<Built>): {
   readonly tuple: readonly unknown[];
   readonly rest: unknown;
@@ -114,7 +114,7 @@ export function tupleOf({ items, prefixItems, additionalItems }: Readonly<Built>
   return { tuple: Array.isArray(prefixItems) ? prefixItems : [], rest: items };
 }
 
-/** A value whose texts have no half surrogate pairs. */
+/** Returns a value whose texts have no half surrogate pairs. */
 export function wellFormed<Value>(value: Value): Value {
   if (typeof value === 'string') return value.toWellFormed() as Value;
   if (Array.isArray(value)) return value.map(wellFormed) as Value;
@@ -124,13 +124,16 @@ export function wellFormed<Value>(value: Value): Value {
   ) as Value;
 }
 
-/** Schemas that are compared with each other. Of more, the text of each is written, and that of a nested schema has those below. */
+/**
+ * Maximum number of schemas that are compared with each other. Of more, the text of each is written; the text of a nested
+ * schema contains the texts of its inner schemas.
+ */
 export const FEW = 8;
 
 /** Counts characters that were written to compare schemas: each level of a nested one writes those below again. */
 export type CountCharacters = (characters: number) => void;
 
-/** One schema for all of these. */
+/** Returns one schema for all of these. */
 export function oneOrAny(schemas: readonly unknown[], count: CountCharacters): unknown {
   const unique =
     schemas.length <= FEW
@@ -145,7 +148,7 @@ function countedJson(schema: unknown, count: CountCharacters): string {
   return json;
 }
 
-/** Names that {@link merge} reads of an object. */
+/** Returns the number of names that {@link merge} reads of an object. */
 export const namesOf = ({ properties, required }: Built): number =>
   Object.keys(membersOf(properties)).length + (Array.isArray(required) ? required.length : 0);
 
@@ -185,7 +188,7 @@ export function merge(
   }
 }
 
-/** The names that one of the branches requires, or, of alternatives, each of them. */
+/** Returns the names that one of the branches requires, or, of alternatives, each of them. */
 function requiredIn(branches: readonly Built[], how: 'all' | 'some'): readonly string[] {
   const lists = branches.map(({ required }) => (Array.isArray(required) ? (required as string[]) : []));
   if (how === 'all') return lists.flat();
@@ -196,7 +199,7 @@ function requiredIn(branches: readonly Built[], how: 'all' | 'some'): readonly s
 
 const isBlank = (schema: unknown): boolean => isObject(schema) && Object.keys(schema).length === 0;
 
-/** Without values of an enumeration that are not of the type, which other branches may have. */
+/** Returns a schema without values of an enumeration that are not of the type, which other branches may have. */
 export function consistent(schema: Built): Built {
   if (schema.enum === undefined || schema.type === undefined) return schema;
   const { enum: words, ...rest } = schema;
@@ -204,7 +207,7 @@ export function consistent(schema: Built): Built {
   return fitting.length > 0 ? { ...rest, enum: fitting } : rest;
 }
 
-/** A schema that also has the keywords of others which it lacks. */
+/** Returns a schema that also has the keywords of others which it lacks. */
 function narrowed(own: unknown, others: readonly unknown[]): unknown {
   const found: Built = { ...(own as Built) };
   for (const other of others) {
@@ -213,7 +216,7 @@ function narrowed(own: unknown, others: readonly unknown[]): unknown {
   return consistent(found);
 }
 
-/** A sentence about alternatives: the names that each of them requires. */
+/** Returns a sentence about alternatives: the names that each of them requires. */
 export function alternatives(branches: readonly Built[]): string[] {
   const sets = branches.map(({ required, properties }) => {
     const names = Array.isArray(required) ? (required as string[]) : Object.keys((properties ?? {}) as Built);
@@ -223,7 +226,7 @@ export function alternatives(branches: readonly Built[]): string[] {
   return known.length < 2 ? [] : [`Give the arguments of one of these sets: ${known.join(' or ')}.`];
 }
 
-/** The schema of a property under another name, with its own name in the description. */
+/** Returns the schema of a property under another name, with its own name in the description. */
 export function named(schema: Built, name: string): Built {
   const { description } = schema;
   const own = `(named ${JSON.stringify(name.toWellFormed())})`;
@@ -239,7 +242,7 @@ export function shortJson(value: unknown): string {
   return json.length > MAX_JSON ? `${json.slice(0, MAX_JSON)}…`.toWellFormed() : json;
 }
 
-/** As much of a value as its short JSON shows, and the part after that. */
+/** Returns as much of a value as its short JSON shows, and the part after that. */
 function beginning(value: unknown, room: { left: number }): unknown {
   if (typeof value === 'string') {
     room.left -= value.length;

@@ -1,9 +1,9 @@
 /**
  * The adapter file of the AI SDK: the only file that imports its provider packages, each when a model of its provider is first
- * asked for. They are optional peers; which one is missing, and what to type, is in the error.
+ * asked for. They are optional peers; the error names the missing one and the command that installs it.
  *
- * The models are used through the SDK's provider interface (`doStream`) and not through its `streamText`: rounds, tool
- * calls, retries and limits are ours, and each layer in between costs time on every delta.
+ * The models are used through the SDK's provider interface (`doStream`) and not through its `streamText`: this project has its
+ * own rounds, tool calls, retries and limits, and each layer in between costs time on every delta.
  */
 import { randomUUID } from 'node:crypto';
 import type { OpenAIProvider } from '@ai-sdk/openai';
@@ -32,7 +32,8 @@ const PACKAGES: Readonly<Record<Provider, readonly [name: string, major: number]
  * Makes the model of a choice, reached with `access`. `thinks` is false where nothing about thinking may be sent. Cheap
  * after the first call for a provider. Fails with `not_configured` when the provider's package is not installed, or is of
  * another major version.
- * @param received called for every piece of an answer's body: providers keep a stream alive with comments the SDK does not report
+ * @param received called for every piece of an answer's body: providers keep a stream alive with comments the SDK does not
+ *   report
  */
 export async function openModel(
   choice: ModelChoice,
@@ -66,7 +67,7 @@ const finishing =
     return piped(response, response.body, finishedStream());
   };
 
-/** A response whose body passes through a stream. */
+/** Returns a response whose body passes through a stream. */
 function piped(
   { status, statusText, headers }: Response,
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
@@ -75,7 +76,7 @@ function piped(
   return new Response(body.pipeThrough(through), { status, statusText, headers });
 }
 
-/** A `fetch` that reports each piece of an answer. */
+/** Makes a `fetch` that reports each piece of an answer. */
 function watchedFetch(received: () => void): Fetch {
   return async (input, init) => {
     const response = await fetch(input, init);
@@ -110,7 +111,7 @@ const MAKERS: Readonly<Record<Provider, Maker>> = {
       // The package wants it when the model is made, not with the request.
       ...(thinks && { reasoning: { effort: EFFORT[choice.thinking] } }),
       ...(choice.openRouterProvider !== 'any' && { provider: { order: [choice.openRouterProvider] } }),
-      // Anthropic's models cache what a request repeats only on request; the others do so by themselves.
+      // Anthropic's models cache the repeated part of a request only on request; the others do so by themselves.
       ...(choice.model.startsWith('anthropic/') && { cache_control: { type: 'ephemeral' } }),
     });
   },

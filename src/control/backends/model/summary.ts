@@ -1,8 +1,6 @@
 /**
- * Sums up a conversation with the model itself: what is asked, and how a conversation that is longer than the model's
- * context is asked for in pieces, each summary being the beginning of the next.
- *
- * Used by `compaction.ts`, which gives it a way to ask.
+ * Sums up a conversation with the model itself: the request, and the pieces of a conversation that is longer than the model's
+ * context, where each summary is the beginning of the next piece.
  */
 import { fail } from '../../../wire/errors.ts';
 import type { HistoryItem } from '../../contract/session-log.ts';
@@ -39,14 +37,14 @@ const MAX_PIECES = 6;
 const MAX_OUTPUT_TOKENS = 8_192;
 /** Longest summary, in characters. */
 const MAX_SUMMARY_CHARACTERS = 32_000;
-/** What one item may take, in characters. */
+/** Maximum size of one item, in characters. */
 const MAX_SPEECH = 12_000;
 const MAX_ARGUMENTS = 1_000;
 const MAX_RESULT = 2_500;
 
 /**
- * A summary of `items`, the previous one merged into it. Fails with `provider_error` when the model returns no text,
- * and as `ask` does.
+ * Makes a summary of `items`, the previous one merged into it. Fails with `provider_error` when the model returns no text, and
+ * as `ask` does.
  */
 export async function sumUp({ previous, items, windowTokens, ask }: SummaryOptions): Promise<string> {
   const room = Math.max(4_000, Math.floor(windowTokens * PIECE_SHARE * CHARACTERS_PER_TOKEN));
@@ -67,7 +65,7 @@ export async function sumUp({ previous, items, windowTokens, ask }: SummaryOptio
   return summary ?? '';
 }
 
-/** Texts joined into pieces of at most `room` characters; of too many, the oldest give way to a note. */
+/** Joins texts joined into pieces of at most `room` characters; of too many, the oldest give way to a note. */
 function pieces(texts: readonly string[], room: number): string[] {
   const joined: string[] = [];
   for (const text of texts) {
@@ -82,7 +80,7 @@ function pieces(texts: readonly string[], room: number): string[] {
   return [`[older messages are left out]\n\n${newest[0]}`, ...newest.slice(1)];
 }
 
-/** An item in the transcript. */
+/** Returns an item in the transcript. */
 function transcriptOf(item: HistoryItem): string {
   switch (item.role) {
     case 'user': {
@@ -100,7 +98,7 @@ function transcriptOf(item: HistoryItem): string {
   }
 }
 
-/** The beginning and the end of a long text. */
+/** Returns the beginning and the end of a long text. */
 function shortened(text: string, limit: number): string {
   if (text.length <= limit) return text;
   const head = Math.floor(limit * 0.7);

@@ -1,6 +1,6 @@
 /**
- * The system prompt: for whom the model works, where, and with what rights. Small, true and the same in every round of a
- * day, so that providers can cache it.
+ * The system prompt: the user, the place and the rights of the model. Small, true and equal in every round of a day, so that
+ * providers can cache it.
  *
  * The additions of a prompt (skills) and of the operator follow it.
  */
@@ -15,7 +15,7 @@ export interface SystemFacts {
   readonly added: string;
 }
 
-/** The system prompt. */
+/** Returns the system prompt. */
 export function systemPrompt({ cwd, now, hasTools, added }: SystemFacts): string {
   const date = new Date(now).toISOString().slice(0, 10);
   const lines = [

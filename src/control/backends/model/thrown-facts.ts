@@ -1,12 +1,12 @@
 /**
- * What can be read out of the value a request to a provider was ended by: errors of the SDK, of the network, and the many
- * shapes in which providers report a failure in the middle of a stream.
+ * Facts in the value that a failed request to a provider threw: errors of the SDK, of the network, and the many shapes in which
+ * providers report a failure in the middle of a stream.
  *
  * Errors are looked at by their members and not by their classes, because each package may bring its own copy of them.
  */
 
 export interface ThrownFacts {
-  /** HTTP status, or what stands for one in a stream. */
+  /** HTTP status, or the value that stands for one in a stream. */
   readonly status?: number;
   /** Every code and type the provider gave, lower case, joined by spaces. */
   readonly code: string;
@@ -16,7 +16,7 @@ export interface ThrownFacts {
   readonly retryAfterMs?: number;
   /** The provider's own advice about a retry. */
   readonly shouldRetry?: boolean;
-  /** What the SDK thinks about trying again. */
+  /** The SDK's opinion on a retry. */
   readonly retryable: boolean;
   /** The network failed, not the provider. */
   readonly unreachable: boolean;
@@ -72,7 +72,7 @@ const UNREADABLE = /^AI_(?:TypeValidation|JSONParse|InvalidResponseData|EmptyRes
 /** Deep enough for every known nesting, and an end for a circle. */
 const MAX_DEPTH = 5;
 
-/** The facts of a failure. `now` is in epoch milliseconds and turns a date of `Retry-After` into a delay. */
+/** Returns the facts of a failure. `now` is in epoch milliseconds and turns a date of `Retry-After` into a delay. */
 export function thrownFacts(thrown: unknown, now: number): ThrownFacts {
   if (typeof thrown === 'string') return { ...NOTHING, message: thrown };
   const error = membersOf(thrown);
@@ -106,7 +106,7 @@ export function thrownFacts(thrown: unknown, now: number): ThrownFacts {
   };
 }
 
-/** The failure in the provider's own words; a line of ours where it has none that can be read. */
+/** Returns the failure in the provider's own words; a line made here where it has none that can be read. */
 export function providersWords(facts: ThrownFacts): string {
   const { status, message, body, unreachable, unconnected, unreadable, endedEarly } = facts;
   const own = wordsIn(body, 0);
@@ -140,7 +140,7 @@ const membersOf = (value: unknown): Members => (typeof value === 'object' && val
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value.trim() !== '' ? value : undefined;
 
-/** The body of an answer; a line of text as it is, and nothing of a page of HTML. */
+/** Returns the body of an answer; a line of text as it is, and nothing of a page of HTML. */
 function parsed(text: unknown): unknown {
   if (typeof text !== 'string' || text === '') return undefined;
   try {
@@ -177,7 +177,7 @@ function causesOf(thrown: unknown): Members[] {
   return chain;
 }
 
-/** The address and the cause, where no connection was made. */
+/** Returns the address and the cause, where no connection was made. */
 function unconnectedOf(chain: readonly Members[]): Unconnected | undefined {
   const errors = chain.flatMap((each) => [each, ...(Array.isArray(each.errors) ? each.errors.map(membersOf) : [])]);
   const codes = errors.map(({ code }) => code).filter((code) => typeof code === 'string');
@@ -196,7 +196,7 @@ function unconnectedOf(chain: readonly Members[]): Unconnected | undefined {
   return { address, words: `no connection${place} (${code}: ${UNCONNECTED[code]})`, retry: 'broken' };
 }
 
-/** The origin of the address: paths and queries may have secrets. */
+/** Returns the origin of the address: paths and queries may have secrets. */
 function addressOf(errors: readonly Members[]): string {
   for (const { url } of errors) {
     if (typeof url === 'string' && URL.canParse(url)) return new URL(url).origin;
@@ -205,7 +205,7 @@ function addressOf(errors: readonly Members[]): string {
   return [address ?? hostname, port].filter((part) => part !== undefined).join(':');
 }
 
-/** The part of a request that is named beside the message: OpenAI's `param`. */
+/** Returns the part of a request that is named beside the message: OpenAI's `param`. */
 function itemIn(body: unknown, depth: number): string | undefined {
   if (depth > MAX_DEPTH) return undefined;
   const { param, error } = membersOf(Array.isArray(body) ? body[0] : body);
@@ -213,7 +213,7 @@ function itemIn(body: unknown, depth: number): string | undefined {
   return error === undefined ? undefined : itemIn(error, depth + 1);
 }
 
-/** Codes stand below `error`, below `response.error`, or in Google's `details`. */
+/** Collects codes, which stand below `error`, below `response.error`, or in Google's `details`. */
 function collectCodes(value: unknown, into: Set<string>, depth: number): void {
   if (depth > MAX_DEPTH) return;
   const { code, type, status, reason, error, response, details, metadata, error_type } = membersOf(value);
@@ -240,7 +240,7 @@ function wordsIn(body: unknown, depth: number): string | undefined {
   );
 }
 
-/** OpenRouter passes the provider's own error on as `metadata.raw`; its message is then only a heading. */
+/** Returns the provider's own error. OpenRouter passes it on as `metadata.raw`; its message is then only a heading. */
 function upstreamWords(body: unknown): string | undefined {
   const { raw } = membersOf(membersOf(membersOf(body).error ?? body).metadata);
   if (typeof raw !== 'string') return undefined;
@@ -258,7 +258,7 @@ function retryAfter(headers: Members, now: number): number | undefined {
   return Number.isNaN(at) ? undefined : Math.max(0, at - now);
 }
 
-/** Google's `RetryInfo`: `"retryDelay": "17s"`. */
+/** Reads google's `RetryInfo`: `"retryDelay": "17s"`. */
 function retryDelayIn(body: unknown, depth: number): number | undefined {
   if (depth > MAX_DEPTH) return undefined;
   const { retryDelay, error, details } = membersOf(Array.isArray(body) ? body[0] : body);

@@ -1,8 +1,8 @@
 /**
- * Tools as a provider takes them. Names have letters, digits, `_` and `-`, at most 64, beginning with a letter or `_`; ours may hold
- * dots and slashes, so they are translated on the way out and back on the way in, as names of properties are. Schemas are adapted
- * by `tool-schemas.ts`. A tool that cannot be put into the form of the provider is left out, with its reason: one definition that the
- * provider refuses costs the whole request.
+ * Tools as a provider takes them. Names have letters, digits, `_` and `-`, at most 64, beginning with a letter or `_`; names
+ * here may hold dots and slashes, so they are translated on the way out and back on the way in, as names of properties are.
+ * Schemas are adapted by `tool-schemas.ts`. A tool that cannot be put into the form of the provider is left out, with its
+ * reason: one definition that the provider refuses costs the whole request.
  *
  * Pure; the same tools get the same names in every round.
  */
@@ -15,7 +15,7 @@ import { type AdaptedSchema, adaptedSchema } from './tool-schemas.ts';
 const MAX_LENGTH = 64;
 /** Tools of one request at most, as the providers' references say. */
 const MAX_TOOLS: Readonly<Record<string, number>> = { openai: 128, google: 512, antigravity: 512 };
-/** Most subschemas that are built for one request: strangers write them. */
+/** Maximum number of subschemas that are built for one request: strangers write them. */
 const MAX_WORK = 40_000;
 
 type Input = Readonly<Record<string, unknown>>;
@@ -25,13 +25,13 @@ export interface ToolNames {
   readonly tools: readonly FunctionTool[];
   /** Tools that the provider does not get, with the reason. */
   readonly leftOut: readonly { readonly name: string; readonly reason: string }[];
-  /** The provider's name for a tool, also for one that is not offered any more. */
+  /** Returns the provider's name for a tool, also for one that is not offered any more. */
   toProvider(name: string): string;
-  /** Our name for a provider's; an unknown name stays as the model gave it. */
+  /** Returns the tool's name for a provider's; an unknown name stays as the model gave it. */
   fromProvider(name: string): string;
-  /** Arguments of a tool, by our name of the tool, with the provider's names of members. */
+  /** Returns arguments of a tool, by the tool's own name, with the provider's names of members. */
   inputToProvider(name: string, input: Input): Input;
-  /** Arguments from the provider with the tool's names of members. */
+  /** Returns arguments from the provider with the tool's names of members. */
   inputFromProvider(name: string, input: Input): Input;
 }
 
@@ -48,7 +48,7 @@ const ANY_PROVIDER: ToolNamesOptions = { provider: '', model: '' };
 export const toolNames = (offers: readonly ToolOffer[], options: ToolNamesOptions = ANY_PROVIDER): ToolNames =>
   atOnce(namesOf(offers, options));
 
-/** As {@link toolNames}, in as many turns as that takes. */
+/** Makes names as {@link toolNames}, in as many turns as that takes. */
 export const toolNamesInTurns = (
   offers: readonly ToolOffer[],
   options: ToolNamesOptions,
@@ -96,7 +96,7 @@ function* namesOf(offers: readonly ToolOffer[], options: ToolNamesOptions): Gene
 export const strangersLast = (offers: readonly ToolOffer[]): readonly ToolOffer[] =>
   offers.toSorted((one, other) => Number(one.kind === 'mcp') - Number(other.kind === 'mcp'));
 
-/** The schemas of the offers that the provider takes. */
+/** Yields the schemas of the offers that the provider takes. */
 function* adaptedOffers(offers: readonly ToolOffer[], { provider, model, refused }: ToolNamesOptions) {
   const adapted = new Map<string, AdaptedSchema>();
   const leftOut: { readonly name: string; readonly reason: string }[] = [];

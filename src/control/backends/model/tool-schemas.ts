@@ -1,10 +1,11 @@
 /**
- * Schemas of tools as each provider takes them. A provider refuses the whole request for one schema that it does not take, so every
- * schema is built again from the keywords of JSON Schema 2020-12 that are valid, in the forms of the provider: a union at the root
- * becomes one object, references are resolved, forms of earlier drafts are translated, names of properties are replaced.
+ * Schemas of tools as each provider takes them. A provider refuses the whole request for one schema that it does not take, so
+ * every schema is built again from the keywords of JSON Schema 2020-12 that are valid, in the forms of the provider: a union at
+ * the root becomes one object, references are resolved, forms of earlier drafts are translated, names of properties are
+ * replaced.
  *
- * Sources: the providers' references of tool definitions, and the messages with which they refuse. Pure; the work on one schema is
- * counted, because strangers write them.
+ * Sources: the providers' references of tool definitions, and the messages with which they refuse. Pure; the work on one schema
+ * is counted, because schemas come from strangers.
  * @see docs/decisions/0062-requests-that-providers-take.md
  */
 import { FreeNames, lettersOf } from '../../../base/free-names.ts';
@@ -40,7 +41,9 @@ interface SchemaRules {
   readonly tuples: boolean;
   /** Only the keywords of Gemini's subset: enums of texts, no constraints on texts, only declared properties are required. */
   readonly subset: boolean;
-  /** The server may make a grammar of all schemas, as llama.cpp does: patterns and long repetitions stand in the description. */
+  /**
+   * The server may make a grammar of all schemas, as llama.cpp does: patterns and long repetitions stand in the description.
+   */
   readonly grammar: boolean;
 }
 
@@ -71,7 +74,7 @@ const RULES: Readonly<Record<string, SchemaRules>> = {
   antigravity: GOOGLE,
 };
 
-/** OpenRouter hands requests on to the provider of the model, which its name begins with. */
+/** Returns the rules for a model. OpenRouter forwards requests to the provider of the model, which its name begins with. */
 function rulesOf(provider: string, model: string): SchemaRules {
   if (provider !== 'openrouter') return RULES[provider] ?? COMMON;
   return model.startsWith('google/') ? GOOGLE : COMMON;
@@ -84,7 +87,7 @@ export interface AdaptedSchema {
   readonly note: string;
   /** Names of properties that the provider does not take; undefined where it takes all. */
   readonly names: PropertyNames | undefined;
-  /** Subschemas that were built, and what its length counts as: the cost. */
+  /** The cost: subschemas that were built, and the subschemas that its length counts as. */
   readonly work: number;
 }
 
@@ -96,7 +99,7 @@ const CHARS_PER_PART = 256;
 const NAMES_PER_PART = 8;
 /** Longest schema of one tool. */
 const MAX_LENGTH = 1_048_576;
-/** Least characters of a value: enumerations and examples of numbers are long, too. */
+/** Minimum number of characters of a value: enumerations and examples of numbers are long, too. */
 const CHARS_PER_VALUE = 16;
 const MAX_DEPTH = 64;
 /** Longest note about a root that was changed, and longest description of a target that is not written out. */
@@ -105,7 +108,7 @@ const MAX_NOTE = 400;
 /** The forms of schemas that were adapted, by their rules: the same tools are offered in each round. */
 const known = new WeakMap<Schema, Map<SchemaRules, AdaptedSchema | string>>();
 
-/** The schema of a tool for a model; a text: the reason why the schema has no form for its provider. */
+/** Returns the schema of a tool for a model; a text: the reason why the schema has no form for its provider. */
 export function adaptedSchema(schema: unknown, provider: string, model: string): AdaptedSchema | string {
   if (!isObject(schema)) return 'its schema is not an object';
   const rules = rulesOf(provider, model);
@@ -206,7 +209,7 @@ class Builder {
     this.names = new PropertyNames(root, rules.names);
   }
 
-  /** The schema of the arguments, always an object. */
+  /** Returns the schema of the arguments, always an object. */
   root(): { root: Schema; note: string } {
     const notes: string[] = [];
     const built = this.#flat(this.#root, notes, 0);
@@ -221,7 +224,10 @@ class Builder {
     return { root, note: note.length > MAX_NOTE ? `${note.slice(0, MAX_NOTE)}…`.toWellFormed() : note };
   }
 
-  /** One object of a schema and its alternatives. Names that all alternatives require stay required; the others become optional. */
+  /**
+   * Makes one object of a schema and its alternatives. Names that all alternatives require stay required; the others become
+   * optional.
+   */
   #flat(schema: unknown, notes: string[], depth: number): Built {
     if (!isObject(schema) || depth > MAX_DEPTH || this.work > MAX_WORK) return {};
     const { $ref, anyOf, oneOf, allOf, if: condition, then, else: otherwise } = schema;
@@ -251,7 +257,10 @@ class Builder {
     return flat;
   }
 
-  /** Adds branches to an object: each level of a nested schema has the names of those below. False when there are too many. */
+  /**
+   * Adds branches to an object: each level of a nested schema has the names of its inner levels. Returns false when the work
+   * exceeds its limit.
+   */
   #merge(into: Built, branches: readonly Built[], how: 'all' | 'some' | 'missing'): boolean {
     for (const branch of branches) this.work += namesOf(branch) / NAMES_PER_PART;
     if (this.work > MAX_WORK) return false;
@@ -270,7 +279,7 @@ class Builder {
     return types.length === 0 || types.includes('object');
   }
 
-  /** A schema below the root. */
+  /** Builds a schema below the root. */
   #sub(schema: unknown, depth: number): unknown {
     this.work += 1;
     if (!isObject(schema) || depth > MAX_DEPTH || this.work > MAX_WORK) return this.#any(schema);
@@ -307,14 +316,14 @@ class Builder {
     return built;
   }
 
-  /** The type of a target, and its description. */
+  /** Returns the type of a target, and its description. */
   #beginning({ type, description }: Schema, { description: own }: Schema, depth: number): Built {
     const types = typesOf(type).filter((each) => each !== 'array' && each !== 'null');
     const shortened = typeof description === 'string' ? description.slice(0, MAX_NOTE) : undefined;
     return this.#one({ type: types.length > 0 ? types : 'object', description: own ?? shortened }, depth);
   }
 
-  /** The name of the definition of a target. */
+  /** Returns the name of the definition of a target. */
   #define(target: unknown, pointer: string, depth: number): string {
     const known = this.#defs.get(target);
     if (known !== undefined) return known;
@@ -326,7 +335,7 @@ class Builder {
     return name;
   }
 
-  /** A schema without a reference. @param bare true: nothing is added to it */
+  /** Builds a schema without a reference. @param bare true: nothing is added to it */
   #one(schema: Schema, depth: number, bare = false): Built {
     const built: Built = {};
     for (const name of TEXTS)
@@ -436,7 +445,7 @@ class Builder {
     built.items = isObject(rest) ? this.#sub(rest, depth + 1) : this.#any(undefined);
   }
 
-  /** Names, each once; of `declared` alone where only those may be required. */
+  /** Returns names, each once; of `declared` alone where only those may be required. */
   #requiredOf(required: unknown, declared: Built | undefined): string[] {
     if (!Array.isArray(required)) return [];
     const names = [...new Set(required.filter((name) => typeof name === 'string'))];
@@ -445,7 +454,7 @@ class Builder {
       : names.filter((name) => Object.hasOwn(declared, name));
   }
 
-  /** Any value. */
+  /** Builds the schema of any value. */
   #any(schema: unknown): Built {
     const { description } = membersOf(schema);
     const known = typeof description === 'string' ? { description: description.toWellFormed() } : {};
@@ -504,7 +513,7 @@ class Builder {
     else built.anyOf = ANY_TYPES;
   }
 
-  /** The target of a reference within the schema. */
+  /** Returns the target of a reference within the schema. */
   #target(reference: string): unknown {
     const { $id } = this.#root;
     const at = reference.indexOf('#');
@@ -514,7 +523,7 @@ class Builder {
     return this.#resolved(jsonPointer(this.#root, at < 0 ? '' : reference.slice(at + 1)));
   }
 
-  /** The end of a chain of references. */
+  /** Returns the end of a chain of references. */
   #resolved(schema: unknown): unknown {
     let found = schema;
     for (let steps = 0; steps < MAX_DEPTH && isObject(found); steps += 1) {
@@ -527,7 +536,7 @@ class Builder {
     return isObject(found) && '$ref' in found ? {} : found;
   }
 
-  /** The pointer of a schema that is a reference within the document and nothing else. */
+  /** Returns the pointer of a schema that is a reference within the document and nothing else. */
   #pointerIn(schema: Schema): string | undefined {
     if (!this.#pointers.has(schema)) {
       const { $ref } = schema;
@@ -546,11 +555,11 @@ function note(notes: string[], sentences: () => readonly string[]): void {
   if (length <= MAX_NOTE) notes.push(...sentences());
 }
 
-/** Longest repetition that is left in a grammar: those inside each other are multiplied. */
+/** Longest repetition that is left in a grammar: nested repetitions are multiplied. */
 const MAX_REPETITION = 100;
 const REPETITIONS = ['minLength', 'maxLength', 'minItems', 'maxItems'];
 
-/** Without constraints of which no grammar can be made; they go into the description. */
+/** Removes constraints of which no grammar can be made; they go into the description. */
 function simplify(built: Built): void {
   const said: string[] = [];
   for (const name of ['pattern', ...REPETITIONS]) {

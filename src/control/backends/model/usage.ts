@@ -1,11 +1,10 @@
 /**
- * What a request used, out of what the provider reported. Pure; nothing is guessed: a cost is there only where the
- * provider named one.
+ * Usage of a request, from the provider's report. Pure; nothing is guessed: usage has a cost only where the provider named one.
  */
 import type { Usage } from '../../../protocol/session-types.ts';
 import type { ProviderFields, ReportedUsage } from './provider-model.ts';
 
-/** Usage as the protocol has it; undefined when the provider reported no counts. */
+/** Returns usage as the protocol has it; undefined when the provider reported no counts. */
 export function usageOf(reported: ReportedUsage, fields: ProviderFields | undefined): Usage | undefined {
   const input = count(reported.inputTokens.total);
   const output = count(reported.outputTokens.total);
@@ -21,7 +20,7 @@ export function usageOf(reported: ReportedUsage, fields: ProviderFields | undefi
   };
 }
 
-/** OpenRouter reports dollars beside the counts, and so do gateways with its format. */
+/** Returns the cost. OpenRouter reports dollars beside the counts, and so do gateways with its format. */
 function costOf(reported: ReportedUsage, fields: ProviderFields | undefined): number | undefined {
   const usage = fields?.openrouter?.usage;
   const cost = typeof usage === 'object' && usage !== null ? (usage as { cost?: unknown }).cost : undefined;

@@ -1,8 +1,8 @@
 /**
- * The directives of the rehearsal backend, and how one clause of plain English names each. Pure; called by `plan.ts`.
+ * The directives of the rehearsal backend, and how one clause of plain English names each. Pure.
  *
- * Everything here is deterministic on purpose: the same words always come to the same tool calls, so that a client, a
- * policy or a recording can be rehearsed without a model.
+ * Everything here is deterministic on purpose: the same words always lead to the same tool calls, so that a client, a policy or
+ * a recording can be rehearsed without a model.
  */
 import { trimmedEnd } from '../../../base/trim-end.ts';
 import type { Token } from './tokens.ts';
@@ -96,7 +96,7 @@ const FILLERS = new Set([
   'afterwards',
 ]);
 
-/** A few words of a prompt with what they were cut from. */
+/** A few words of a prompt with the text they were cut from. */
 export class Clause {
   readonly tokens: readonly Token[];
   readonly #source: string;
@@ -110,18 +110,18 @@ export class Clause {
     return this.tokens.length;
   }
 
-  /** The word at a place in lower case; `''` where there is none, or something quoted. */
+  /** Returns the word at an index in lower case; `''` where the index has none, or a quoted text. */
   word(at: number): string {
     const token = this.tokens[at];
     return token?.kind === 'word' ? token.text.toLowerCase() : '';
   }
 
-  /** The text of a piece, without its quotes. */
+  /** Returns the text of a piece, without its quotes. */
   text(at: number): string {
     return this.tokens[at]?.text ?? '';
   }
 
-  /** All from a place to another as it was written; a single quoted piece without its quotes. */
+  /** Returns all from a place to another as it was written; a single quoted piece without its quotes. */
   value(from: number, to: number = this.length): string {
     const [first, ...others] = this.tokens.slice(from, to);
     if (first === undefined) return '';
@@ -129,7 +129,7 @@ export class Clause {
     return this.#source.slice(first.start, (others.at(-1) as Token).end);
   }
 
-  /** Without the words of `words` that stand at `from`. */
+  /** Returns the clause without the words of `words` that stand at `from`. */
   skip(from: number, words: readonly string[]): Clause {
     let to = from;
     while (to < this.length - 1 && words.includes(this.word(to))) to += 1;
@@ -140,13 +140,13 @@ export class Clause {
     return new Clause(this.#source, [...this.tokens.slice(0, from), ...this.tokens.slice(to)]);
   }
 
-  /** Where a word stands, looked for from the end or the beginning; -1 = nowhere. */
+  /** Returns the index of a word, looked for from the end or the beginning; -1 = nowhere. */
   find(words: readonly string[], which: 'first' | 'last' = 'first'): number {
     const hits = this.tokens.flatMap((_, at) => (at > 0 && words.includes(this.word(at)) ? [at] : []));
     return (which === 'first' ? hits[0] : hits.at(-1)) ?? -1;
   }
 
-  /** Without the fillers it begins with. */
+  /** Returns the clause without the fillers it begins with. */
   withoutFillers(): Clause {
     let at = 0;
     for (;;) {
@@ -162,7 +162,7 @@ export const isVerb = (word: string): boolean => Object.hasOwn(VERBS, word);
 
 export const isFiller = (word: string): boolean => FILLERS.has(word);
 
-/** The directives of one clause. What is not understood comes back as `unknown` with its words. */
+/** Returns the directives of one clause. A part that is not understood becomes `unknown` with its words. */
 export function directivesOf(given: Clause): readonly Directive[] {
   const clause = given.withoutFillers();
   if (clause.length === 0) return [];
@@ -179,7 +179,7 @@ function reading(clause: Clause): readonly Directive[] {
   return names(rest, 1).map((path) => ({ kind: 'read', path }));
 }
 
-/** The names in a list: `a, b and c`. */
+/** Returns the names in a list: `a, b and c`. */
 function names(clause: Clause, from: number): string[] {
   return clause.tokens
     .slice(from)
@@ -188,7 +188,7 @@ function names(clause: Clause, from: number): string[] {
     .filter((name) => name !== '');
 }
 
-/** A file, folder or pattern: what is quoted as it is, a word without the end of its sentence. */
+/** Returns the name of a file, folder or pattern: a quoted text unchanged, a word without the end of its sentence. */
 function nameOf({ kind, text }: Token): string {
   if (kind !== 'word') return text;
   const name = trimmedEnd(text, '?!');

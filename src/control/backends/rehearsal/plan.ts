@@ -1,6 +1,5 @@
 /**
- * A prompt as steps: the texts and the tool calls of each round. Pure; called by `rehearsal-model.ts`, which carries
- * the steps out.
+ * A prompt as steps: the texts and the tool calls of each round. `rehearsal-model.ts` carries the steps out. Pure.
  */
 import {
   Clause,
@@ -13,7 +12,7 @@ import {
 } from './directives.ts';
 import { type Token, tokensOf } from './tokens.ts';
 
-/** One thing after the other; the calls of a step are made in one round. */
+/** The steps, one after the other; the calls of a step are made in one round. */
 export type Step =
   | { readonly kind: 'talk'; readonly directive: TalkDirective }
   | { readonly kind: 'calls'; readonly directives: readonly ToolDirective[] };
@@ -28,7 +27,7 @@ const TALK = new Set<Directive['kind']>(['say', 'think', 'wait', 'fail', 'unknow
 
 const isTalk = (directive: Directive): directive is TalkDirective => TALK.has(directive.kind);
 
-/** The steps of a prompt. Unknown words are a step that reports them. */
+/** Returns the steps of a prompt. Unknown words are a step that reports them. */
 export function planOf(prompt: string): readonly Step[] {
   if (prompt.length > MAX_CHARACTERS) {
     return [{ kind: 'talk', directive: { kind: 'unknown', text: `${prompt.slice(0, SHOWN_CHARACTERS)}…` } }];
@@ -115,7 +114,7 @@ function groupOf(source: string, clauses: readonly (readonly Token[])[]): Group 
   return { clauses: kept.map((tokens) => new Clause(source, tokens)), parallel };
 }
 
-/** Without the punctuation and joining words that are left over at its ends. */
+/** Returns the tokens without the punctuation and joining words that are left over at their ends. */
 function withoutEnds(tokens: readonly Token[]): readonly Token[] {
   const idle = (token: Token | undefined): boolean =>
     token !== undefined &&

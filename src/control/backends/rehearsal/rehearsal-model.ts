@@ -1,8 +1,8 @@
 /**
  * The model of the rehearsal backend: carries out the plan of the prompt, round by round, and reports from the results.
  *
- * It has no state between rounds. Its progress is read from the history, so a turn continues after a restart, and the
- * same conversation always comes to the same answer.
+ * It has no state between rounds. Its progress is read from the history, so a turn continues after a restart, and equal
+ * conversations always lead to equal answers.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { NO_USAGE, type Usage } from '../../../protocol/session-types.ts';
@@ -27,7 +27,7 @@ export interface RehearsalOptions {
 
 /** A streamed piece: about 24 characters; words are cut only when they are longer. */
 const PIECE = /[\s\S]{1,24}(?:\s|$)|\S{24}|[\s\S]/gu;
-/** What a token stands for where nothing counts tokens. */
+/** Length of a token where nothing counts tokens. */
 const CHARACTERS_PER_TOKEN = 4;
 
 type AssistantItem = Extract<HistoryItem, { role: 'assistant' }>;
@@ -60,7 +60,7 @@ export function rehearsalModel({ pieceDelayMs = 0 }: RehearsalOptions = {}): Rou
   };
 }
 
-/** What a round does, in order. */
+/** The parts of a round, in order. */
 type RoundPart =
   | Extract<ModelPart, { type: 'thought' | 'answer' | 'call' }>
   | { readonly type: 'wait'; readonly ms: number }
@@ -97,7 +97,7 @@ function roundOf({ history, turnId, tools }: RoundRequest): { parts: readonly Ro
   return { parts, calls: false };
 }
 
-/** The plans of the prompt and of its steers, in order. */
+/** Returns the plans of the prompt and of its steers, in order. */
 function stepsOf(items: readonly HistoryItem[]): { steps: Step[]; notes: string[] } {
   const prompts = items.filter((item) => item.role === 'user');
   const given = prompts.flatMap((item) => item.images ?? []);
@@ -136,7 +136,7 @@ function carryOut(directive: TalkDirective, emit: (text: string) => void): Round
   }
 }
 
-/** The tool call of a directive, in the words of the built-in tools. */
+/** Returns the tool call of a directive, in the words of the built-in tools. */
 function callOf(directive: ToolDirective, tools: readonly ToolOffer[], callId: string): RoundPart {
   const call = (name: string, input: Readonly<Record<string, unknown>>): RoundPart => ({
     type: 'call',
@@ -177,17 +177,17 @@ function callOf(directive: ToolDirective, tools: readonly ToolOffer[], callId: s
   }
 }
 
-/** A pattern selects files; anything else is the file or folder itself. */
+/** Returns the place of a search: a pattern selects files; anything else is the file or folder itself. */
 function whereOf(where: string | undefined): Readonly<Record<string, unknown>> {
   if (where === undefined) return {};
   return /[*?{[]/.test(where) ? { globs: [where] } : { path: where };
 }
 
-/** Hosts call it one or the other; both take a `command`. */
+/** Hosts name their shell tool one or the other; both take a `command`. */
 const shellOf = (tools: readonly ToolOffer[]): string =>
   tools.find(({ name }) => name === 'shell' || name === 'bash')?.name ?? 'shell';
 
-/** A text in small pieces that end behind a space. */
+/** Cuts a text in small pieces that end behind a space. */
 const piecesOf = (text: string): readonly string[] => text.match(PIECE) ?? [];
 
 function estimatedUsage(history: readonly HistoryItem[], outputCharacters: number): Usage {

@@ -1,6 +1,5 @@
 /**
- * The rehearsal backend's report of a finished call: in plain words, and only what the result itself shows. Pure;
- * called by `rehearsal-model.ts`.
+ * The rehearsal backend's report of a finished call: in plain words, with only the facts that the result itself shows. Pure.
  */
 import type { HistoryItem } from '../../contract/session-log.ts';
 import type { CountedUnit, ToolDirective } from './directives.ts';
@@ -8,12 +7,12 @@ import type { CountedUnit, ToolDirective } from './directives.ts';
 type ToolItem = Extract<HistoryItem, { role: 'tool' }>;
 type Facts = Readonly<Record<string, unknown>>;
 
-/** How much of a text is repeated in an answer. */
+/** Maximum length of a text that is repeated in an answer. */
 const SHOWN_LINES = 20;
 const SHOWN_CHARACTERS = 1500;
 const SHOWN_NAMES = 40;
 
-/** One or more lines about the result of a directive. */
+/** Returns one or more lines about the result of a directive. */
 export function reportOf(directive: ToolDirective, { ok, result, error = 'it failed', name }: ToolItem): string {
   const facts: Facts = typeof result === 'object' && result !== null ? (result as Facts) : {};
   // A program that ran and failed has a result like any other.
@@ -44,7 +43,7 @@ export function reportOf(directive: ToolDirective, { ok, result, error = 'it fai
   }
 }
 
-/** What was to be done, for failures. */
+/** Returns the aim of the call, for failures. */
 function intention(directive: ToolDirective): string {
   switch (directive.kind) {
     case 'find':
@@ -153,7 +152,7 @@ function named(names: readonly string[]): string {
   return `: ${names.slice(0, SHOWN_NAMES).join(', ')}${more}`;
 }
 
-/** The beginning of a text, with what is left out named. */
+/** Returns the beginning of a text, and names the size of the rest. */
 function excerpt(text: string): string {
   const trimmed = text.trimEnd();
   const lines = trimmed.split('\n');

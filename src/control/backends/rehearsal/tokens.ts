@@ -1,13 +1,13 @@
 /**
- * Cuts a prompt into words, quoted texts and JSON objects, so that directives can be separated without reading into
- * what stands in quotes. Pure; called by `plan.ts`.
+ * Cuts a prompt into words, quoted texts and JSON objects, so that directives can be separated without reading into quoted
+ * text. Pure.
  */
 
-/** One piece of a prompt. `text` of a quoted piece is what stands between its quotes. */
+/** One piece of a prompt. `text` of a quoted piece is the text between its quotes. */
 export interface Token {
   readonly kind: 'word' | 'quoted' | 'json' | 'comma' | 'sentence' | 'break';
   readonly text: string;
-  /** Where it stands in the prompt. */
+  /** Its position in the prompt. */
   readonly start: number;
   readonly end: number;
 }
@@ -20,7 +20,7 @@ const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r' };
 /** Quotes and braces that turned out not to be closed, after which none is looked at any more: each costs a whole pass. */
 const MAX_UNCLOSED = 32;
 
-/** The pieces of a prompt in order. `break` = a line end or a semicolon, `sentence` = a full stop. */
+/** Returns the pieces of a prompt in order. `break` = a line end or a semicolon, `sentence` = a full stop. */
 export function tokensOf(source: string): Token[] {
   const tokens: Token[] = [];
   let unclosed = 0;
@@ -46,7 +46,7 @@ export function tokensOf(source: string): Token[] {
   return tokens;
 }
 
-/** A quoted text that starts here; undefined when no quote closes it, as with the apostrophe of a word. */
+/** Returns a quoted text that starts here; undefined when no quote closes it, as with the apostrophe of a word. */
 function quotedAt(source: string, start: number): Token | undefined {
   const closing = QUOTES[source[start] as string];
   if (closing === undefined) return undefined;
@@ -64,7 +64,7 @@ function quotedAt(source: string, start: number): Token | undefined {
   return undefined;
 }
 
-/** A JSON object that starts here. */
+/** Returns a JSON object that starts here. */
 function jsonAt(source: string, start: number): Token | undefined {
   if (source[start] !== '{') return undefined;
   let depth = 0;
@@ -82,7 +82,7 @@ function jsonAt(source: string, start: number): Token | undefined {
   return undefined;
 }
 
-/** A word up to the next space; punctuation at its end is a piece of its own. Returns where it ends. */
+/** Adds a word up to the next space; punctuation at its end is a separate piece. Returns the index of its end. */
 function pushWord(source: string, start: number, tokens: Token[]): number {
   let end = start;
   while (end < source.length && !/[\s;]/.test(source[end] as string)) end += 1;

@@ -1,8 +1,6 @@
 /**
- * Which providers can be used, and with what: the stored credential, else the key in the environment. Renews the tokens
- * of sign-ins before they end.
- *
- * Made by `settings.ts`; called wherever a provider is asked, and by the model backend through `Providers`.
+ * The providers that can be used, and their credential: the stored one, else the key in the environment. Renews the tokens of
+ * sign-ins before they end.
  */
 import type { Log } from '../../../base/log.ts';
 import { orAborted } from '../../../base/race.ts';
@@ -54,18 +52,20 @@ export class Accounts {
     this.#options = options;
   }
 
-  /** The credential in force: the stored one, else the environment's key. */
+  /** Returns the credential in force: the stored one, else the environment's key. */
   credential(provider: Provider): Credential | undefined {
     const { credentials, endpoints } = this.#options;
     const stored = credentials.get(provider);
     if (stored !== undefined || provider === 'antigravity') return stored;
     const { key, baseUrl } = endpoints.api[provider];
-    // A server of one's own often needs no key; its address alone enables it.
+    // A user's private server often needs no key; its address alone enables it.
     if (provider === 'compatible') return baseUrl === undefined ? undefined : { kind: 'api_key', key: key ?? '' };
     return key === undefined ? undefined : { kind: 'api_key', key };
   }
 
-  /** What enables a provider, and the variable that holds its key; undefined = it is not enabled. */
+  /**
+   * Returns the credential source that enables a provider, and the variable that holds its key; undefined = it is not enabled.
+   */
   source(provider: Provider): { readonly kind: CredentialSource; readonly variable?: string } | undefined {
     const { credentials, endpoints } = this.#options;
     const stored = credentials.get(provider);
@@ -75,7 +75,7 @@ export class Accounts {
     return variable === undefined ? { kind: 'address' } : { kind: 'environment', variable };
   }
 
-  /** The variables that a key is read from, the one that holds it first. */
+  /** Returns the variables that a key is read from, the one that holds it first. */
   variables(provider: Provider): readonly string[] {
     if (provider === 'antigravity') return [];
     const { keyEnv, keyEnvs } = this.#options.endpoints.api[provider];
@@ -86,7 +86,7 @@ export class Accounts {
     return this.credential(provider) !== undefined;
   }
 
-  /** In the protocol's order. */
+  /** Returns the enabled providers, in the protocol's order. */
   enabled(): readonly Provider[] {
     return PROVIDERS.filter((provider) => this.isEnabled(provider));
   }
@@ -114,7 +114,10 @@ export class Accounts {
     return { baseUrl, token: accessToken, kind: 'oauth', headers, project };
   }
 
-  /** A key of the environment, or one that was stored elsewhere, was checked by no one. Fails with `login_failed`. */
+  /**
+   * Fails with `login_failed` for a key that cannot be sent: a key of the environment, or one that was stored elsewhere, was
+   * not checked before.
+   */
   #mustBeSendable(provider: Provider, key: string): void {
     const problem = headerProblem(key);
     if (problem === undefined) return;
@@ -123,7 +126,7 @@ export class Accounts {
     throw fail('login_failed', `${where} has ${problem}; set the key alone`, { provider });
   }
 
-  /** Address of a provider with this credential. Fails with `not_configured` when there is none. */
+  /** Returns the address of a provider with this credential. Fails with `not_configured` without an address. */
   baseUrl(provider: Provider, credential: Credential | undefined): string {
     const { endpoints } = this.#options;
     if (provider === 'antigravity') return endpoints.antigravity.cloudCodeUrl;
@@ -147,7 +150,7 @@ export class Accounts {
     }
   }
 
-  /** The sign-in with a token that is valid now. */
+  /** Returns the sign-in with a token that is valid now. */
   async #valid(provider: LoginProvider, signIn: SignIn, signal: AbortSignal | undefined): Promise<SignIn> {
     const { credentials, log, now } = this.#options;
     if (signIn.expiresAt - now() > RENEW_BEFORE_MS) return signIn;
@@ -166,7 +169,7 @@ export class Accounts {
     }
   }
 
-  /** The renewed sign-in, stored. One request at a time per provider. */
+  /** Returns the renewed sign-in, stored. One request at a time per provider. */
   #renew(provider: LoginProvider, signIn: SignIn): Promise<SignIn> {
     const running = this.#renewals.get(provider);
     if (running !== undefined) return running;
@@ -193,7 +196,7 @@ export class Accounts {
     return this.#replacement(provider, signIn);
   }
 
-  /** The sign-in that replaced another one. Fails with `not_configured` when there is none. */
+  /** Returns the sign-in that replaced another one. Fails with `not_configured` when none did. */
   #replacement(provider: LoginProvider, replaced: SignIn): SignIn {
     const current = this.#options.credentials.get(provider);
     if (current?.kind !== 'oauth' || current === replaced) throw absent(provider);

@@ -2,8 +2,8 @@
  * The secrets of this data directory: API keys and the tokens of sign-ins, in one file.
  *
  * Where the system has a keyring the file is sealed (AES-256-GCM) with a key that only the keyring holds; elsewhere it is
- * plain and only its owner can read it (`base/private-file.ts`). One file either way: it is replaced in one step, and
- * tokens may be longer than some keyrings take. The keyring is asked only when there is something to read or to write.
+ * plain and only its owner can read it (`base/private-file.ts`). One file either way: it is replaced in one step, and tokens
+ * may be longer than some keyrings take. The keyring is asked only for something to read or to write.
  */
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ export interface ApiKey {
   readonly baseUrl?: string;
 }
 
-/** What a sign-in brought. */
+/** Result of a sign-in. */
 export interface SignIn {
   readonly kind: 'oauth';
   readonly accessToken: string;
@@ -44,7 +44,7 @@ export type CredentialName = Provider | 'exa';
 
 export interface CredentialOptions {
   readonly home: string;
-  /** Undefined = there is none. */
+  /** Undefined = the system has none. */
   readonly keyring: Keyring | undefined;
   readonly log: Log;
 }
@@ -76,9 +76,9 @@ export class CredentialStore {
   }
 
   /**
-   * Reads the credentials of a data directory. Those that cannot be read (the keyring is out of reach, the file is damaged)
-   * are reported to `log` and left where they are; the next change sets the file aside. Fails with `config_invalid` when
-   * the file belongs to another user.
+   * Reads the credentials of a data directory. Credentials that cannot be read (the keyring is out of reach, the file is
+   * damaged) are reported to `log` and left where they are; the next change quarantines the file. Fails with `config_invalid`
+   * when the file belongs to another user.
    */
   static async open(options: CredentialOptions): Promise<CredentialStore> {
     const store = new CredentialStore(options);
@@ -86,7 +86,7 @@ export class CredentialStore {
     return store;
   }
 
-  /** The credential; undefined when there is none. From memory. */
+  /** Returns the credential; undefined when none is stored. From memory. */
   get(name: CredentialName): Credential | undefined {
     return this.#credentials[name];
   }
@@ -125,7 +125,7 @@ export class CredentialStore {
     return this.#changes.idle();
   }
 
-  /** Where the secrets are, for people: `keyring` = sealed with its key. */
+  /** Place of the secrets, for people: `keyring` = sealed with its key. */
   get protection(): 'keyring' | 'file' {
     return this.#key === undefined ? 'file' : 'keyring';
   }
@@ -145,7 +145,7 @@ export class CredentialStore {
     }
   }
 
-  /** The credentials in the parsed file. */
+  /** Returns the credentials in the parsed file. */
   async #opened(content: unknown): Promise<unknown> {
     const { sealed, credentials } = record(content);
     if (sealed === undefined && credentials === undefined) throw new Error('not a credentials file');
@@ -166,7 +166,7 @@ export class CredentialStore {
     this.#credentials = next;
   }
 
-  /** The sealing key from the keyring, made if `create`; undefined when none is available. */
+  /** Returns the sealing key from the keyring, made if `create`; undefined when none is available. */
   async #sealingKey(create: boolean): Promise<Buffer | undefined> {
     if (this.#key !== undefined || this.#keyringFailed) return this.#key;
     const keyring = this.#keyring!;
@@ -210,7 +210,7 @@ function unseal(sealed: unknown, key: Buffer): string {
   }
 }
 
-/** What of the file is a credential; anything else is left out. */
+/** Returns the credentials of the file; all other members are left out. */
 function readCredentials(value: unknown): Credentials {
   const found: Partial<Record<CredentialName, Credential>> = {};
   for (const [name, entry] of Object.entries(record(value))) {

@@ -12,7 +12,7 @@ import { fail } from '../../../wire/errors.ts';
 
 /** One secret of this user, by account. Every method fails with `runtime_error` when the keyring cannot be reached. */
 export interface Keyring {
-  /** The secret; undefined when there is none. */
+  /** Returns the secret; undefined when the keyring has none. */
   read(account: string): Promise<string | undefined>;
   write(account: string, secret: string): Promise<void>;
   remove(account: string): Promise<void>;
@@ -25,8 +25,8 @@ const DEFAULT_TIMEOUT_MS = 3_000;
 const MAX_REPLY_BYTES = 16 * 1024;
 
 /**
- * What the child runs. The request comes on its standard input, so that no secret is ever an argument. On Linux the
- * Secret Service is demanded: the library's other choice, the kernel's keyring, forgets everything at the next boot.
+ * Program of the child. The request comes on its standard input, so that no secret is ever an argument. On Linux the Secret
+ * Service is demanded: the library's other choice, the kernel's keyring, forgets everything at the next boot.
  */
 const CHILD = `
 let text = '';
@@ -44,13 +44,13 @@ process.stdout.write(JSON.stringify({ value }));
 export interface KeyringOptions {
   /** Environment of the child: where the session bus is, among others. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Most time one access may take. Default 3 s. */
+  /** Longest time that one access may take. Default 3 s. */
   readonly timeoutMs?: number;
-  /** Where the keyring library is; undefined = not installed. Default: as Node finds it from here. */
+  /** Path of the keyring library; undefined = not installed. Default: as Node finds it from here. */
   readonly module?: string;
 }
 
-/** The keyring; undefined when its library is not installed. Whether it can be reached shows at the first access. */
+/** Returns the keyring; undefined when its library is not installed. The first access shows whether it can be reached. */
 export function systemKeyring(options: KeyringOptions): Keyring | undefined {
   const { env, timeoutMs = DEFAULT_TIMEOUT_MS, module = libraryPath() } = options;
   if (module === undefined) return undefined;
@@ -70,13 +70,13 @@ export function systemKeyring(options: KeyringOptions): Keyring | undefined {
   };
 }
 
-/** The keyring, unless the configuration (`providers.keyring`) or `HANDFAST_KEYRING=off` disables it. */
+/** Returns the keyring, unless the configuration (`providers.keyring`) or `HANDFAST_KEYRING=off` disables it. */
 export function chosenKeyring(wanted: boolean | undefined, env: KeyringOptions['env']): Keyring | undefined {
   if (wanted === false || env.HANDFAST_KEYRING?.trim().toLowerCase() === 'off') return undefined;
   return systemKeyring({ env });
 }
 
-/** The library is optional: machines it has no binary for do without. */
+/** Returns the path of the library. It is optional: machines it has no binary for do without. */
 function libraryPath(): string | undefined {
   try {
     return import.meta.resolve('@napi-rs/keyring');

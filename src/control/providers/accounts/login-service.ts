@@ -1,13 +1,11 @@
 /**
- * The sign-in services of the providers and our client at each.
- *
- * Called by `accounts.ts` (renewal, revocation) and by the sign-ins of `control/providers/sign-in/`.
+ * The sign-in services of the providers, and the OAuth client that this project is registered as at each.
  */
 import { fail } from '../../../wire/errors.ts';
 import type { Endpoints, LoginProvider } from '../http/endpoints.ts';
 import type { OAuthService } from './oauth.ts';
 
-/** Our client at a provider's sign-in service. Fails with `not_configured` where the operator has to bring one. */
+/** Returns the client at a provider's sign-in service. Fails with `not_configured` where the operator has to bring one. */
 export function loginService(provider: LoginProvider, endpoints: Endpoints, originator = 'handfast'): OAuthService {
   if (provider === 'openai') {
     const { issuer, clientId } = endpoints.openai;

@@ -1,6 +1,7 @@
 /**
  * Signing in with OAuth 2: authorization code with PKCE, refresh, revocation. The protocol's checks (state, PKCE, issuer,
- * audience and times of the ID token) are the certified library's; this file configures it and turns its failures into ours.
+ * audience and times of the ID token) are the certified library's; this file configures it and turns its failures into errors
+ * of the table.
  *
  * Adapter file of `openid-client`, which is loaded with the first sign-in.
  */
@@ -9,32 +10,32 @@ import { asError, fail, HandfastError } from '../../../wire/errors.ts';
 import { isLoopback } from '../http/endpoints.ts';
 import { type Fetch, readBody } from '../http/http-json.ts';
 
-/** A sign-in service and our client there. */
+/** A sign-in service and the client registered there. */
 export interface OAuthService {
   readonly issuer: string;
   readonly clientId: string;
   /** Installed applications of Google have one; it is not treated as a secret there. */
   readonly clientSecret?: string;
   readonly scope: string;
-  /** Paths below the issuer; undefined = those of its discovery document. */
+  /** Paths below the issuer; undefined = the paths of its discovery document. */
   readonly paths?: { readonly authorize: string; readonly token: string; readonly revoke: string };
   /** Added to the address the user is sent to. */
   readonly authorizeParameters?: Readonly<Record<string, string>>;
 }
 
-/** What a sign-in or a refresh brought. */
+/** Result of a sign-in or a refresh. */
 export interface Tokens {
   readonly accessToken: string;
   readonly refreshToken?: string;
   /** Undefined = the service did not state it. */
   readonly expiresInSeconds?: number;
-  /** Of the ID token; empty when there was none. */
+  /** Claims of the ID token; empty without one. */
   readonly claims: Readonly<Record<string, unknown>>;
 }
 
 export interface OAuthOptions {
   readonly fetch: Fetch;
-  /** Ends every request of the client; its reason is what they reject with. */
+  /** Ends every request of the client; the requests reject with its reason. */
   readonly signal: AbortSignal;
 }
 
@@ -47,9 +48,9 @@ type TokenReply = Awaited<ReturnType<OpenId['refreshTokenGrant']>>;
 
 /** A started sign-in in a browser. */
 export interface BrowserAttempt {
-  /** Where the user has to go. */
+  /** Address that the user has to open. */
   readonly url: string;
-  /** What the callback must carry. */
+  /** The `state` that the callback must carry. */
   readonly state: string;
   /** Ends it with the address the browser came back to. */
   finish(callback: URL): Promise<Tokens>;
@@ -145,7 +146,7 @@ export class OAuthClient {
 
 type BoundedFetch = (url: string, init: object) => Promise<Response>;
 
-/** A fetch whose requests end with the signal and whose replies are read within a size limit. */
+/** Makes a fetch whose requests end with the signal and whose replies are read within a size limit. */
 function boundedFetch(fetch: Fetch, signal: AbortSignal): BoundedFetch {
   return async (url, init) => {
     const given = init as RequestInit;
@@ -159,7 +160,7 @@ function boundedFetch(fetch: Fetch, signal: AbortSignal): BoundedFetch {
   };
 }
 
-/** The library's view of a service: from the known paths, else from its discovery document. */
+/** Returns the library's view of a service: from the known paths, else from its discovery document. */
 async function configuration(openid: OpenId, service: OAuthService, fetch: BoundedFetch) {
   const { issuer, clientId, clientSecret, paths } = service;
   const authentication = clientSecret === undefined ? openid.None() : openid.ClientSecretPost(clientSecret);
@@ -184,7 +185,7 @@ async function configuration(openid: OpenId, service: OAuthService, fetch: Bound
   return made;
 }
 
-/** Runs one exchange with the service; its failure becomes one of ours. */
+/** Runs one exchange with the service; its failure becomes an error of the table. */
 async function guarded<T>(issuer: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   signal.throwIfAborted();
   try {
@@ -195,7 +196,7 @@ async function guarded<T>(issuer: string, signal: AbortSignal, work: () => Promi
   }
 }
 
-/** The library; an installation without it cannot sign in, but can do everything else. */
+/** Loads the library; an installation without it cannot sign in, but can do everything else. */
 async function library(): Promise<typeof import('openid-client')> {
   try {
     return await import('openid-client');
@@ -206,7 +207,7 @@ async function library(): Promise<typeof import('openid-client')> {
   }
 }
 
-/** A failure of the library, in the words of the service where it had some. Tokens and codes are in none of them. */
+/** Returns a failure of the library, in the words of the service where it had some. Tokens and codes are in none of them. */
 function loginFailure(thrown: unknown, host: string): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const { error, error_description, code, message } = thrown as Record<string, unknown>;

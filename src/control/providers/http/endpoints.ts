@@ -1,9 +1,9 @@
 /**
- * Where each provider is reached and which client signs in there: the `providers` section of the configuration, then
- * the environment over it. Everything is configurable, so that a proxy, a gateway or a local server can stand in.
+ * The address of each provider and the client that signs in there: the `providers` section of the configuration, then the
+ * environment over it. Everything is configurable, so that a proxy, a gateway or a local server can stand in.
  *
- * Read once at start by `settings.ts`. A sign-in service that is not the provider's own is never handed the provider's
- * own API address by default: tokens of one must not travel to the other.
+ * Read once at start. A sign-in service that is not the provider's own is never handed the provider's own API address by
+ * default: tokens of one must not travel to the other.
  */
 import { trimmedEnd } from '../../../base/trim-end.ts';
 import type { Provider } from '../../../protocol/session-types.ts';
@@ -87,7 +87,7 @@ const GOOGLE_ISSUER = 'https://accounts.google.com';
  */
 const OPENAI_CLIENT_ID = 'app_EMoamEEZ73f0CkXaXp7hrann';
 
-/** Where an API is by default, and the variables that name its address and its key. */
+/** Default address of each API, and the variables that name its address and its key. */
 const DEFAULTS: Readonly<Record<KeyProvider, { url?: string; urlEnv: string; keyEnvs: readonly string[] }>> = {
   openai: { url: 'https://api.openai.com/v1', urlEnv: 'OPENAI_BASE_URL', keyEnvs: ['OPENAI_API_KEY'] },
   openrouter: { url: 'https://openrouter.ai/api/v1', urlEnv: 'OPENROUTER_BASE_URL', keyEnvs: ['OPENROUTER_API_KEY'] },
@@ -95,16 +95,16 @@ const DEFAULTS: Readonly<Record<KeyProvider, { url?: string; urlEnv: string; key
   google: {
     url: 'https://generativelanguage.googleapis.com/v1beta',
     urlEnv: 'GOOGLE_BASE_URL',
-    // The names in the wild: the AI SDK's, that of Google's own command line, and that of its older libraries.
+    // The common names: the AI SDK's, the one of Google's own command line, and the one of its older libraries.
     keyEnvs: ['GOOGLE_GENERATIVE_AI_API_KEY', 'GEMINI_API_KEY', 'GOOGLE_API_KEY'],
   },
   compatible: { urlEnv: 'HANDFAST_COMPATIBLE_BASE_URL', keyEnvs: ['HANDFAST_COMPATIBLE_API_KEY'] },
 };
 
-/** The addresses in force. Fails with `config_invalid`, naming the setting whose value is not an address. */
+/** Returns the addresses in force. Fails with `config_invalid`, naming the setting whose value is not an address. */
 export function resolveEndpoints(config: ProvidersConfig, env: Environment): Endpoints {
   const given = (name: string): string | undefined => env[name]?.trim() || undefined;
-  /** The variable's value, else the setting's, checked under the name it came from. */
+  /** Returns the variable's value, else the setting's, checked under the name it came from. */
   const address = (variable: string, setting: string, configured: string | undefined): string | undefined => {
     const fromEnvironment = given(variable);
     const value = fromEnvironment ?? configured;
@@ -156,7 +156,7 @@ export function resolveEndpoints(config: ProvidersConfig, env: Environment): End
 }
 
 /**
- * An http(s) address without credentials, query or fragment, and without a final slash. Fails with `config_invalid`
+ * Returns an http(s) address without credentials, query or fragment, and without a final slash. Fails with `config_invalid`
  * under `name`; the value is not repeated, it may hold a password.
  */
 export function checkedUrl(value: string, name: string): string {

@@ -2,8 +2,8 @@
  * One JSON request to a provider, bounded in time and size. Used for model lists, keys, limits and device codes;
  * requests to the models are the model backend's.
  *
- * What comes back is untrusted: callers get `unknown`. Messages name the host only, never a path, a query or a header,
- * because those can hold a key.
+ * The reply is untrusted: callers get `unknown`. Messages name the host only, never a path, a query or a header, because those
+ * can hold a key.
  */
 import { asError, HandfastError } from '../../../wire/errors.ts';
 import { membersOf } from '../../../wire/json.ts';
@@ -29,7 +29,7 @@ export interface JsonAnswer {
 }
 
 /**
- * Sends a request and reads the response, of any status. Rejects with `provider_error` when there was none (unreachable, too
+ * Sends a request and reads the response, of any status. Rejects with `provider_error` when no response came (unreachable, too
  * slow, too long, a redirect: following one could hand the key to another host), or with the reason of `signal`.
  */
 export async function requestJson(fetch: Fetch, request: JsonRequest): Promise<JsonAnswer> {
@@ -61,7 +61,7 @@ export async function requestJson(fetch: Fetch, request: JsonRequest): Promise<J
   }
 }
 
-/** The text of an answer; undefined when it is longer than `maxBytes`. */
+/** Reads the text of an answer; undefined when it is longer than `maxBytes`. */
 export async function readBody(response: Response, maxBytes: number): Promise<string | undefined> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
@@ -82,14 +82,14 @@ function parsed(text: string): unknown {
   }
 }
 
-/** ` (ECONNREFUSED)`: the system's word where there is one. */
+/** ` (ECONNREFUSED)`: the system's code where the error has one. */
 function reasonOf(thrown: unknown): string {
   const cause = (thrown as { cause?: { code?: unknown } } | null)?.cause;
   return typeof cause?.code === 'string' ? ` (${cause.code})` : '';
 }
 
 /**
- * The error message of a provider, shortened to one line: `error.message`, `error_description`, `message` or `error`.
+ * Returns the error message of a provider, shortened to one line: `error.message`, `error_description`, `message` or `error`.
  * Some servers repeat the key they refuse; `secret` is masked.
  */
 export function messageOf(body: unknown, secret = ''): string | undefined {
@@ -100,22 +100,22 @@ export function messageOf(body: unknown, secret = ''): string | undefined {
   return line === '' ? undefined : line.slice(0, 300);
 }
 
-/** An object's members; of anything else, none. */
+/** Returns an object's members; of anything else, none. */
 export function record(value: unknown): Readonly<Record<string, unknown>> {
   return membersOf(value);
 }
 
-/** The objects of a list; of anything else, none. */
+/** Returns the objects of a list; of anything else, none. */
 export function records(value: unknown): readonly Readonly<Record<string, unknown>>[] {
   return Array.isArray(value) ? value.map(record) : [];
 }
 
-/** A text that is not blank. */
+/** Returns a text that is not blank; undefined for any other value. */
 export function textOf(value: unknown): string | undefined {
   return typeof value === 'string' && value.trim() !== '' ? value.trim() : undefined;
 }
 
-/** A finite number. */
+/** Returns a finite number; undefined for any other value. */
 export function numberOf(value: unknown): number | undefined {
   return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
 }

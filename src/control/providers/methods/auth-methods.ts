@@ -52,7 +52,7 @@ export interface AuthDeps {
   stateChanged(reason: string): void;
 }
 
-/** The account of an Antigravity sign-in, for the principal that signed in and for administrators; null for others. */
+/** Returns the account of an Antigravity sign-in, for the principal that signed in and for administrators; null for others. */
 export function profileFor(credentials: CredentialStore, viewer: Principal | undefined): AntigravityProfile | null {
   const signIn = credentials.get('antigravity');
   if (signIn?.kind !== 'oauth' || viewer === undefined) return null;
@@ -158,7 +158,7 @@ function keyHandlers(deps: AuthDeps): readonly Handled[] {
   ];
 }
 
-/** A key goes into a header. Fails with `schema_violation`. */
+/** Fails with `schema_violation` for a key that cannot go into a header. */
 function requireSendable(key: string): void {
   const problem = headerProblem(key);
   if (problem !== undefined)

@@ -1,8 +1,8 @@
 /**
- * What is left of the limits of the accounts that signed in: OpenAI's usage windows and Antigravity's quotas per model.
+ * The rest of the limits of the accounts that signed in: OpenAI's usage windows and Antigravity's quotas per model.
  *
- * Called by `limits.get` and the `/limits` command. Both are asked at the same time, each with its own deadline; one that
- * fails is reported in its place and does not affect the other.
+ * Both providers are asked at the same time, each with its own deadline; one that fails is reported in its place and does not
+ * affect the other.
  * @see docs/protocol/session-rpc.md#limits
  */
 import { fail } from '../../../wire/errors.ts';
@@ -20,7 +20,7 @@ export interface LimitWindow {
   readonly resetAtEpochSeconds: number | null;
 }
 
-/** What one provider answered; null = it is not connected. */
+/** Reply of one provider; null = it is not connected. */
 export type LimitReport<Limits> =
   | null
   | { readonly ok: false; readonly message: string }
@@ -46,7 +46,7 @@ export type LimitsResult = {
   readonly antigravity: LimitReport<AntigravityLimits>;
 };
 
-/** Most models in a reply. */
+/** Maximum number of models in a reply. */
 const MAX_MODELS = 500;
 
 /** Reads the limits. Fails with `not_configured` without a sign-in, or with the reason of `signal`. */
@@ -130,5 +130,5 @@ function antigravityLimits(body: unknown): AntigravityLimits {
   return { models: models.slice(0, MAX_MODELS).sort((one, other) => (one.name < other.name ? -1 : 1)) };
 }
 
-/** Within 0 and 100, with at most two decimals. */
+/** Returns a percentage within 0 and 100, with at most two decimals. */
 const percent = (value: number): number => Math.round(Math.min(100, Math.max(0, value)) * 100) / 100;

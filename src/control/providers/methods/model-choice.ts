@@ -1,8 +1,8 @@
 /**
- * Which model a session uses: its own choice, else the configuration's, else the stored one, else the default of a provider
+ * The model that a session uses: its own choice, else the configuration's, else the stored one, else the default of a provider
  * that has a credential, so that a key alone is enough.
  *
- * Asked by `settings.ts` for each turn and by `model-methods.ts`. Asks no network.
+ * Decided for each turn. Uses no network.
  * @see docs/models.md
  */
 import type { ResultOf } from '../../../protocol/rpc-reader.ts';
@@ -24,7 +24,7 @@ export interface ChoiceDeps {
   readonly configured: string | undefined;
 }
 
-/** A choice and what decided it. */
+/** A choice and the setting that decided it. */
 export interface DecidedModel extends ModelChoice {
   readonly source: ChoiceSource;
 }
@@ -36,7 +36,10 @@ interface NamedModel {
   readonly provider: Provider | undefined;
 }
 
-/** The model of a session with these settings; undefined = none was chosen, and no provider that is enabled has a default. */
+/**
+ * Decides the model of a session with these settings; undefined = none was chosen, and no provider that is enabled has a
+ * default.
+ */
 export function decideModel(settings: SessionSettings, deps: ChoiceDeps): DecidedModel | undefined {
   const { choices, catalogue, configured } = deps;
   const { selected } = choices.current;
@@ -67,7 +70,7 @@ export function decideModel(settings: SessionSettings, deps: ChoiceDeps): Decide
   };
 }
 
-/** A choice as `model.status` shows it; null = none. */
+/** Returns a choice as `model.status` shows it; null = none. */
 export function shownChoice(
   decided: DecidedModel | undefined,
   accounts: Accounts,
@@ -77,7 +80,9 @@ export function shownChoice(
   return { provider, model, thinking, source, usable: accounts.isEnabled(provider) };
 }
 
-/** The provider of sessions that nothing was chosen for: one that was signed in to here, else one with a key outside. */
+/**
+ * Returns the provider of sessions that nothing was chosen for: one that was signed in to here, else one with a key outside.
+ */
 function defaultProvider({ accounts }: ChoiceDeps): Provider | undefined {
   const enabled = accounts.enabled();
   const stored = enabled.find((name) => ['sign_in', 'stored_key'].includes(accounts.source(name)?.kind ?? ''));

@@ -1,8 +1,8 @@
 /**
- * The methods of session RPC about models: which can be chosen, which is chosen, and what a turn would use.
+ * The methods of session RPC about models: the models that can be chosen, the chosen one, and the one that a turn would use.
  *
- * `model.select` chooses for every session that has not chosen for itself, and from those who may not change that default
- * for the session it names; a session does so with `session.configure`.
+ * `model.select` chooses for every session that has not chosen for itself; from a caller who may not change that default, it
+ * chooses for the session it names. A session chooses for itself with `session.configure`.
  * @see docs/protocol/session-rpc.md#models
  */
 import { orAborted, within } from '../../../base/race.ts';
@@ -27,7 +27,7 @@ import { requireProvider } from './auth-methods.ts';
 import { type ChoiceDeps, decideModel, shownChoice } from './model-choice.ts';
 import { providerStatus } from './provider-status.ts';
 
-/** What runs a session, or would run a new one. */
+/** The backend that runs a session, or would run a new one. */
 export interface SessionBackend {
   readonly name: string;
   readonly settings: SessionSettings;
@@ -38,9 +38,12 @@ export interface ModelDeps extends ChoiceDeps {
   readonly credentials: Pick<CredentialStore, 'protection'>;
   /** Resolves when the lists that were old at the start have been read, or could not be. */
   readonly listed: Promise<void>;
-  /** The backends there are. */
+  /** All backends. */
   readonly backends: readonly { readonly name: string; readonly label: string }[];
-  /** The backend of a session the caller may read, without one that of new sessions. Fails with `session_not_found`. */
+  /**
+   * Returns the backend of a session the caller may read, without a session id the backend of new sessions. Fails with
+   * `session_not_found`.
+   */
   backendOf(sessionId: string | undefined, call: RpcCall): SessionBackend;
   /** Aborts when the server stops. */
   readonly stopping: AbortSignal;
@@ -54,7 +57,7 @@ export interface ModelDeps extends ChoiceDeps {
   configure(sessionId: string, model: SelectedModel, call: RpcCall): void | Promise<void>;
 }
 
-/** Longest wait for lists that are being read: a network that drops packets must not hold up what needs no list. */
+/** Longest wait for lists that are being read: a network that drops packets must not hold up methods that need no list. */
 const LISTS_TIMEOUT_MS = 2_000;
 
 /** Order of `models` in `model.list`. */
@@ -142,7 +145,7 @@ export function modelHandlers(parts: ModelDeps): readonly Handled[] {
   ];
 }
 
-/** A compaction as `model.select` reports it: requested because of a model, never by hand. */
+/** Returns a compaction as `model.select` reports it: requested because of a model, never by hand. */
 function compressionOf({ compressed, reason, ...numbers }: Compaction): Readonly<Record<string, unknown>> {
   const why = reason === 'provider_switch' ? reason : 'auto';
   return { requested: true, applied: compressed, reason: compressed ? why : 'none', ...numbers };

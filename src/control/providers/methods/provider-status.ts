@@ -1,6 +1,6 @@
 /**
- * Which providers can be used, and by what: for `model.status`, and for `handfast doctor`, which asks no server. Names
- * variables, never a key.
+ * The providers that can be used, and the credential of each: for `model.status`, and for `handfast doctor`, which asks no
+ * server. Names variables, never a key.
  */
 import type { ResultOf } from '../../../protocol/rpc-reader.ts';
 import type { modelStatus } from '../../../protocol/session-rpc.ts';
@@ -9,10 +9,10 @@ import { AUDIO_OF_PROVIDERS } from '../../../protocol/session-words.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import type { Catalogue } from '../models/catalogue.ts';
 
-/** A provider as `model.status` shows it, without what depends on the caller. */
+/** A provider as `model.status` shows it, without the member that depends on the caller. */
 export type ProviderStatus = Omit<ResultOf<typeof modelStatus>['providers'][number], 'allowed'>;
 
-/** Every provider there is, in the protocol's order. */
+/** Returns the status of every provider, in the protocol's order. */
 export function providerStatus({
   accounts,
   catalogue,

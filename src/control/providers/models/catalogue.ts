@@ -2,7 +2,7 @@
  * The models that can be chosen: each provider's own list, stored in `<home>/models-cache.json`, so that looking
  * something up never waits for a network.
  *
- * `refresh` is the only thing here that asks one; `model-methods.ts` and `control/providers/methods/auth-methods.ts` decide when.
+ * Only `refresh` asks a provider; the methods about models and sign-ins decide when.
  */
 import { join } from 'node:path';
 import type { Log } from '../../../base/log.ts';
@@ -20,7 +20,7 @@ const STALE_AFTER_MS = 24 * 60 * 60 * 1_000;
 /** The routing providers of a model cost a request each, so only short lists are requested ahead. */
 const MAX_ROUTED_AHEAD = 16;
 
-/** Where rows come from: read just now, stored, or built in because no list was ever read. */
+/** Origin of rows: read just now, stored, or built in because no list was ever read. */
 export type RowSource = 'remote' | 'cache' | 'fallback';
 
 export interface CatalogueOptions {
@@ -60,7 +60,7 @@ export class Catalogue {
     return new Catalogue(options, file, new Map(readLists(await readPrivateFile(file, options.log))));
   }
 
-  /** The rows of a provider. From memory. */
+  /** Returns the rows of a provider. From memory. */
   models(provider: Provider): readonly ModelOption[] {
     const listed = this.#lists.get(provider)?.models ?? firstRows(provider);
     if (provider !== 'compatible') return listed;
@@ -68,12 +68,12 @@ export class Catalogue {
     return [...listed, ...missing.map((id) => modelRow('compatible', { id }))];
   }
 
-  /** One row; undefined when the provider does not list it. */
+  /** Returns one row; undefined when the provider does not list it. */
   find(provider: Provider, id: string): ModelOption | undefined {
     return this.models(provider).find((row) => row.id === id);
   }
 
-  /** The model of a provider that is used where none was chosen; undefined when it lists none. */
+  /** Returns the model of a provider that is used where none was chosen; undefined when it lists none. */
   defaultModel(provider: Provider): ModelOption | undefined {
     const rows = this.models(provider);
     const wanted = defaultModelId(provider);
@@ -83,7 +83,7 @@ export class Catalogue {
     return rows.find(({ id }) => id === wanted) ?? rows.find(({ id }) => dated(id)) ?? rows[0];
   }
 
-  /** Whether a provider's rows come from its list as it was within the last day at this address. */
+  /** True when a provider's rows come from its list as it was within the last day at this address. */
   isFresh(provider: Provider, baseUrl: string): boolean {
     const list = this.#lists.get(provider);
     return list !== undefined && list.baseUrl === baseUrl && this.#options.now() - list.fetchedAt < STALE_AFTER_MS;
@@ -116,9 +116,9 @@ export class Catalogue {
     }
   }
 
-  /** The routing providers of a model on OpenRouter, read now and stored in its row. Fails with `provider_error`. */
+  /** Returns the routing providers of a model on OpenRouter, read now and stored in its row. Fails with `provider_error`. */
   async routingProviders(id: string, access: ProviderAccess, signal: AbortSignal): Promise<readonly string[]> {
-    // Without an author there is nothing to ask about; `..` must not leave the list of models.
+    // A model id without an author has no list of providers; `..` must not leave the list of models.
     if (!/^[^/]+\/[^/]+$/.test(id) || id.split('/').some((part) => part === '.' || part === '..')) return [];
     const names = await fetchRoutingProviders(id, access, { fetch: this.#options.fetch, signal });
     const list = this.#lists.get('openrouter');
@@ -137,7 +137,7 @@ export class Catalogue {
     await removePrivateFile(this.#file);
   }
 
-  /** Never rejects: a list that cannot be stored is only read again. */
+  /** Stores the lists. Never rejects: a list that cannot be stored is only read again. */
   #save(): Promise<void> {
     return this.#writes.run(async () => {
       const text = JSON.stringify({ version: 1, lists: Object.fromEntries(this.#lists) });
@@ -147,7 +147,7 @@ export class Catalogue {
     });
   }
 
-  /** The rows with their routing providers; those that cannot be read stay as they were. */
+  /** Returns the rows with their routing providers; those that cannot be read stay as they were. */
   async #withRouting(
     rows: readonly ModelOption[],
     access: ProviderAccess,
@@ -168,7 +168,7 @@ export class Catalogue {
   }
 }
 
-/** What of the cache file can be used. */
+/** Returns the usable entries of the cache file. */
 function readLists(text: string | undefined): [Provider, StoredList][] {
   if (text === undefined) return [];
   let stored: Readonly<Record<string, unknown>>;
@@ -179,7 +179,7 @@ function readLists(text: string | undefined): [Provider, StoredList][] {
   }
   return PROVIDERS.flatMap((provider) => {
     const { fetchedAt, baseUrl, models } = record(stored[provider]);
-    // We wrote the rows; a row without its essentials is not ours.
+    // This file wrote the rows; a row without its essentials is foreign.
     const rows = records(models).filter((row) => textOf(row.id) && textOf(row.label) && row.provider === provider);
     const address = textOf(baseUrl);
     if (typeof fetchedAt !== 'number' || address === undefined || rows.length === 0) return [];

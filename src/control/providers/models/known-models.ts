@@ -1,6 +1,6 @@
 /**
- * What is known of models without asking anybody: the rows shown before a provider's list was read for the first time,
- * and the facts its list leaves out (OpenAI's names models and nothing else).
+ * Built-in facts about models: the rows shown before a provider's list was read for the first time, and the facts its list
+ * leaves out (OpenAI's names models and nothing else).
  *
  * Facts are matched by the beginning of a model's id, longest first; they only fill in what a provider left out.
  */
@@ -59,7 +59,7 @@ const FACTS: Readonly<Partial<Record<Provider, Readonly<Record<string, Facts>>>>
   },
 };
 
-/** What is known of a model; undefined when nothing is. */
+/** Returns the known facts of a model; undefined when none is known. */
 export function factsOf(provider: Provider, id: string): Facts | undefined {
   const table = FACTS[provider] ?? {};
   const beginnings = Object.keys(table).filter((beginning) => id.startsWith(beginning));
@@ -90,7 +90,7 @@ const NAMES: Readonly<Record<Provider, string>> = {
 /** Longest description in a row: lists of hundreds of models are sent in one message. */
 const MAX_DESCRIPTION = 240;
 
-/** A row of `model.list` from the provider's facts, completed with the known ones. */
+/** Makes a row of `model.list` from the provider's facts, completed with the known ones. */
 export function modelRow(provider: Provider, listed: ModelFacts): ModelOption {
   const known = factsOf(provider, listed.id);
   const levels = listed.levels ?? known?.levels ?? PLAIN_LEVELS;
@@ -145,7 +145,7 @@ const FIRST: Readonly<Partial<Record<Provider, readonly ModelFacts[]>>> = {
   ],
 };
 
-/** The rows of a provider whose own list was never read. */
+/** Returns the rows of a provider whose own list was never read. */
 export function firstRows(provider: Provider): readonly ModelOption[] {
   return (FIRST[provider] ?? []).map((facts) => modelRow(provider, facts));
 }
@@ -158,5 +158,5 @@ const DEFAULTS: Readonly<Partial<Record<Provider, string>>> = {
   google: 'gemini-2.5-pro',
 };
 
-/** The id of the default model of a provider; undefined = the first of its list. */
+/** Returns the id of the default model of a provider; undefined = the first of its list. */
 export const defaultModelId = (provider: Provider): string | undefined => DEFAULTS[provider];

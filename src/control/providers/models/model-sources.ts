@@ -1,7 +1,7 @@
 /**
- * How each provider lists its models and whether it takes a key: one request each, and a reader that believes nothing.
+ * The requests that list the models of each provider and check a key: one request each, and a reader that trusts nothing.
  *
- * Called by `catalogue.ts` (lists) and `control/providers/methods/auth-methods.ts` (keys). Every reply of a provider is cut to sane sizes.
+ * Every reply of a provider is cut to sane sizes.
  */
 import type { ModelOption, Provider, Thinking } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
@@ -20,7 +20,7 @@ import {
 import { type ModelFacts, modelRow, PLAIN_LEVELS, REASONING_LEVELS } from './known-models.ts';
 import { thinkingOf } from './thinking.ts';
 
-/** Most models of a provider; the largest catalogue there is has a few hundred. */
+/** Maximum number of models of a provider; the largest known catalogue has a few hundred. */
 const MAX_MODELS = 2_000;
 const MAX_LIST_BYTES = 16 * 1024 * 1024;
 /** ChatGPT's list leaves out models that are too new for the client's version. */
@@ -42,8 +42,8 @@ export function credentialHeaders(provider: Provider, access: Omit<ProviderAcces
 }
 
 /**
- * The models a provider offers, in its order. Fails with `provider_error`; `detail.status` is the HTTP status where there
- * was an answer.
+ * Fetches the models a provider offers, in its order. Fails with `provider_error`; `detail.status` is the HTTP status where it
+ * answered.
  */
 export async function fetchModels(
   provider: Provider,
@@ -69,7 +69,10 @@ export async function fetchModels(
   return rows;
 }
 
-/** Who serves a model on OpenRouter, in its order: the names its `provider` option takes. Fails with `provider_error`. */
+/**
+ * Returns the providers that serve a model on OpenRouter, in its order: the names its `provider` option takes. Fails with
+ * `provider_error`.
+ */
 export async function fetchRoutingProviders(
   modelId: string,
   access: ProviderAccess,
@@ -93,7 +96,7 @@ export async function fetchRoutingProviders(
 /** Result of verifying a key: true = accepted, false = refused, null = the provider could not be reached. */
 export interface KeyVerdict {
   readonly verified: boolean | null;
-  /** Why not; never holds the key. */
+  /** Reason why it is not verified; never holds the key. */
   readonly message?: string;
 }
 
@@ -193,7 +196,7 @@ const READERS: Readonly<Record<Provider, Reader>> = {
     }),
 };
 
-/** The list behind a ChatGPT sign-in, which names efforts in words of its own. */
+/** The list behind a ChatGPT sign-in, which uses other names for efforts. */
 const readChatgpt: Reader = (body) =>
   records(record(body).models).flatMap((entry) => {
     const id = textOf(entry.slug);
@@ -214,7 +217,10 @@ const readChatgpt: Reader = (body) =>
 const effortOf = (effort: unknown): Thinking | undefined =>
   effort === 'none' ? 'OFF' : thinkingOf(textOf(effort) ?? '');
 
-/** OpenAI lists everything it serves; these are the families that answer in a chat, less their special builds. */
+/**
+ * True for a model of a chat. OpenAI lists everything it serves; these are the families that answer in a chat, less their
+ * special builds.
+ */
 function isChatModel(id: unknown): id is string {
   return (
     typeof id === 'string' &&
@@ -223,7 +229,7 @@ function isChatModel(id: unknown): id is string {
   );
 }
 
-/** The body of a good answer. Fails with `provider_error` for any other; `detail.status` is the HTTP status. */
+/** Returns the body of a good answer. Fails with `provider_error` for any other; `detail.status` is the HTTP status. */
 export function expectOk(answer: JsonAnswer, access: Pick<ProviderAccess, 'baseUrl' | 'token'>): unknown {
   const { status, body } = answer;
   const good = status >= 200 && status < 300;

@@ -1,6 +1,6 @@
 /**
- * The user's choices, stored across restarts: the model for sessions without one of their own, and that the set-up is
- * done. `<home>/settings.json`; holds no secret.
+ * The user's choices, stored across restarts: the model for sessions that chose none, and that the set-up is done.
+ * `<home>/settings.json`; holds no secret.
  */
 import { join } from 'node:path';
 import type { Log } from '../../../base/log.ts';
@@ -27,8 +27,8 @@ export interface Choices {
 export interface ChoiceStore {
   readonly current: Choices;
   /**
-   * Changes the choices; on disk before it returns, and unchanged in memory when that fails. `change` sees what the
-   * change before left.
+   * Changes the choices; on disk before it returns, and unchanged in memory when that fails. `change` sees the result of the
+   * change before.
    */
   update(change: (now: Choices) => Choices): Promise<void>;
   clear(): Promise<void>;
@@ -74,7 +74,7 @@ export async function openChoices(home: string, log: Log): Promise<ChoiceStore> 
   };
 }
 
-/** The choices of a data directory as they are: those of a damaged file count as none, and nothing is changed. */
+/** Returns the choices of a data directory without changing it: those of a damaged file count as none. */
 export async function storedChoices(home: string, log: Log): Promise<Choices> {
   const text = await readPrivateFile(join(home, 'settings.json'), log);
   try {

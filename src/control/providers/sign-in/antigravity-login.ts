@@ -23,7 +23,7 @@ export async function antigravityLogin(
   };
 }
 
-/** The Cloud project of an account; undefined when it has none or the service fails: then requests name no project. */
+/** Returns the Cloud project of an account; undefined when it has none or the service fails: then requests name no project. */
 async function cloudProject(
   { endpoints, fetch, log }: LoginDeps,
   accessToken: string,

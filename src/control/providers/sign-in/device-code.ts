@@ -1,13 +1,13 @@
 /**
- * Signing in to OpenAI without a browser on this machine: the user types a short code into a page on any other one.
- * The service's shape is its own, not RFC 8628: what polling yields is an authorization code with its PKCE verifier.
+ * Signing in to OpenAI without a browser on this machine: the user types a short code into a page on any other one. The service
+ * does not follow RFC 8628: polling yields an authorization code with its PKCE verifier.
  *
- * Called by `openai-login.ts`; the last exchange is `oauth.ts`'s.
+ * The last exchange is in `oauth.ts`.
  */
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import { type Fetch, messageOf, record, requestJson, textOf } from '../http/http-json.ts';
 
-/** What the user needs, and what polling needs. */
+/** The data that the user needs, and the data that polling needs. */
 export interface DeviceCode {
   readonly verificationUrl: string;
   readonly userCode: string;
@@ -16,7 +16,7 @@ export interface DeviceCode {
   readonly deviceAuthId: string;
 }
 
-/** What the service hands out once the user has agreed. */
+/** The service's reply once the user has agreed. */
 export interface DeviceGrant {
   readonly code: string;
   readonly codeVerifier: string;
@@ -95,13 +95,13 @@ export async function pollForGrant(device: DeviceCode, options: DeviceOptions): 
   }
 }
 
-/** The service's word for a failure: `error`, or its `code`. */
+/** Returns the service's word for a failure: `error`, or its `code`. */
 function errorOf(body: unknown): string | undefined {
   const { error } = record(body);
   return textOf(error) ?? textOf(record(error).code);
 }
 
-/** Whole seconds, at least one; numbers arrive as text as well. */
+/** Returns whole seconds, at least one; numbers arrive as text as well. */
 function seconds(value: unknown, otherwise: number): number {
   const number = typeof value === 'string' ? Number.parseInt(value, 10) : value;
   return typeof number === 'number' && number >= 1 ? Math.floor(number) : otherwise;

@@ -1,8 +1,8 @@
 /**
- * Running sign-ins: one of a principal per provider, within its share, each reported to its principal step by step in `auth.flow.*` events, and ended at
- * once by `auth.cancel`, by the end of the request (cancelled, or its connection lost), or by the end of the server.
+ * Running sign-ins: one of a principal per provider, within its share, each reported to its principal step by step in
+ * `auth.flow.*` events, and ended at once by `auth.cancel`, by the end of the request (cancelled, or its connection lost), or
+ * by the end of the server.
  *
- * Made by `settings.ts`, called by `auth-methods.ts`.
  * @see docs/protocol/session-rpc.md#login
  */
 import type { ReleaseSlot, SharedSlots } from '../../../base/shared-slots.ts';
@@ -22,7 +22,7 @@ type Done<Result> = (connected: Connected) => Promise<Result>;
 
 export interface LoginFlowOptions extends LoginDeps {
   readonly serverEvents: ServerEvents;
-  /** Who may run how many sign-ins at once. */
+  /** Concurrency limits of sign-ins, by principal. */
   readonly slots: SharedSlots;
   /** Aborts when the server stops. */
   readonly stopping: AbortSignal;
@@ -57,12 +57,12 @@ export class LoginFlows {
 
   /** Signs in to Antigravity. Fails as `openai` does, and with `not_configured`. */
   async antigravity<Result>(call: RpcCall, done: Done<Result>): Promise<Result> {
-    // Fails before any event: it is the operator who has to act.
+    // Fails before any event: only the operator can fix a missing service.
     const service = loginService('antigravity', this.#options.endpoints);
     return this.#run('antigravity', call, (login) => antigravityLogin(this.#options, login, service), done);
   }
 
-  /** Ends the sign-ins that `principal` started; of all providers, or of one. False = there was none. */
+  /** Ends the sign-ins that `principal` started; of all providers, or of one. False = none ran. */
   cancel(provider: LoginProvider | undefined, principal: Principal): boolean {
     const own = [...this.#running].filter(
       (flow) =>

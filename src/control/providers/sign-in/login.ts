@@ -1,6 +1,6 @@
 /**
- * What every sign-in is made of: the running sign-in that a method is given, the credential it yields, and the way through
- * a browser, which both services have.
+ * The parts of every sign-in: the running sign-in that a method receives, the credential it yields, and the way through a
+ * browser, which both services have.
  *
  * Nothing here opens a browser: the client that shows the address to its user does.
  */
@@ -32,7 +32,7 @@ export interface RunningLogin {
   readonly emit: ServerEvents['emit'];
 }
 
-/** What sign-ins need of the server. */
+/** The part of the server that sign-ins need. */
 export interface LoginDeps {
   readonly endpoints: Endpoints;
   readonly fetch: Fetch;
@@ -68,7 +68,7 @@ export async function throughBrowser(
   }
 }
 
-/** The credential that a sign-in stores. */
+/** Returns the credential that a sign-in stores. */
 export function signInOf(tokens: Tokens, { principal }: RunningLogin, now: number): SignIn {
   return {
     kind: 'oauth',

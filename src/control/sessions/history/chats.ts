@@ -1,8 +1,6 @@
 /**
- * Which session writes to which saved chat, and how a session loads one. A chat that another session has written to in the
- * meantime is never overwritten: the second session continues in a copy of what it had.
- *
- * Called at the end of turns (`control/sessions/turns/turn-end.ts`) and by `history-handlers.ts`.
+ * The saved chat that each session writes to, and the loading of a chat into a session. A chat that another session has written
+ * to in the meantime is never overwritten: the second session continues in a copy of its conversation.
  */
 import { inTurns, Turns } from '../../../base/turns.ts';
 import type { SessionSettings, Thinking } from '../../../protocol/session-types.ts';
@@ -18,7 +16,7 @@ import { turnsOf } from './views.ts';
 
 export interface ChatDeps {
   readonly chats: SavedChats;
-  /** What a session's turns use; null where that means nothing. */
+  /** Returns the model that a session's turns use; null for a backend without models. */
   readonly modelOf: (session: OpenSession) => UsedModel | null;
   /** The settings of a session, with the server's defaults. */
   readonly settingsOf: (session: OpenSession) => SessionSettings;
@@ -42,13 +40,13 @@ interface Begun {
 const begun = new WeakMap<OpenSession, Begun>();
 
 /**
- * Runs before the model is asked. Writes the earlier turns to the chat that the end of this turn will begin, in as many turns of
- * the event loop as that takes. The end alone saves a short conversation, and a turn that continues a stored chat. An interrupted
- * turn waits until the chat is written, because its end is saved too. Throws the errors of the store.
+ * Runs before the model is asked. Writes the earlier turns to the chat that the end of this turn will begin, in as many turns
+ * of the event loop as that takes. The end alone saves a short conversation, and a turn that continues a stored chat. An
+ * interrupted turn waits until the chat is written, because its end is saved too. Throws the errors of the store.
  */
 export async function prepareChat(session: OpenSession, turnId: string, { chats, newId }: ChatDeps): Promise<void> {
   const { record, folded } = session;
-  // Of a turn whose end was not saved.
+  // Removes the rows of a turn whose end was not saved.
   unstage(session, chats);
   const known = record.chatId === null ? undefined : chats.get(record.chatId);
   // The size of a chat is asked last: it reads all rows of the chat.
@@ -73,7 +71,7 @@ export async function prepareChat(session: OpenSession, turnId: string, { chats,
   }
 }
 
-/** Removes what was written for a turn. Where that fails, the next start of the server does it. */
+/** Removes the rows written for a turn. Where that fails, the next start of the server does it. */
 function unstage(session: OpenSession, chats: SavedChats): void {
   const staged = begun.get(session);
   begun.delete(session);
@@ -136,13 +134,13 @@ function isContinued(known: ChatRow, length: number, turnId: string, chats: Save
   return known.length === length || isRepeated;
 }
 
-/** The history of a saved chat. Fails with `too_large` for one that is too long for a reply. */
+/** Returns the history of a saved chat. Fails with `too_large` for one that is too long for a reply. */
 export async function itemsOfChat(chat: ChatRow, chats: SavedChats): Promise<readonly HistoryItem[]> {
   mustFitReply('the saved chat', chats.size(chat.id), 'it is too long to be read whole');
   return inTurns(chats.items(chat.id), turns);
 }
 
-/** Puts a saved chat, whose items were read, in the place of what the session holds; its next turn writes to that chat. */
+/** Puts a saved chat, whose items were read, in the place of the session's conversation; its next turn writes to that chat. */
 export function loadChat(
   session: OpenSession,
   chat: ChatRow,
@@ -167,7 +165,9 @@ export function loadChat(
   if (session.record.title !== chat.title) session.emit('session.renamed', { title: chat.title });
 }
 
-/** The chat with an id or the beginning of one; undefined = the newest. Fails with `not_found`, in the protocol's words. */
+/**
+ * Finds the chat with an id or the beginning of one; undefined = the newest. Fails with `not_found`, in the protocol's words.
+ */
 export function findChat(chats: SavedChats, owner: string | null, which: string | undefined): ChatRow {
   if (which !== undefined) {
     const found = chats.find(owner, which);
@@ -179,7 +179,7 @@ export function findChat(chats: SavedChats, owner: string | null, which: string 
   return newest;
 }
 
-/** The items of the last turn of a history. */
+/** Returns the items of the last turn of a history. */
 export function itemsOfTurn(history: ChunkedList<HistoryItem>, turnId: string): readonly HistoryItem[] {
   return history.slice(history.findLastIndex(({ turn }) => turn !== turnId) + 1, history.length);
 }
@@ -192,7 +192,7 @@ function factsOf(session: OpenSession, id: string, { modelOf, settingsOf }: Chat
   const { record } = session;
   const used = modelOf(session);
   const { model, provider } = used ?? { model: record.backend, provider: null };
-  // The level in force: what a session asked for may not be what its model has, and most sessions ask for none.
+  // The level in force: the model may not have the level that a session asked for, and most sessions ask for none.
   const settings = settingsOf(session);
   const thinking = used?.thinking ?? settings.thinking ?? DEFAULT_THINKING;
   const openRouterProvider = used?.openRouterProvider ?? settings.openRouterProvider;

@@ -50,11 +50,13 @@ const exporting = new Turns();
 export interface ExportPage {
   /** Each is a line, once it is JSON. */
   readonly entries: readonly object[];
-  /** Where the next page begins; null at the end. */
+  /** Start of the next page; null at the end. */
   readonly next: number | null;
 }
 
-/** A page of the lines of a session: the events above `after`, at most `limit`, each with what follows it unsent. */
+/**
+ * Returns a page of the lines of a session: the events above `after`, at most `limit`, each with the unsent entries behind it.
+ */
 export async function exportEntries(
   session: OpenSession,
   journal: Journal,
@@ -116,9 +118,9 @@ export interface Imported extends Conversation {
 }
 
 /**
- * Reads the lines of an export, so many in each turn of the event loop. Nothing in them is trusted: what has not the shape it
- * must have is left out. Rejects with `schema_violation` when they are no export, and with `too_large` for a line with more than
- * 131,072 values.
+ * Reads the lines of an export, a bounded number in each turn of the event loop. Nothing in them is trusted: a part that lacks
+ * its required shape is left out. Rejects with `schema_violation` when they are no export, and with `too_large` for a line with
+ * more than 131,072 values.
  */
 export async function importLines(lines: readonly string[]): Promise<Imported> {
   let head: Record<string, unknown> | undefined;
@@ -173,7 +175,7 @@ function mustFitEntry(item: UiMessage | HistoryItem): void {
   });
 }
 
-/** The parts of a whole session that an import takes. */
+/** Returns the parts of a whole session that an import takes. */
 function conversationIn({ head, messages, history, turns }: Record<string, unknown>): Record<string, unknown> {
   // A session without a head is left out.
   if (!isObject(head)) return {};
@@ -192,7 +194,7 @@ function read(line: string, number: number): Record<string, unknown> {
   throw notAnExport(`line ${number} is not a JSON object`);
 }
 
-/** Levels of a line: those of a message, and of the entry around one. */
+/** Levels of a line: the levels of a message, and of the entry around one. */
 const MAX_DEPTH = 128;
 /** A line may be all of a session. */
 const MAX_LINE_VALUES = 2 * MAX_VALUES;
@@ -241,7 +243,7 @@ function itemOf(item: HistoryItem): HistoryItem[] {
         isObject(call) && typeof call.callId === 'string' && typeof call.name === 'string' && isObject(call.input);
       const calls = Array.isArray(item.calls) ? item.calls.filter(isCall) : [];
       const reasoning = typeof item.reasoning === 'string' ? { reasoning: item.reasoning } : {};
-      // What a provider wanted back was signed for another conversation.
+      // The provider's data of the message was signed for another conversation.
       return [{ role: 'assistant', turn, text: item.text, ...reasoning, ...(calls.length > 0 && { calls }) }];
     }
     case 'tool': {
@@ -254,7 +256,7 @@ function itemOf(item: HistoryItem): HistoryItem[] {
   }
 }
 
-/** A provider that refused a part of the conversation refuses it here as well. */
+/** Reads the part that a provider refused: it refuses the part here as well. */
 function leavesOutOf(given: unknown): { readonly leavesOut?: LeavesOut } {
   const { part, reason } = membersOf(given);
   const known = LEFT_OUT_PARTS.find((each) => each === part);

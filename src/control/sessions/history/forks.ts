@@ -16,8 +16,8 @@ export interface Conversation {
 }
 
 /**
- * The conversation of a session through an ended turn, or all of it. The output of a running turn is
- * not part of it. Fails with `not_found` when there is no such turn, or when it is only in a summary any more.
+ * Returns the conversation of a session through an ended turn, or all of it. The output of a running turn is not part of it.
+ * Fails with `not_found` when the session has no such turn, or has it only in a summary.
  */
 export function conversationOf(session: FoldedSession, throughTurnId?: string): Conversation {
   mustFitReply(
@@ -106,14 +106,14 @@ function* pieces<Item extends object>(
   if (start < items.length) yield { part: items.slice(start), isFirst: start === 0 };
 }
 
-/** About how many characters the entry of an item has, at most {@link PIECE_CHARACTERS}. */
+/** Returns the approximate number of characters of an item's entry, at most {@link PIECE_CHARACTERS}. */
 function charactersOf(item: WithImages): number {
   const isApart = (image: AnyImage): boolean => placeOf(image) !== undefined;
   const chars = entryChars(item, isApart, { chars: PIECE_CHARACTERS, depth: MAX_DEPTH });
   return typeof chars === 'number' ? chars : PIECE_CHARACTERS;
 }
 
-/** Characters of an item without its images that are stored apart; or the bound that it is beyond. */
+/** Counts the characters of an item without its images that are stored apart; or the bound that it is beyond. */
 export function entryChars(
   { images = [], ...item }: WithImages,
   isApart: (image: AnyImage) => boolean,

@@ -1,8 +1,6 @@
 /**
  * Replies with all of a session or of a saved chat. One of less than some hundred thousand characters is made at once; a longer
  * one is read and written in as many turns of the event loop as it takes.
- *
- * Called by the handlers of `control/sessions/methods/`.
  */
 import { inTurns, Turns } from '../../../base/turns.ts';
 import { isObject, JsonText } from '../../../wire/json.ts';
@@ -19,12 +17,12 @@ const LEVELS = 3;
 /** All long replies together take no more of a turn than one. */
 const turns = new Turns();
 
-/** True when reading and writing so many characters takes turns. */
+/** True when reading and writing this number of characters takes several turns. */
 export const takesTurns = (characters: number): boolean => characters >= LONG_CHARACTERS;
 
 /**
- * Reads the lists of a session that are not in memory, the newest items first: what reads them next does not wait. One that is too
- * long for a reply is left as it is.
+ * Reads the lists of a session that are not in memory, the newest items first: the next reader does not wait. A session that is
+ * too long for a reply is left as it is.
  */
 export async function readWhole(session: FoldedSession): Promise<void> {
   const size = sizeOfWhole(session);
@@ -42,7 +40,10 @@ function* reading(session: FoldedSession): Generator<void, void> {
   }
 }
 
-/** The reply of a value that has about so many characters: its lists are written an item at a time. Nothing in it may change meanwhile. */
+/**
+ * Returns the reply of a value that has about `characters` characters: its lists are written an item at a time. Nothing in it
+ * may change meanwhile.
+ */
 export async function longReply<Value extends object>(value: Value, characters: number): Promise<JsonText<Value>> {
   if (!takesTurns(characters)) return replyWithImages(value);
   const text = await jsonInTurns(value);
@@ -52,7 +53,7 @@ export async function longReply<Value extends object>(value: Value, characters: 
   );
 }
 
-/** The JSON of a value. `ofItem` writes the items of its lists. */
+/** Writes the JSON of a value. `ofItem` writes the items of its lists. */
 export function jsonInTurns(value: object, ofItem?: (item: unknown) => string): Promise<string> {
   return inTurns(json(value, LEVELS, ofItem), turns);
 }
@@ -79,8 +80,8 @@ function* json(
   return `{${text}}`;
 }
 
-/** Undefined for a value that JSON does not have. */
+/** Returns the JSON; undefined for a value that JSON does not have. */
 const whole = (value: unknown): string | undefined => sentJson(() => JSON.stringify(value));
 
-/** An object whose JSON is that of its members. */
+/** True for an object whose JSON is that of its members. */
 const isPlain = (value: unknown): boolean => isObject(value) && Object.getPrototypeOf(value) === Object.prototype;

@@ -1,17 +1,16 @@
 /**
  * Cursors of lists: text that means nothing to a client and names a place that does not move while the list is written to.
- * Used by the handlers of `control/sessions/methods/`.
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 
-/** A position in a list as text. */
+/** Writes a position in a list as text. */
 export function writeCursor(place: readonly (string | number)[]): string {
   return Buffer.from(JSON.stringify(place)).toString('base64url');
 }
 
 type CursorValue = 'string' | 'number' | 'number?';
 
-/** The place a cursor names: values of these types. Fails with `schema_violation` when it is none of this server. */
+/** Reads the place a cursor names: values of these types. Fails with `schema_violation` when it is none of this server. */
 export function readCursor<const Types extends readonly CursorValue[]>(
   cursor: string,
   types: Types,
@@ -40,7 +39,7 @@ export function readCursor<const Types extends readonly CursorValue[]>(
   return place as never;
 }
 
-/** How many rows a page has: `limit` in whole numbers between 1 and `most`; absent, and 0, mean `usual`. */
+/** Returns the number of rows of a page: `limit` in whole numbers between 1 and `most`; absent, and 0, mean `usual`. */
 export function pageSize(limit: number | undefined, usual: number, most: number): number {
   if (limit === undefined || limit === 0) return usual;
   return Math.min(Math.max(1, Math.floor(limit)), most);

@@ -1,7 +1,5 @@
 /**
  * Sessions and chats as they go over the wire: pure functions from records to results.
- *
- * Called by the handlers of this folder and by `chats.ts`.
  * @see docs/protocol/session-rpc.md#types
  */
 import type {
@@ -23,8 +21,8 @@ import type { ChatRow, ChatTurn } from '../store/store-chats.ts';
 import { writeCursor } from './page-cursor.ts';
 
 /**
- * The state of a session, as 1.0.0 has it; with `newest`, at most so many messages and no history. A copy: what happens next does not
- * show in it. Fails with `too_large` for a whole state that no client reads.
+ * Returns the state of a session, as 1.0.0 has it; with `newest`, at most that number of messages and no history. A copy: later
+ * changes do not show in it. Fails with `too_large` for a whole state that no client reads.
  */
 export function stateOf(session: FoldedSession, newest?: number): SessionState {
   const { record, messages } = session;
@@ -33,7 +31,10 @@ export function stateOf(session: FoldedSession, newest?: number): SessionState {
   return { ...beforeMessages(record), messages: messages.items.filter(wasSent), ...afterMessages(session) };
 }
 
-/** The JSON of a whole {@link stateOf}. Messages that were not parsed since the session was loaded are sent as they are stored. */
+/**
+ * Returns the JSON of a whole {@link stateOf}. Messages that were not parsed since the session was loaded are sent as they are
+ * stored.
+ */
 export function stateJson(session: FoldedSession): string {
   mustFit(session);
   const { record, messages } = session;
@@ -77,7 +78,7 @@ function newestState(session: FoldedSession, newest: number): SessionState {
   };
 }
 
-/** How long a page of messages may be. */
+/** Maximum length of a page of messages. */
 export interface PageLimits {
   readonly most: number;
   readonly characters: number;
@@ -85,7 +86,7 @@ export interface PageLimits {
   readonly least: 0 | 1;
 }
 
-/** The last messages before `end`, oldest first, as far as they fit. `from`: index of the first. */
+/** Returns the last messages before `end`, oldest first, as far as they fit. `from`: index of the first. */
 export function newestPage(
   messages: ChunkedList<UiMessage>,
   end: number,
@@ -95,7 +96,7 @@ export function newestPage(
   return { items: items.reverse(), from: Math.min(end, messages.length) - items.length };
 }
 
-/** The first messages, as far as they fit. */
+/** Returns the first messages, as far as they fit. */
 export function firstOf(messages: Iterable<UiMessage>, { most, characters, least }: PageLimits): UiMessage[] {
   const items: UiMessage[] = [];
   if (most === 0) return items;
@@ -109,25 +110,25 @@ export function firstOf(messages: Iterable<UiMessage>, { most, characters, least
   return items;
 }
 
-/** About how many characters the JSON of a message has. */
+/** Returns the approximate number of characters of a message's JSON. */
 const charactersOf = ({ text, images = [] }: UiMessage): number =>
   images.reduce((all, { byteSize }) => all + byteSize * (4 / 3), text.length) + 100;
 
-/** Where the messages before an index begin, for `session.messages` with the order `newest`. */
+/** Returns the start of the messages before an index, for `session.messages` with the order `newest`. */
 export const messagesCursor = (messages: ChunkedList<UiMessage>, from: number): string =>
   writeCursor([messages.at(from)?.id ?? Number.MAX_SAFE_INTEGER, from]);
 
-/** The events after this number have the messages from an index on. */
+/** Returns the number of the event behind which the messages from an index on were sent. */
 export function messagesAfterSeq(messages: ChunkedList<UiMessage>, from: number): number {
   if (from === 0) return 0;
   // One that is not stored yet: the next events.
   return Math.max(0, messages.markAt(Math.min(from, messages.length - 1)) - 1);
 }
 
-/** As 1.0.0 has it; `session.messages` has the prompts that no model was asked about, too. */
+/** True for a message that was sent, as 1.0.0 has it; `session.messages` has the prompts that no model was asked about, too. */
 const wasSent = ({ unsent }: UiMessage): boolean => unsent !== true;
 
-/** How a message that was not sent is stored. Inside of a text, quotes are escaped. */
+/** The stored mark of a message that was not sent. Inside of a text, quotes are escaped. */
 const UNSENT = '"unsent":true';
 
 /** Arrays as text, as one array. */
@@ -171,14 +172,12 @@ export function queueItem({ turnId, text, images, enqueuedAt }: QueuedPrompt): Q
   return { id: turnId, text, images, enqueuedAt };
 }
 
-/**
- * A history without its tools: of each turn the user's text, then the whole answer as one message, as 1.0.0 has it.
- */
+/** Returns a history without its tools: of each turn the user's text, then the whole answer as one message, as 1.0.0 has it. */
 export function chatMessages(history: readonly HistoryItem[]): ChatMessage[] {
   return [...turnsOf(history)].flatMap(({ items }) => messagesOfTurn(items));
 }
 
-/** A history by its turns, in order, with the number of messages each has. */
+/** Yields a history by its turns, in order, with the number of messages each has. */
 export function* turnsOf(history: Iterable<HistoryItem>): Generator<ChatTurn> {
   let turn: { readonly turn: string; readonly items: HistoryItem[] } | undefined;
   const counted = (of: NonNullable<typeof turn>): ChatTurn => ({
@@ -186,7 +185,7 @@ export function* turnsOf(history: Iterable<HistoryItem>): Generator<ChatTurn> {
     messageCount: messagesOfTurn(of.items).length,
   });
   for (const item of history) {
-    // What belongs to no turn (a summary) stands alone.
+    // An item without a turn (a summary) stands alone.
     if (turn !== undefined && turn.turn === item.turn && item.turn !== '') turn.items.push(item);
     else {
       if (turn !== undefined) yield counted(turn);
@@ -208,7 +207,7 @@ function messagesOfTurn(items: readonly HistoryItem[]): ChatMessage[] {
   return answer === undefined || answer === '' ? messages : [...messages, { role: 'assistant', text: answer }];
 }
 
-/** A row of `session.list`. */
+/** Returns a row of `session.list`. */
 export function summaryOf(row: SessionRow): SessionSummary {
   return {
     session_id: row.id,
@@ -231,15 +230,15 @@ export function summaryOf(row: SessionRow): SessionSummary {
 
 const PATH_HEAD = 'chats/';
 
-/** The reference of a saved chat. It looks like a path, as in 1.0.0, and names no file. */
+/** Returns the reference of a saved chat. It looks like a path, as in 1.0.0, and names no file. */
 export const rolloutPathOf = (chatId: string): string => `${PATH_HEAD}${chatId}.jsonl`;
 
-/** The chat a path names that {@link rolloutPathOf} made; undefined for every other path. */
+/** Returns the chat a path names that {@link rolloutPathOf} made; undefined for every other path. */
 export function chatOfPath(path: string): string | undefined {
   return new RegExp(`^${PATH_HEAD}([\\w-]+)\\.jsonl$`).exec(path)?.[1];
 }
 
-/** A saved chat as it is listed. */
+/** Returns a saved chat as it is listed. */
 export function savedChat(row: ChatRow): SavedChat {
   return {
     id: row.id,

@@ -36,7 +36,7 @@ export class HeldEvents {
     return this.#lastSeq;
   }
 
-  /** Numbers up to `seq` are in use. */
+  /** Notes that numbers up to `seq` are in use. */
   startAfter(seq: number): void {
     this.#lastSeq = Math.max(this.#lastSeq, seq);
   }
@@ -48,7 +48,7 @@ export class HeldEvents {
     this.#held.push({ event, isEarly });
   }
 
-  /** Events up to `seq` are stored. */
+  /** Notes that events up to `seq` are stored. */
   stored(seq: number): void {
     this.#storedTo = Math.max(this.#storedTo, seq);
     const held = this.#held;
@@ -62,7 +62,7 @@ export class HeldEvents {
     for (const { event } of held.slice(0, left)) this.#publish(event);
   }
 
-  /** The session could not be stored: until {@link retry} no event is held. */
+  /** Notes that the session could not be stored: until {@link retry} no event is held. */
   fail(failure: HandfastError): void {
     this.#failure = failure;
     const held = this.#held;
@@ -70,7 +70,7 @@ export class HeldEvents {
     for (const { event } of held) this.#drop(event, failure);
   }
 
-  /** Storing is tried again. */
+  /** Notes that storing is tried again. */
   retry(): void {
     this.#failure = undefined;
   }
@@ -88,7 +88,7 @@ export class HeldEvents {
   }
 }
 
-/** The end of a turn that completed and could not be stored, under the number of the end. */
+/** Returns the end of a turn that completed and could not be stored, under the number of the end. */
 function failed({ session, owner, seq, params }: PublishedEvent, { code, message }: HandfastError): PublishedEvent {
   const { session_id, turn_id, usage, duration_ms } = params.payload;
   return publishedEvent({

@@ -1,8 +1,7 @@
 /**
  * An open session: folds events, journals them and publishes them. The one place where a session changes.
  *
- * Made by `session-pool.ts` (new and stored sessions) and `recovery.ts` (sessions whose journal is ahead of their
- * snapshot); used by turns, backends and approvals as a `SessionLog`.
+ * Turns, backends and approvals see it as a `SessionLog`.
  */
 import type { Log } from '../../../base/log.ts';
 import type { Journal, JournalEntry, NewEntry } from '../../../journal/journal.ts';
@@ -46,13 +45,13 @@ import {
   seqAt,
 } from './published.ts';
 
-/** What all sessions of a server share. */
+/** Parts that all sessions of a server share. */
 export interface SessionDeps {
   readonly store: SessionStore;
   readonly journal: Journal;
   readonly hub: EventHub;
   readonly log: Log;
-  /** Counts what is stored. */
+  /** Counts stored bytes. */
   readonly storage: Pick<StorageShares, 'add'>;
   /** Epoch milliseconds. */
   readonly now: () => number;
@@ -60,14 +59,14 @@ export interface SessionDeps {
   readonly onLoad: (session: OpenSession) => void;
   /** Sessions with entries that are not on disk yet. */
   readonly unwritten: Set<OpenSession>;
-  /** Called when a session could not be stored, and what a client waits for can only fail. */
+  /** Called when a session could not be stored, so that requests that wait for it can only fail. */
   readonly onUnstored: (session: OpenSession, error: HandfastError) => void;
 }
 
-/** Journal stream of a session. */
+/** Returns journal stream of a session. */
 export const streamOf = (id: string): string => `session/${id}`;
 
-/** The session of a journal stream; undefined when it is none of ours. */
+/** Returns the session of a journal stream; undefined for streams of other kinds. */
 export const sessionOfStream = (stream: string): string | undefined =>
   stream.startsWith('session/') ? stream.slice('session/'.length) : undefined;
 
@@ -102,7 +101,7 @@ export class OpenSession implements SessionLog {
   #cursor: number;
   /** Its newest durable append. */
   #appended: Promise<void> | undefined;
-  /** Why an entry could not be written; from then on no entry is, until the whole session was. */
+  /** Reason why an entry could not be written; from then on no entry is, until the whole session was. */
   #failure: HandfastError | undefined;
   /** Durable entries that are not on disk yet. */
   #unwritten = 0;
@@ -126,19 +125,19 @@ export class OpenSession implements SessionLog {
     this.#events = new HeldEvents(parts.hub, seqAt(cursor));
   }
 
-  /** A session that did not exist; `session.created` is to be its first event. */
+  /** Makes a session that did not exist; `session.created` is to be its first event. */
   static fresh(id: string, parts: SessionDeps): OpenSession {
     return new OpenSession(id, parts, emptySession(id), 0);
   }
 
-  /** A stored session whose snapshot is up to date. It is loaded when it is first read. */
+  /** Makes a stored session whose snapshot is up to date. It is loaded when it is first read. */
   static stored(id: string, parts: SessionDeps, cursor: number): OpenSession {
     return new OpenSession(id, parts, undefined, cursor);
   }
 
   /**
-   * A session as its journal has it, newer than its snapshot; undefined when neither has its first event. Rejects as the
-   * journal does.
+   * Returns a session as its journal has it, newer than its snapshot; undefined when neither has its first event. Rejects as
+   * the journal does.
    */
   static async recover(id: string, parts: SessionDeps): Promise<OpenSession | undefined> {
     const { session: folded, cursor } = parts.store.catalogue.load(id) ?? { session: emptySession(id), cursor: 0 };
@@ -160,7 +159,7 @@ export class OpenSession implements SessionLog {
     return this.folded.record;
   }
 
-  /** The record with what only the engine reads. */
+  /** The record with the members that only the engine reads. */
   get folded(): FoldedSession {
     if (this.#folded === undefined) {
       const stored = this.#parts.store.catalogue.load(this.id);
@@ -176,7 +175,7 @@ export class OpenSession implements SessionLog {
     return this.#folded !== undefined;
   }
 
-  /** About how many characters it holds in memory. */
+  /** Approximate number of characters that it holds in memory. */
   get size(): number {
     return this.#folded === undefined ? 0 : sizeOf(this.#folded);
   }
@@ -233,7 +232,10 @@ export class OpenSession implements SessionLog {
     if (items.length > 0 || mode === 'replace') this.note(`history.${mode}`, { items });
   }
 
-  /** Stores the long images of a prompt, before entries refer to them. Fails with `disk_full`, `runtime_error` or `session_closed`. */
+  /**
+   * Stores the long images of a prompt, before entries refer to them. Fails with `disk_full`, `runtime_error` or
+   * `session_closed`.
+   */
   async storeImages<Any extends AnyImage>(images: readonly Any[]): Promise<readonly Any[]> {
     const stored: Any[] = [];
     for (const image of images) {
@@ -247,14 +249,14 @@ export class OpenSession implements SessionLog {
     return stored;
   }
 
-  /** Items of another session, or of a chat, with their images as this session's. */
+  /** Returns items of another session, or of a chat, with their images as this session's. */
   adopted<Item extends object>(items: readonly Item[]): readonly Item[] {
     const { items: adopted, chars } = this.#parts.store.images.adopted(this.images.holder, items);
     if (chars > 0) this.#parts.storage.add(this.id, this.record.owner, chars);
     return adopted;
   }
 
-  /** The payload of an internal entry of this session. Throws for a body that is not JSON. */
+  /** Reads the payload of an internal entry of this session. Throws for a body that is not JSON. */
   payloadOf(body: string): Record<string, unknown> {
     const payload = JSON.parse(body) as Record<string, unknown>;
     return mayRefer(body) ? payloadWithImages(payload, this.images) : payload;
@@ -313,15 +315,15 @@ export class OpenSession implements SessionLog {
   }
 
   /**
-   * Stores what is known, as soon as the journal has it: a snapshot that knew more than the journal would make good for
-   * what a crash took, but the events themselves would be lost. True when there is nothing left to store.
+   * Stores the state, as soon as the journal has it: a snapshot ahead of the journal would restore the state after a crash, but
+   * the events themselves would be lost. True when nothing is left to store.
    */
   snapshot(): boolean {
     this.#snapshotDue = this.#sinceSnapshot > 0 || this.#unlisted;
     return this.#snapshotIfDue();
   }
 
-  /** A turn has ended: stores a long session, and evicts from memory the older parts of its lists. */
+  /** Ends a turn: stores a long session, and evicts from memory the older parts of its lists. */
   shrink(): void {
     const folded = this.#folded;
     if (folded !== undefined && LISTS.some((list) => folded[list].held > 2 * NEWEST[list])) this.snapshot();
@@ -365,28 +367,28 @@ export class OpenSession implements SessionLog {
   /** Unloads its state, which is loaded again when it is read. False when it cannot be stored: then it stays loaded. */
   unload(): boolean {
     if (this.#folded === undefined) return true;
-    // Without its first entry there is nothing it could be loaded from.
+    // A session whose first entry is not in the journal could not be loaded again.
     if (this.#cursor === 0 || !this.snapshot()) return false;
     this.#folded = undefined;
     return true;
   }
 
-  /** A backend did not stop within its grace period and was abandoned. */
+  /** Notes that a backend did not stop within its grace period and was abandoned. */
   abandoned(turnId: string, graceMs: number): void {
     this.#parts.log.warn('a backend did not stop and was abandoned', { session: this.id, turn: turnId, graceMs });
   }
 
-  /** From now on entries are dropped, as if the process had ended here. */
+  /** Drops entries from now on, as if the process had ended here. */
   seal(): void {
     if (this.#state === 'open') this.#state = 'sealed';
   }
 
-  /** The session was deleted: a holder of this object gets `session_closed` from `emit`. */
+  /** Deletes the session: a holder of this object gets `session_closed` from `emit`. */
   delete(): void {
     this.#state = 'deleted';
   }
 
-  /** The row the catalogue should have. */
+  /** Returns the row the catalogue should have. */
   #row(): SessionRow {
     const { record } = this;
     return {
@@ -427,7 +429,10 @@ export class OpenSession implements SessionLog {
     else this.#parts.log.warn('an entry of a session cannot be read', { session: this.id, cursor });
   }
 
-  /** A journal entry as the fold takes it; `seq` is that of the newest event before it. Undefined for a body that is not JSON. */
+  /**
+   * Returns a journal entry in the fold's form; `seq` is the number of the newest event before it. Undefined for a body that is
+   * not JSON.
+   */
   #read({ cursor, ts, kind, body }: Omit<JournalEntry, 'request'>, seq: number): FoldEntry | undefined {
     if (typeof body !== 'string') return undefined;
     try {
@@ -497,7 +502,7 @@ export class OpenSession implements SessionLog {
       this.flushed().catch(() => {});
   }
 
-  /** It could not be stored. */
+  /** Handles a failure to store the session. */
   #unstored(error: HandfastError): void {
     if (this.#state !== 'open' || this.#failure === undefined) return;
     this.#events.fail(error);

@@ -1,7 +1,5 @@
 /**
  * Events as lines, and lines as events. An event is serialised once, when it is emitted; a replay sends the same text.
- *
- * Called by `open-session.ts` and `server-events.ts` (making) and by `event-source.ts` (reading).
  * @see docs/protocol/session-rpc.md#events
  */
 import type { SessionEvent } from '../../../protocol/session-events.ts';
@@ -11,10 +9,10 @@ import { type ImageShelf, mayRefer, payloadWithImages, sentJson, storedJson } fr
 /** Cursors of the journal per sequence number: an event is followed by internal entries, which are never sent. */
 export const CURSORS_PER_EVENT = 256;
 
-/** The cursor of an event. Entries that are not sent lie between it and the next event's. */
+/** Returns the cursor of an event. Entries that are not sent lie between it and the next event's. */
 export const cursorOf = (seq: number): number => seq * CURSORS_PER_EVENT;
 
-/** The newest event at or before a cursor. */
+/** Returns the newest event at or before a cursor. */
 export const seqAt = (cursor: number): number => Math.floor(cursor / CURSORS_PER_EVENT);
 
 /** True when the entry at a cursor is an event and not an internal entry. */
@@ -35,17 +33,17 @@ export interface EventParts extends Pick<PublishedEvent, 'session' | 'owner' | '
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-/** An event, serialised. */
+/** Makes a serialised event. */
 export const publishedEvent = (parts: EventParts): PublishedEvent => journaledEvent(parts).event;
 
-/** An event, its entry in the journal, and about how many characters its line has. */
+/** An event, its entry in the journal, and the approximate number of characters of its line. */
 export interface JournaledEvent {
   readonly event: PublishedEvent;
   readonly body: string;
   readonly size: number;
 }
 
-/** An event with its entry, which refers to the stored images of `holder`. */
+/** Makes an event with its entry, which refers to the stored images of `holder`. */
 export function journaledEvent(parts: EventParts, holder?: string): JournaledEvent {
   const { session, owner, type, seq, timestamp, payload } = parts;
   const params: SessionEvent = { type, timestamp, payload, seq };
@@ -56,7 +54,7 @@ export function journaledEvent(parts: EventParts, holder?: string): JournaledEve
   return { event, body, size: body.length + omitted };
 }
 
-/** An event whose images are stored. Its line is made for the first client that gets it. */
+/** Makes an event whose images are stored. Its line is made for the first client that gets it. */
 function eventWithImages(facts: Omit<PublishedEvent, 'line'>): PublishedEvent {
   let line: string | undefined;
   return {
@@ -70,7 +68,7 @@ function eventWithImages(facts: Omit<PublishedEvent, 'line'>): PublishedEvent {
 
 const lineOf = (params: SessionEvent): string => sentJson(() => `${HEAD}${JSON.stringify(params)}}`);
 
-/** A payload with the members the protocol puts first in front, and without undefined ones. */
+/** Returns a payload with the members the protocol puts first in front, and without undefined ones. */
 export function payloadOf(
   first: Readonly<Record<string, unknown>>,
   rest: Readonly<Record<string, unknown>>,
@@ -112,7 +110,7 @@ export class StoredEvent implements PublishedEvent {
   }
 }
 
-/** The `params` of an event's entry, with the images that it refers to. */
+/** Returns the `params` of an event's entry, with the images that it refers to. */
 export function paramsOf(body: string, shelf?: ImageShelf): SessionEvent {
   const { params } = JSON.parse(body) as { params: SessionEvent };
   if (shelf === undefined || !mayRefer(body)) return params;

@@ -1,6 +1,6 @@
 /**
- * Events of the server rather than of one session, in a journal stream of their own. Emitted by settings, logins and
- * sessions; replayed like those of a session. What a crash costs of them is a gap.
+ * Events of the server rather than of one session, in a separate journal stream. Settings, logins and sessions emit them; they
+ * are replayed like events of a session. Events that a crash loses are a gap.
  */
 import type { Journal } from '../../../journal/journal.ts';
 import type { ServerEventPayloads } from '../../../protocol/session-events.ts';

@@ -1,8 +1,8 @@
 /**
- * The methods with which the client of an editor lends a session the editor's files and terminals. Made by
- * `control-server.ts`; `session/editors.ts` has the requests.
+ * The methods with which the client of an editor lends a session the editor's files and terminals. `session/editors.ts` has the
+ * requests.
  *
- * Only the owner of a session may attach an editor to it: its tools then read, write and run what the editor says.
+ * Only the owner of a session may attach an editor to it: its tools then read, write and run through the editor.
  */
 import { editorNext, editorReply } from '../../../protocol/session-rpc.ts';
 import type { Editors } from '../../../session/editors.ts';
@@ -15,7 +15,7 @@ import type { SessionLog } from '../../contract/session-log.ts';
 export interface EditorHandlerDeps {
   readonly editors: Editors;
   readonly sessions: {
-    /** A session the principal may use. Fails with `session_not_found`. */
+    /** Returns a session the principal may use. Fails with `session_not_found`. */
     openFor(principal: Principal, id: string, action: SessionAction): SessionLog;
   };
 }

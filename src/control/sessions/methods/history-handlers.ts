@@ -22,11 +22,11 @@ export interface HistoryDeps {
 
 const LISTED = { usual: 100, most: 1000 };
 
-/** Whose chats a principal sees; null = everybody's. */
+/** Returns the owner whose chats a principal sees; null = all owners. */
 export const ownerSeenBy = (principal: Principal): string | null =>
   may(principal, 'read', EVERY_OWNER) ? null : principal.name;
 
-/** The handlers. */
+/** Returns the handlers. */
 export function historyHandlers({ chats, clear }: HistoryDeps): readonly Handled[] {
   return [
     handles(historyList, ({ limit: asked, cursor: offset = 0, page_cursor }, { caller }): HistoryListResult => {
@@ -73,7 +73,7 @@ function chosen(
 ): ChatRow {
   if (last) return findChat(chats, owner, undefined);
   if (path !== undefined) {
-    // Only our own references name a chat. No file is read, so the reply does not show which files exist.
+    // Only references made by this server name a chat. No file is read, so the reply does not show which files exist.
     const named = chatOfPath(path);
     const chat = named === undefined ? undefined : chats.get(named);
     if (chat !== undefined && (owner === null || chat.owner === owner)) return chat;

@@ -1,6 +1,6 @@
 /**
- * The methods that read a session in pages: its messages, its turns, its export. Cursors name a place by what stands
- * there, so pages neither repeat nor skip a row while the session continues.
+ * The methods that read a session in pages: its messages, its turns, its export. Cursors name a place by the row at it, so
+ * pages neither repeat nor skip a row while the session continues.
  */
 import type { Journal } from '../../../journal/journal.ts';
 import { sessionExport, sessionMessages, sessionTurns } from '../../../protocol/session-rpc.ts';
@@ -21,7 +21,7 @@ const PAGE_CHARACTERS = 256 * 1024;
 const TURNS = { usual: 50, most: 500 };
 const EXPORTED = { usual: 1000, most: 10_000 };
 
-/** The handlers. */
+/** Returns the handlers. */
 export function pageHandlers({ sessionFor, journal }: HandlerDeps & { readonly journal: Journal }): readonly Handled[] {
   return [
     handles(sessionMessages, ({ session_id, cursor, limit, order = 'oldest' }, call) => {
@@ -106,7 +106,9 @@ function downward(list: ChunkedList<UiMessage>, place: Place | undefined, size: 
   };
 }
 
-/** Index of the first message with a higher number; numbers grow. `hint`: where it, or the one before, may stand. */
+/**
+ * Returns the index of the first message with a higher number; numbers grow. `hint`: where it, or the one before, may stand.
+ */
 function firstAbove(list: ChunkedList<UiMessage>, id: number, hint: number | undefined): number {
   const idAt = (index: number): number => list.at(index)?.id ?? Number.POSITIVE_INFINITY;
   for (const index of hint === undefined ? [] : [hint, hint + 1]) {

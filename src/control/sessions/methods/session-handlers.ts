@@ -40,11 +40,11 @@ import type { HandlerDeps } from './turn-handlers.ts';
 
 export interface SessionHandlerDeps extends HandlerDeps {
   readonly pool: SessionPool;
-  /** Names of the backends there are. */
+  /** Names of all backends. */
   readonly backendNames: readonly string[];
   /** The backend of sessions that name none. */
   readonly defaultBackend: () => string;
-  /** The working directory for what a client asked for, absolute. Throws `schema_violation`. */
+  /** Returns the working directory that a client asked for, absolute. Throws `schema_violation`. */
   readonly resolveCwd: (cwd: string | undefined, principal: Principal) => string;
   readonly changed: SessionChanged;
 }
@@ -69,7 +69,7 @@ const PIECES_AT_ONCE = 4;
 /** Lists that are asked for at once take no more of a turn of the event loop than a few of them. */
 const listing = new Turns();
 
-/** The handlers. */
+/** Returns the handlers. */
 export function sessionHandlers(deps: SessionHandlerDeps): readonly Handled[] {
   return [...readingHandlers(deps), ...creatingHandlers(deps), ...openingHandlers(deps), ...changingHandlers(deps)];
 }
@@ -110,7 +110,7 @@ function readingHandlers({ pool, sessionFor }: SessionHandlerDeps): readonly Han
   ];
 }
 
-/** A reply with the state of a session; with `newest`, at most so many messages of it. */
+/** Replies with the state of a session; with `newest`, with at most that number of its messages. */
 async function stateReply<Reply extends object>(
   folded: FoldedSession,
   newest: number | undefined,
@@ -121,7 +121,7 @@ async function stateReply<Reply extends object>(
   return longReply(reply(stateOf(folded)), sizeOfWhole(folded));
 }
 
-/** Where a page of `session.list` begins, and the count of the first page where the cursor has it. */
+/** Returns the start of a page of `session.list`, and the count of the first page where the cursor has it. */
 function readListCursor(cursor: string): SessionPlace & { readonly total?: number } {
   const [updatedAt, id, total] = readCursor(cursor, ['number', 'string', 'number?'], sessionList.name, 'cursor');
   return { updatedAt, id, ...(total !== undefined && { total }) };
@@ -229,7 +229,7 @@ async function withStoredImages(session: OpenSession, conversation: Conversation
   return { ...conversation, messages: await all(conversation.messages), history: await all(conversation.history) };
 }
 
-/** The folder of an imported session: the given one, else the exported one if it exists here. */
+/** Returns the folder of an imported session: the given one, else the exported one if it exists here. */
 function importedCwd(
   asked: string | undefined,
   exported: string | undefined,
@@ -292,7 +292,7 @@ function openingHandlers(deps: SessionHandlerDeps): readonly Handled[] {
 /** Opens a closed session again. */
 async function reopened(turns: SessionTurns, { pool, changed }: SessionHandlerDeps): Promise<SessionTurns> {
   const { session } = turns;
-  // That of a subagent ends with it; it can be read, and forked.
+  // The session of a subagent ends with the subagent; it can be read, and forked.
   if (session.record.phase !== 'closed' || session.record.subagent !== null) return turns;
   pool.mustHaveRoom(session.record.owner);
   turns.reopen();

@@ -1,6 +1,6 @@
 /**
- * The settings that a session may decide for itself, read from the parameters of `session.create` and `session.configure`. Unknown
- * members are left out.
+ * The settings that a session may decide for itself, read from the parameters of `session.create` and `session.configure`.
+ * Unknown members are left out.
  */
 import { wrongParam } from '../../../protocol/rpc-reader.ts';
 import { PROVIDERS, type SessionSettings, THINKING_LEVELS } from '../../../protocol/session-types.ts';
@@ -22,7 +22,7 @@ export interface SettingsParams {
   readonly mcp_servers?: unknown;
 }
 
-/** The settings that were given. Fails with `schema_violation` and the field. */
+/** Reads the settings that were given. Fails with `schema_violation` and the field. */
 export function settingsFrom(params: SettingsParams, method: string): SessionSettings {
   const settings = {
     model: params.model,

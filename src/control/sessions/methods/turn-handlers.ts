@@ -20,9 +20,9 @@ import { queueItem } from '../history/views.ts';
 import { findByIdempotencyKey, releaseKey, type SentPrompt } from '../turns/idempotent-prompts.ts';
 import type { SessionTurns } from '../turns/session-turns.ts';
 
-/** What the handlers of this folder share. */
+/** Parts that the handlers of this folder share. */
 export interface HandlerDeps {
-  /** The session, if the caller may use it. Fails with `session_not_found`. */
+  /** Returns the session, if the caller may use it. Fails with `session_not_found`. */
   readonly sessionFor: (id: string, call: RpcCall) => SessionTurns;
   readonly newId: () => string;
   /** Epoch milliseconds. */
@@ -36,7 +36,7 @@ export interface TurnHandlerDeps extends HandlerDeps {
   readonly mustHaveMemory: (owner: string) => void;
 }
 
-/** The handlers. */
+/** Returns the handlers. */
 export function turnHandlers({ sessionFor, newId, now, storage, mustHaveMemory }: TurnHandlerDeps): readonly Handled[] {
   return [
     handles(sessionSend, async ({ session_id, text, enqueue = false, images, idempotency_key: key }, call) => {

@@ -1,6 +1,5 @@
 /**
- * The events that connections get: live ones from the hub, stored ones from the journal, by sequence number. Made by
- * `sessions.ts`, used by `rpc/`.
+ * The events that connections get: live ones from the hub, stored ones from the journal, by sequence number.
  */
 import { Turns } from '../../../base/turns.ts';
 import type { Journal } from '../../../journal/journal.ts';
@@ -67,7 +66,7 @@ export class SessionEvents implements EventSource {
         const seq = isServer ? cursor : seqAt(cursor);
         if (seq > known) return { events, gap, last: known };
         if (seq !== next) {
-          // A page ends before what is missing further on; the next one begins with it.
+          // A page ends before a gap further on; the next page begins with the gap.
           if (events.length > 0) return { events, gap, last: known };
           gap = { from_seq: next, to_seq: seq - 1 };
         }

@@ -1,5 +1,5 @@
 /**
- * The sessions that are not closed, in the order of their creation, with their owners and how many each of them has.
+ * The sessions that are not closed, in the order of their creation, with their owners and the count of each owner.
  *
  * Part of `session-pool.ts`. Counting costs nothing per session, because every change of the server's state reports a count.
  */
@@ -19,23 +19,23 @@ export class LiveSessions {
     return this.#owners.get(id);
   }
 
-  /** How many there are; of one owner, or of all. */
+  /** Returns the number of sessions; of one owner, or of all. */
   count(owner?: string): number {
     return owner === undefined ? this.#owners.size : (this.#counts.get(owner) ?? 0);
   }
 
-  /** How many each owner has. */
+  /** Number of sessions of each owner. */
   get counts(): ReadonlyMap<string, number> {
     return this.#counts;
   }
 
-  /** Their ids; of one owner, or of all. */
+  /** Returns the ids of sessions; of one owner, or of all. */
   ids(owner?: string): string[] {
     const ids = [...this.#owners.keys()];
     return owner === undefined ? ids : ids.filter((id) => this.#owners.get(id) === owner);
   }
 
-  /** An owner never changes. */
+  /** Adds a session. Its owner never changes. */
   add(id: string, owner: string): void {
     if (this.#owners.has(id)) return;
     this.#owners.set(id, owner);

@@ -1,8 +1,8 @@
 /**
- * How much the loaded sessions of one principal may hold in memory, and the refusal of those that hold more.
+ * The quota of memory for the loaded sessions of one principal, and the refusal of sessions above it.
  *
  * Stored conversations may be larger than the heap of the process. Idle sessions are unloaded, but one that waits for a turn
- * cannot be, so without a bound the prompts of one principal would end the server. Made and asked by `session-pool.ts`.
+ * cannot be, so without a bound the prompts of one principal would end the server.
  */
 import { type ShareUsage, shareUsage } from '../../../base/share-usage.ts';
 import { mayStore } from '../../../session/shares.ts';
@@ -11,7 +11,7 @@ import { fail } from '../../../wire/errors.ts';
 export interface MemoryLimits {
   /** Characters that the loaded sessions of one owner hold. */
   readonly memoryBytes: number;
-  /** Of all owners: past that, those with more than an equal part are refused. */
+  /** Characters of all owners: past that, owners with more than an equal part are refused. */
   readonly totalMemoryBytes: number;
 }
 
@@ -26,7 +26,7 @@ export class MemoryShare {
     this.#limits = limits;
   }
 
-  /** How much of it is free for this owner: 0 or less when nothing is. `held`: characters in memory by owner. */
+  /** Returns the part of it that is free for this owner: 0 or less when nothing is. `held`: characters in memory by owner. */
   left(owner: string, held: ReadonlyMap<string, number>): number {
     const { memoryBytes: own, totalMemoryBytes: total } = this.#limits;
     return mayStore({ bytes: sum(held), owners: held.size }, { own, total }) - (held.get(owner) ?? 0);

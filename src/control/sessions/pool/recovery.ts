@@ -1,8 +1,6 @@
 /**
  * Recovery at the start of a server: stored sessions are listed again, those whose journal is ahead of their snapshot are
  * replayed, and turns that ran when the process ended are ended or continued.
- *
- * Called once by `sessions.ts`.
  */
 import type { Approver } from '../../contract/approver.ts';
 import { OpenSession, sessionOfStream, streamOf } from '../log/open-session.ts';

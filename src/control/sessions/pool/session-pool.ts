@@ -1,8 +1,6 @@
 /**
- * The sessions of a server: which exist, which of them are loaded, and who owns them. An idle session is unloaded after a
- * while and loaded again when it is used.
- *
- * Made by `sessions.ts`; handlers and `recovery.ts` get their sessions here.
+ * The sessions of a server: all that exist, those that are loaded, and their owners. An idle session is unloaded after a while
+ * and loaded again when it is used.
  */
 import type { ShareUsage } from '../../../base/share-usage.ts';
 import type { SessionEventPayloads } from '../../../protocol/session-events.ts';
@@ -18,9 +16,9 @@ import { LiveSessions } from './live-sessions.ts';
 import { type MemoryLimits, MemoryShare } from './memory-share.ts';
 
 export interface PoolLimits extends MemoryLimits {
-  /** Most sessions that are not closed. */
+  /** Maximum number of sessions that are not closed. */
   readonly sessions: number;
-  /** Those of one owner that is no administrator. */
+  /** Sessions of one owner that is no administrator. */
   readonly perPrincipal: number;
   /** An idle session is unloaded after this many milliseconds. */
   readonly idleMs: number;
@@ -34,7 +32,7 @@ const STALE_MS = 24 * 60 * 60 * 1000;
 /** A session that was not used for this long has a snapshot, though a long one may have got more entries since its last. */
 const SNAPSHOT_MS = 60 * 1000;
 
-/** What the pool shares with its sessions, and counts of theirs. */
+/** Parts that the pool shares with its sessions, and the counter of their storage. */
 export interface PoolDeps extends SessionDeps {
   readonly storage: StorageShares;
 }
@@ -50,7 +48,7 @@ export class SessionPool {
   readonly #ownerOf: (name: string) => Principal;
   readonly #turnParts: TurnDeps;
   readonly #limits: PoolLimits;
-  /** In memory, the longest unused first. */
+  /** Sessions in memory, the longest unused first. */
   readonly #loaded = new Map<string, LoadedSession>();
   /** Unloaded, but perhaps still referenced: a session must not exist twice. */
   readonly #unloaded = new Map<string, WeakRef<OpenSession>>();
@@ -83,7 +81,7 @@ export class SessionPool {
     return this.#live.ids(owner);
   }
 
-  /** How many sessions are not closed; of one owner, or of all. */
+  /** Returns the number of sessions that are not closed; of one owner, or of all. */
   liveCount(owner?: string): number {
     return this.#live.count(owner);
   }
@@ -93,7 +91,7 @@ export class SessionPool {
     return this.#share.usage(this.#live.size, this.#live.counts);
   }
 
-  /** Sessions in memory. */
+  /** Returns sessions in memory. */
   loaded(): SessionTurns[] {
     return [...this.#loaded.values()].map(({ turns }) => turns);
   }
@@ -136,12 +134,12 @@ export class SessionPool {
     return this.#use(session);
   }
 
-  /** A stored session whose snapshot is up to date: it is loaded when it is first used. */
+  /** Adds a stored session whose snapshot is up to date: it is loaded when it is first used. */
   know(id: string, owner: string): void {
     this.#live.add(id, owner);
   }
 
-  /** The session, without a check of its owner. Fails with `session_not_found`. */
+  /** Returns the session, without a check of its owner. Fails with `session_not_found`. */
   get(id: string): SessionTurns {
     const known = this.#loaded.get(id);
     if (known !== undefined) return this.#use(known.turns.session);
@@ -157,8 +155,8 @@ export class SessionPool {
   }
 
   /**
-   * The session, if the principal may do this to it. Fails with `session_not_found`, also for one it may not read, and with
-   * `unauthorized` for one it may read and no more.
+   * Returns the session, if the principal may do this to it. Fails with `session_not_found`, also for one it may not read, and
+   * with `unauthorized` for one it may read and no more.
    */
   getFor(principal: Principal, id: string, action: SessionAction): SessionTurns {
     const owner = this.ownerOf(id);
@@ -171,7 +169,7 @@ export class SessionPool {
     return this.#loaded.get(id)?.turns.session.record.owner ?? this.#live.ownerOf(id) ?? this.#row(id)?.owner;
   }
 
-  /** Newest sequence number of a session that clients may know. Fails with `session_not_found`. */
+  /** Returns newest sequence number of a session that clients may know. Fails with `session_not_found`. */
   seqOf(id: string): number {
     const seq = this.#loaded.get(id)?.turns.session.publishedSeq ?? this.#row(id)?.seq;
     if (seq === undefined) throw unknownSession(id);
@@ -240,7 +238,7 @@ export class SessionPool {
     this.#memory.mustBeLeft(owner, this.#held());
   }
 
-  /** What is held in memory, by owner. */
+  /** Usage of memory, by owner. */
   get memory(): ShareUsage {
     return this.#memory.usage(this.#held());
   }
@@ -309,7 +307,7 @@ export class SessionPool {
   }
 }
 
-/** The error for an unknown id and for a session of another principal: both are the same. */
+/** Returns the error for an unknown id and for a session of another principal: both are the same. */
 export function unknownSession(id: string): HandfastError {
   return fail('session_not_found', `unknown session: ${id}`, { session_id: id });
 }

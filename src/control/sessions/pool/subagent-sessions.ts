@@ -1,6 +1,7 @@
 /**
- * Sessions of subagents: made by what runs the subagent and not by a client, with the rights of the subagent and not with those of
- * the owner. In all else they are sessions: the owner lists, follows, steers and interrupts them and answers their approvals.
+ * Sessions of subagents: the runner of the subagent makes them, not a client, with the rights of the subagent and not with
+ * those of the owner. In all else they are sessions: the owner lists, follows, steers and interrupts them and answers their
+ * approvals.
  *
  * Rights are asked of the subagent each time they are needed. They end with it, and with the process: a session that is
  * found without its subagent may do nothing, and is closed at the next start.
@@ -16,7 +17,7 @@ import type { EventHub } from '../log/event-hub.ts';
 import { addUsage } from '../record/usage.ts';
 import type { SessionPool } from './session-pool.ts';
 
-/** Why such a session is closed. */
+/** Reason why such a session is closed. */
 export const SUBAGENT_ENDED = 'subagent_ended';
 
 export interface SubagentSessionOptions {
@@ -30,25 +31,25 @@ export interface SubagentSessionOptions {
   /** Absolute. */
   readonly cwd: string;
   readonly settings: SessionSettings;
-  /** What it may do, by what its owner may do now; undefined once it has ended. */
+  /** Returns the rights of the subagent, from its owner's rights now; undefined once it has ended. */
   rights(owner: Principal): Principal | undefined;
   /** Its session was closed or deleted by others. */
   closed(): void;
 }
 
-/** What comes of a task while it runs. */
+/** Events of a task while it runs. */
 export interface SubagentTurnEvents {
-  /** What its turns have used so far: a total. */
+  /** Reports the usage of its turns so far: a total. */
   usage(total: Usage): void;
-  /** A tool was called. */
+  /** Reports that a tool was called. */
   tool(name: string): void;
-  /** What it waits for: the title of an approval; undefined: for nothing any more. */
+  /** Reports the title of the approval that it waits for; undefined: it waits for none any more. */
   waiting(title: string | undefined): void;
-  /** What steered it was not used: it was cancelled before, or too many waited. */
+  /** Reports a steer that was not used: it was cancelled before, or too many waited. */
   unused(text: string): void;
 }
 
-/** How a task ended. */
+/** The end of a task. */
 export type SubagentTurnEnd =
   | { readonly kind: 'completed'; readonly text: string; readonly stopReason: StopReason }
   | { readonly kind: 'interrupted'; readonly stopReason: StopReason }
@@ -59,8 +60,9 @@ export interface SubagentSession {
   /** Id of the session. */
   readonly id: string;
   /**
-   * Runs a prompt as a turn, behind those that wait. Messages that came too late for the turn are turns of their own, and the last
-   * one ends the task. When the signal aborts, they are interrupted. Rejects with `session_closed`, `over_capacity`, `interrupted`.
+   * Runs a prompt as a turn, behind those that wait. Messages that came too late for the turn become separate turns, and the
+   * last one ends the task. When the signal aborts, they are interrupted. Rejects with `session_closed`, `over_capacity`,
+   * `interrupted`.
    */
   run(prompt: string, events: SubagentTurnEvents, signal: AbortSignal): Promise<SubagentTurnEnd>;
   /** Steers the running task. False: none runs. */
@@ -83,7 +85,7 @@ export interface SubagentSessionsDeps {
 
 export class SubagentSessions {
   readonly #deps: SubagentSessionsDeps;
-  /** By session. */
+  /** Open subagents by session. */
   readonly #open = new Map<string, OpenSubagent>();
   #unlisten: (() => void) | undefined;
 
@@ -91,7 +93,7 @@ export class SubagentSessions {
     this.#deps = deps;
   }
 
-  /** Whose rights the turns of a session run with. Of a subagent that has ended: of a principal that may do nothing. */
+  /** Returns the principal whose rights the turns of a session have. For an ended subagent: a principal that may do nothing. */
   principalOf({ id, owner, subagent }: Pick<SessionRecord, 'id' | 'owner' | 'subagent'>): Principal {
     const principal = this.#deps.ownerOf(owner);
     if (subagent === null) return principal;
@@ -149,7 +151,7 @@ interface Running {
   readonly signal: AbortSignal;
   /** Its turns that have not ended: of its prompt, and of messages that came too late for that. */
   readonly turns: Set<string>;
-  /** What steered it, by id. */
+  /** Texts of its steers, by id. */
   readonly steers: Map<string, string>;
   readonly used: Map<string, Usage>;
   readonly done: PromiseWithResolvers<SubagentTurnEnd>;
@@ -225,22 +227,22 @@ class OpenSubagent implements SubagentSession {
         changed('session_closed', { id: this.id, owner: this.options.owner });
       }
     } catch {
-      // Deleted, or the server has stopped: there is nothing to close.
+      // Deleted, or the server has stopped: no session is left to close.
     } finally {
       this.#removed();
     }
   }
 
-  /** An event of its session. */
+  /** Receives an event of its session. */
   received({ type, params: { payload } }: PublishedEvent): void {
     if (type === 'session.closed') return this.#closed(payload.reason === SUBAGENT_ENDED);
     const running = this.#running;
     if (running === undefined) return;
     const turnId = String(payload.turn_id ?? '');
-    // A steer that came too late becomes a turn of its own id.
+    // A steer that came too late becomes a turn under the steer's id.
     if ((type === 'session.turn.queued' || type === 'session.turn.started') && running.steers.has(turnId)) {
       running.turns.add(turnId);
-      // Of a task that was stopped; the queue changes while this event is sent.
+      // The turn of a task that was stopped; the queue changes while this event is sent.
       if (running.signal.aborted) queueMicrotask(() => this.#interrupt(running));
     }
     if (type === 'session.steer.returned') {
@@ -271,7 +273,7 @@ class OpenSubagent implements SubagentSession {
   #ended(running: Running, turnId: string, end: SubagentTurnEnd): void {
     running.turns.delete(turnId);
     running.last = end;
-    // What came too late is queued behind this event.
+    // A steer that came too late is queued behind this event.
     queueMicrotask(() => {
       if (running.turns.size === 0 && running.last !== undefined) running.done.resolve(running.last);
     });
@@ -287,7 +289,7 @@ class OpenSubagent implements SubagentSession {
     events.waiting(approvals.find(({ state }) => state === 'pending')?.title);
   }
 
-  /** The text behind the last tool of a turn; where its backend stored none, the whole answer. */
+  /** Returns the text behind the last tool of a turn; where its backend stored none, the whole answer. */
   #answerOf(turnId: string): string {
     const { history, messages } = this.#record;
     const last = history.findLast(({ role, turn }) => role === 'assistant' && turn === turnId);

@@ -11,12 +11,12 @@
 const CHUNK_ITEMS = 128;
 const CHUNK_SIZE = 32 * 1024;
 
-/** Where a chunk lies in its list. */
+/** Position of a chunk in its list. */
 export interface ChunkPlace {
   /** Index of its first item. */
   readonly first: number;
   readonly count: number;
-  /** About how many characters of JSON the chunks before it have, and it itself. */
+  /** Approximate characters of JSON in the chunks before it, and in itself. */
   readonly before: number;
   readonly size: number;
   /** Mark that its first item was pushed with, like a sequence number; 0 = unknown. */
@@ -25,12 +25,12 @@ export interface ChunkPlace {
 
 /** The stored chunks of a list, numbered from 0. */
 export interface ChunkSource {
-  /** How many there are. */
+  /** Number of chunks. */
   readonly count: number;
   place(number: number): ChunkPlace;
-  /** The JSON of an array of items. */
+  /** Returns the JSON of an array of items. */
   read(number: number): string;
-  /** The items in that text. Default: the value of the JSON. */
+  /** Returns the items in that text. Default: the value of the JSON. */
   parse?(text: string): unknown[];
 }
 
@@ -40,7 +40,7 @@ interface Chunk extends ChunkPlace {
   stored: boolean;
 }
 
-/** What has to be written so that the stored list is this one. */
+/** The changes that make the stored list equal to this one. */
 export interface ListChange {
   /** Chunks the list has; stored ones from this number on are none of it any more. */
   readonly count: number;
@@ -48,7 +48,7 @@ export interface ListChange {
 }
 
 export class ChunkedList<Item> {
-  /** Has the chunks that are not in memory: those before number {@link #base}. */
+  /** Has the chunks that are not in memory: the chunks before number {@link #base}. */
   #source: ChunkSource | undefined;
   #base = 0;
   /** Index of the first item in memory, and the characters before it. */
@@ -61,7 +61,7 @@ export class ChunkedList<Item> {
   #dirty = false;
   #size = 0;
 
-  /** A list as it was stored: its chunks are read when they are needed. */
+  /** Makes a list as it was stored: its chunks are read when they are needed. */
   static stored<Item>(source: ChunkSource): ChunkedList<Item> {
     const list = new ChunkedList<Item>();
     if (source.count === 0) return list;
@@ -78,12 +78,12 @@ export class ChunkedList<Item> {
     return this.#first + this.#items.length;
   }
 
-  /** About how many characters its JSON has. */
+  /** Approximate number of characters of its JSON. */
   get size(): number {
     return this.#size;
   }
 
-  /** How many of them are in memory. */
+  /** Number of items in memory. */
   get held(): number {
     return this.#size - this.#before;
   }
@@ -94,7 +94,7 @@ export class ChunkedList<Item> {
     return this.#items;
   }
 
-  /** The newest items, with at least so many characters if there are; the array grows in place. */
+  /** Returns the newest items, with at least `size` characters if the list has as many; the array grows in place. */
   newest(size: number): readonly Item[] {
     this.#loadWhile((held) => held < size);
     return this.#items;
@@ -106,7 +106,7 @@ export class ChunkedList<Item> {
     return this.#items.at(-1);
   }
 
-  /** Items from `start` to before `end`. Items that are not in memory are read, and do not stay there. */
+  /** Returns items from `start` to before `end`. Items that are not in memory are read, and do not stay there. */
   slice(start: number, end: number): Item[] {
     const found: Item[] = [];
     if (start < this.#first) {
@@ -124,12 +124,12 @@ export class ChunkedList<Item> {
     return found;
   }
 
-  /** The item at an index; undefined behind the last one. */
+  /** Returns the item at an index; undefined behind the last one. */
   at(index: number): Item | undefined {
     return this.slice(index, index + 1)[0];
   }
 
-  /** Items from `start` on, oldest first; one chunk that is not in memory is read at a time. */
+  /** Yields items from `start` on, oldest first; one chunk that is not in memory is read at a time. */
   *forward(start: number): Generator<Item> {
     let at = start;
     while (at < this.length) {
@@ -139,7 +139,7 @@ export class ChunkedList<Item> {
     }
   }
 
-  /** Items before `end`, newest first; one chunk that is not in memory is read at a time. */
+  /** Yields items before `end`, newest first; one chunk that is not in memory is read at a time. */
   *backward(end: number): Generator<Item> {
     let at = Math.min(end, this.length);
     while (at > 0) {
@@ -149,14 +149,14 @@ export class ChunkedList<Item> {
     }
   }
 
-  /** The items in memory, or those of the stored chunk that has an item. */
+  /** Returns the items in memory, or those of the stored chunk that has an item. */
   #around(index: number): { readonly first: number; readonly items: readonly Item[] } {
     if (index >= this.#first) return { first: this.#first, items: this.#items };
     const number = this.#chunkAt(index);
     return { first: this.#place(number).first, items: this.#read(number) };
   }
 
-  /** The mark of the chunk that holds an item: its first item was pushed with it. */
+  /** Returns the mark of the chunk that holds an item: its first item was pushed with it. */
   markAt(index: number): number {
     if (index < this.#first) return this.#place(this.#chunkAt(index)).mark;
     return this.#chunks.findLast(({ first }) => first <= index)?.mark ?? 0;
@@ -187,12 +187,12 @@ export class ChunkedList<Item> {
   set(index: number, item: Item): void {
     this.#loadWhile(() => this.#first > index);
     this.#items[index - this.#first] = item;
-    // What is replaced is nearly always near the end.
+    // A replaced item is nearly always near the end.
     const at = this.#chunks.findLastIndex(({ first }) => first <= index);
     if (at !== -1) this.#changed(at);
   }
 
-  /** Index of the newest item that fits; -1 where none does among the newest `limit`. */
+  /** Returns index of the newest item that fits; -1 where none does among the newest `limit`. */
   findLastIndex(fits: (item: Item) => boolean, limit = Number.POSITIVE_INFINITY): number {
     for (let at = this.length - 1, left = limit; at >= 0 && left > 0; at -= 1, left -= 1) {
       this.#loadWhile(() => this.#first > at);
@@ -216,7 +216,7 @@ export class ChunkedList<Item> {
     for (const item of items) this.push(item, each, mark);
   }
 
-  /** What changed since {@link stored} was called; undefined when nothing did. */
+  /** Returns the changes since {@link stored} was called; undefined when nothing changed. */
   change(): ListChange | undefined {
     if (!this.#dirty) return undefined;
     const chunks = [];
@@ -230,7 +230,7 @@ export class ChunkedList<Item> {
     return { count: this.#base + this.#chunks.length, chunks };
   }
 
-  /** The last {@link change} was stored. */
+  /** Notes that the last {@link change} was stored. */
   stored(): void {
     for (let at = this.#clean; at < this.#chunks.length; at += 1) (this.#chunks[at] as Chunk).stored = true;
     this.#clean = this.#chunks.length;
@@ -285,7 +285,7 @@ export class ChunkedList<Item> {
     return (source.parse?.(text) ?? JSON.parse(text)) as Item[];
   }
 
-  /** Number of the stored chunk that holds an item. */
+  /** Returns number of the stored chunk that holds an item. */
   #chunkAt(index: number): number {
     let low = 0;
     let high = this.#base - 1;

@@ -2,8 +2,8 @@
  * The one reducer: applies a journal entry to a session. Live events and stored ones go through the same functions, so a
  * session that was read back equals the one before.
  *
- * Called by `open-session.ts` and by `control/sessions/history/exports.ts`. It reads no clock. It changes the given session
- * in place, because appending to a long list must not copy it. A fold never throws, for any content of an entry.
+ * It reads no clock. It changes the given session in place, because appending to a long list must not copy it. A fold never
+ * throws, for any content of an entry.
  */
 import type {
   Approval,
@@ -63,20 +63,20 @@ export interface FoldEntry {
   readonly timestamp: string;
   /** Sequence number of the newest event, this one included. */
   readonly seq: number;
-  /** About how many characters its JSON has. */
+  /** Approximate number of characters of its JSON. */
   readonly size: number;
 }
 
 type Step = (session: FoldedSession, payload: never, entry: FoldEntry) => void;
 
-/** Most remembered answers of earlier turns in a record. */
+/** Maximum number of remembered answers of earlier turns in a record. */
 const KEPT_ANSWERS = 256;
 
-/** Events that change what is known of a session's work; others only say how it goes. */
+/** Events that change the state of a session's work; others only report its progress. */
 const WORK_CHANGES: ReadonlySet<string> = new Set(['started', 'ended', 'delivered']);
 /** A turn that changes is one of the newest. */
 const NEWEST_TURNS = 4096;
-/** Most pieces of work in a record. */
+/** Maximum number of pieces of work in a record. */
 const KEPT_WORK = 64;
 
 /** Applies an entry to a session. */
@@ -86,7 +86,7 @@ export function fold(session: FoldedSession, entry: FoldEntry): void {
   try {
     step?.(session, entry.payload as never, entry);
   } catch {
-    // An entry of a foreign or damaged log: what it meant to change stays as it is.
+    // An entry of a foreign or damaged log: the part of the state that it names stays unchanged.
   }
   if (entry.seq > record.seq) record.seq = entry.seq;
   if (entry.timestamp !== '') record.updatedAt = entry.timestamp;
@@ -262,7 +262,7 @@ const STEPS: Readonly<Record<string, Step>> = {
       history.push(item, size / items.length);
       if (running === null || item.turn !== record.turn?.id) continue;
       if (item.role === 'user') running.prompted = true;
-      // A backend streams first and remembers then: what has come so far is what it remembers.
+      // A backend streams first and remembers then: it remembers the whole answer that has come so far.
       if (item.role === 'assistant') running.kept = running.answer.length;
     }
   },
@@ -350,12 +350,12 @@ interface EstimatePayload {
   readonly breakdown: ContextBreakdown;
 }
 
-/** How a turn's prompt was sent, for its row. */
+/** Returns the way a turn's prompt was sent, for its row. */
 function sentAs(key: string | undefined, queued: boolean): Pick<StoredTurn, 'sent'> {
   return key === undefined ? {} : { sent: { key, queued } };
 }
 
-/** A terminal event: of the running turn, or of a prompt that never ran. */
+/** Applies a terminal event: of the running turn, or of a prompt that never ran. */
 function endTurn(
   session: FoldedSession,
   { turn_id: id, stop_reason: stopReason, usage }: { turn_id: string; stop_reason: StopReason; usage: Usage },
@@ -374,18 +374,18 @@ function endTurn(
   turns.set(at, { ...turns.at(at)!, endedAt: timestamp, stopReason, usage, lastMessageId });
 }
 
-/** Index of a turn; they end near the end of the list. */
+/** Returns index of a turn; they end near the end of the list. */
 function rowOf({ turns }: FoldedSession, id: string): number {
   return turns.findLastIndex(({ turnId }) => turnId === id, NEWEST_TURNS);
 }
 
-/** The prompt of a row: its beginning, and of a long one the digest. */
+/** Returns the prompt of a row: its beginning, and of a long one the digest. */
 function promptOf(text: string): Pick<StoredTurn, 'prompt' | 'digest'> {
   if (text.length <= ROW_PROMPT_CHARACTERS) return { prompt: text };
   return { prompt: text.slice(0, ROW_PROMPT_CHARACTERS).toWellFormed(), digest: digestOf(text) };
 }
 
-/** Drops approvals of other turns, but for remembered answers. */
+/** Drops approvals of other turns, except remembered answers. */
 function dropAnswers(record: FoldedSession['record'], turn: string | undefined): void {
   const isHere = ({ state, turn_id }: Approval) => state === 'pending' || turn_id === turn;
   const lasting = record.approvals.filter(
@@ -394,7 +394,7 @@ function dropAnswers(record: FoldedSession['record'], turn: string | undefined):
   record.approvals = [...lasting.slice(-KEPT_ANSWERS), ...record.approvals.filter(isHere)];
 }
 
-/** Characters of the stored images of items of a history. */
+/** Counts the characters of the stored images of items of a history. */
 const imagesIn = (items: readonly (HistoryItem | UiMessage)[]): number =>
   items.reduce((all, item) => all + ('images' in item ? storedChars(item.images) : 0), 0);
 

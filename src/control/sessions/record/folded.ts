@@ -1,7 +1,7 @@
 /**
  * A session as the fold has it: the record that other parts read, and the state of the running turn for the engine alone.
  *
- * Made and changed by `fold.ts` alone; `open-session.ts` stores it in two parts, the head (small, written whole) and three
+ * Only `fold.ts` makes and changes it; `open-session.ts` stores it in two parts, the head (small, written whole) and three
  * lists (long, written by chunks).
  */
 import { hash } from 'node:crypto';
@@ -23,8 +23,8 @@ export const LISTS = ['messages', 'history', 'turns'] as const;
 export type ListName = (typeof LISTS)[number];
 
 /**
- * Characters of JSON that a record has of each list: the newest ones. The history is more than any context holds; older items are in
- * the store alone.
+ * Characters of JSON that a record has of each list: the newest ones. The history is more than any context holds; older items
+ * are in the store alone.
  */
 export const NEWEST: Readonly<Record<ListName, number>> = {
   messages: 256 * 1024,
@@ -39,37 +39,37 @@ export type WritableRecord = {
 
 /** A turn and where its messages end, for a fork that goes through it. */
 export interface StoredTurn extends TurnRow {
-  /** Of a prompt that is longer than the row has of it; see {@link digestOf}. */
+  /** Digest of a prompt that is longer than its part in the row; see {@link digestOf}. */
   readonly digest?: string;
-  /** Newest message of the session when the turn ended; absent until then, 0 = there was none. */
+  /** Newest message of the session when the turn ended; absent until then, 0 = the session had none. */
   readonly lastMessageId?: number;
   /** The idempotency key of its prompt, and whether the reply said queued. */
   readonly sent?: { readonly key: string; readonly queued: boolean };
 }
 
-/** A row has so many characters of its prompt: the messages have all of it. */
+/** Maximum number of characters of the prompt in a row: the messages have all of it. */
 export const ROW_PROMPT_CHARACTERS = 1024;
 
 /** Tells a long prompt from others. */
 export const digestOf = (prompt: string): string => hash('sha256', prompt, 'base64url');
 
-/** What is known of the running turn besides the record. */
+/** State of the running turn besides the record. */
 export interface RunningTurn {
   /** The prompt is in the history. */
   prompted: boolean;
-  /** What of the answer has come so far. */
+  /** The answer as far as it has come. */
   answer: string;
-  /** How many characters of it the history has. */
+  /** Number of its characters that the history has. */
   kept: number;
   /** Calls that were started and have no result. */
   calls: readonly { readonly round: number; readonly call: ToolCall }[];
   usage: Usage;
-  /** Why the turn was stopped; null while it was not. */
+  /** Reason why the turn was stopped; null while it was not. */
   ending: StopReason | null;
 }
 
 export interface FoldedSession {
-  /** Its lists are the newest of those of the members below, read through accessors that are not enumerable. */
+  /** Its lists have the newest items of the members below, read through accessors that are not enumerable. */
   readonly record: WritableRecord;
   readonly messages: ChunkedList<UiMessage>;
   readonly history: ChunkedList<HistoryItem>;
@@ -77,7 +77,7 @@ export interface FoldedSession {
   running: RunningTurn | null;
   /** Stored approvals that were not published yet. */
   asked: readonly Approval[];
-  /** How many turns the saved chat had when this session last wrote or read it. */
+  /** Number of turns of the saved chat when this session last wrote or read it. */
   chatLength: number;
   /** Characters of the images of its history that are stored apart: the size of the history does not have them. */
   historyImages: number;
@@ -87,7 +87,7 @@ export interface FoldedSession {
 export interface Head {
   readonly record: Omit<SessionRecord, ListName>;
   readonly running: RunningTurn | null;
-  /** Absent where there are none. */
+  /** Absent where nothing was asked. */
   readonly asked?: readonly Approval[];
   readonly chatLength: number;
   /** Absent where it is 0. */
@@ -102,7 +102,7 @@ export interface WholeSession {
   readonly turns: readonly StoredTurn[];
 }
 
-/** A session of which nothing is known but its id. */
+/** Makes a session of which nothing is known but its id. */
 export function emptySession(id: string): FoldedSession {
   const record: Head['record'] = {
     id,
@@ -140,12 +140,12 @@ export function emptySession(id: string): FoldedSession {
   );
 }
 
-/** A session out of its two stored parts. */
+/** Makes a session out of its two stored parts. */
 export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): FoldedSession {
   const { record, running, asked = [], chatLength, historyImages = 0 } = head;
   const { messages, history, turns } = lists;
-  // Not members of their own kind: copying a record copies its small part, and a list is parsed when it is read.
-  // Snapshots of earlier versions have none of these.
+  // Not plain members: copying a record copies its small part, and a list is parsed when it is read. Snapshots of earlier
+  // versions have none of these.
   const { work = [], plan = null, subagent = null } = record as Partial<WritableRecord>;
   const whole = Object.defineProperties({ ...record, work, plan, subagent } as WritableRecord, {
     messages: { get: () => messages.newest(NEWEST.messages) },
@@ -155,7 +155,7 @@ export function fromHead(head: Head, lists: Pick<FoldedSession, ListName>): Fold
   return { record: whole, messages, history, turns, running, asked, chatLength, historyImages };
 }
 
-/** The small part of a session. */
+/** Returns the small part of a session. */
 export function headOf({ record, running, asked, chatLength, historyImages }: FoldedSession): Head {
   return {
     record: { ...record },
@@ -166,7 +166,7 @@ export function headOf({ record, running, asked, chatLength, historyImages }: Fo
   };
 }
 
-/** About how many characters it holds in memory: of its conversation, and the prompts that wait. */
+/** Returns the approximate number of characters that it holds in memory: of its conversation, and the prompts that wait. */
 export function sizeOf(session: FoldedSession): number {
   const { queue, steers, work } = session.record;
   let size = LISTS.reduce((all, list) => all + session[list].held, session.running?.answer.length ?? 0);
@@ -176,10 +176,10 @@ export function sizeOf(session: FoldedSession): number {
   return size;
 }
 
-/** Characters of an image of a prompt that are in memory. */
+/** Counts the characters of an image of a prompt that are in memory. */
 const heldChars = (image: ImageReference): number => (placeOf(image) === undefined ? (image.data_url ?? '').length : 0);
 
-/** What has to be stored of the lists. */
+/** Returns the changes of the lists that have to be stored. */
 export function listChanges(session: FoldedSession): { readonly list: ListName; readonly change: ListChange }[] {
   return LISTS.flatMap((list) => {
     const change = session[list].change();
@@ -187,11 +187,11 @@ export function listChanges(session: FoldedSession): { readonly list: ListName; 
   });
 }
 
-/** About how many characters the JSON of a {@link wholeOf} has. */
+/** Returns the approximate number of characters of the JSON of a {@link wholeOf}. */
 export const sizeOfWhole = ({ messages, history, turns, historyImages }: FoldedSession): number =>
   messages.size + history.size + turns.size + historyImages;
 
-/** The whole session as a value for JSON. Reads all of it. */
+/** Returns the whole session as a value for JSON. Reads all of it. */
 export function wholeOf(session: FoldedSession): WholeSession {
   const { messages, history, turns } = session;
   return { head: headOf(session), messages: messages.items, history: history.items, turns: turns.items };

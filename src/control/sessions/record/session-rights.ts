@@ -1,6 +1,6 @@
 /**
- * What a session may be made of: backend, model provider, MCP servers, approvals. Asked of the caller who chooses, and of the
- * owner when a turn starts, because defaults and rights change in between.
+ * Rights to the parts of a session: backend, model provider, MCP servers, approvals. Checked for the caller who chooses, and
+ * for the owner when a turn starts, because defaults and rights change in between.
  *
  * @see docs/security/rights.md
  */
@@ -11,7 +11,7 @@ import { may, must, variableRights } from '../../../session/rights.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Backend } from '../../contract/backend.ts';
 
-/** The program or address of an MCP server; `''`, which only an administrator is granted, where it names none. */
+/** Returns the program or address of an MCP server; `''`, which only an administrator is granted, where it names none. */
 function serverOf({ command, url }: Readonly<Record<string, unknown>>): string {
   if (typeof command === 'string') return command;
   return typeof url === 'string' ? url : '';
@@ -27,7 +27,10 @@ function variablesAllowed(principal: Principal, { env }: Readonly<Record<string,
   }
 }
 
-/** Fails with `unauthorized` for the first setting the principal may not choose for a session of this owner, with `tool_denied` for a variable. */
+/**
+ * Fails with `unauthorized` for the first setting the principal may not choose for a session of this owner, with `tool_denied`
+ * for a variable.
+ */
 export function mustBeAllowed(
   principal: Principal,
   owner: string,
@@ -44,12 +47,12 @@ export function mustBeAllowed(
 }
 
 /**
- * Fails with `unauthorized` unless the owner of a session may have it run, or compressed, on this backend now; for the principal of a
- * subagent with `session_closed` once that has ended.
+ * Fails with `unauthorized` unless the owner of a session may have it run, or compressed, on this backend now; for the
+ * principal of a subagent with `session_closed` once that has ended.
  */
 export function mustRun(owner: Principal, settings: SessionSettings, backend: Pick<Backend, 'name' | 'modelOf'>): void {
   if (owner.subagent !== undefined) {
-    // What it is made of was chosen by the configuration, or by a user who was asked for the right to do so.
+    // Its settings were chosen by the configuration, or by a user whose right to do so was checked.
     if (may(owner, 'use', 'multi_agent')) return;
     throw fail('session_closed', 'the subagent of this session has ended; fork the session to continue it');
   }

@@ -1,6 +1,6 @@
 /**
- * Long images (and audio) of conversations. The text of each is stored once, and entries, snapshots and saved chats refer to it; in
- * memory a stored image looks like any other, and reading its text reads the file.
+ * Long images (and audio) of conversations. The text of each is stored once, and entries, snapshots and saved chats refer to
+ * it; in memory a stored image looks like any other, and reading its text reads the file.
  *
  * `control/sessions/store/store-images.ts` stores the texts. @see docs/decisions/0063-images-stored-once.md
  */
@@ -10,7 +10,7 @@ import { JsonText } from '../../../wire/json.ts';
 /** The stored texts of one holder: a session, or a saved chat. */
 export interface ImageShelf {
   readonly holder: string;
-  /** The text of an image; that of an image without content where its file is lost. */
+  /** Returns the text of an image; that of an image without content where its file is lost. */
   read(key: string): string;
 }
 
@@ -39,24 +39,24 @@ let texts: string[] | undefined;
 /** Stands in the place of a text meanwhile; letters and digits, which no level of JSON escapes. */
 const MARK = crypto.randomUUID().replaceAll('-', '');
 
-/** How a reference looks in JSON. Inside of a text, quotes are escaped. */
+/** Beginning of a reference in JSON. Inside of a text, quotes are escaped. */
 const REFERENCE = '"stored":"';
 
 /** True when a stored text may refer to images. */
 export const mayRefer = (json: string): boolean => json.includes(REFERENCE);
 
-/** Characters of the text with this key; 0 for a name that is not a key. */
+/** Returns characters of the text with this key; 0 for a name that is not a key. */
 export const charsOf = (key: string): number => Number(key.slice(key.lastIndexOf('-') + 1)) || 0;
 
-/** Where the text of an image is stored; undefined for one that has its text. */
+/** Returns the place of the stored text of an image; undefined for one that has its text. */
 export const placeOf = (image: AnyImage): Place | undefined => places.get(image);
 
-/** Characters of an image that are stored apart; 0 for one that has its text. */
+/** Counts the characters of an image that are stored apart; 0 for one that has its text. */
 export function storedChars(images: readonly AnyImage[] = []): number {
   return images.reduce((all, image) => all + charsOf(places.get(image)?.key ?? '-0'), 0);
 }
 
-/** An image whose text is stored under `key`. */
+/** Makes an image whose text is stored under `key`. */
 export function storedImage<Any extends AnyImage>(image: Any, shelf: ImageShelf, key: string): Any {
   // Reading the text of one that is stored would read its file.
   const facts = places.get(image)?.facts ?? withoutText(image);
@@ -88,7 +88,10 @@ function withoutText(image: AnyImage): object {
   return facts;
 }
 
-/** The JSON of a value in which the stored images of `of` are references. `omitted`: the characters that it does not have. */
+/**
+ * Returns the JSON of a value in which the stored images of `of` are references. `omitted`: the characters that it does not
+ * have.
+ */
 export function storedJson(value: unknown, of?: string): { readonly text: string; readonly omitted: number } {
   holder = of;
   omitted = 0;
@@ -100,8 +103,8 @@ export function storedJson(value: unknown, of?: string): { readonly text: string
 }
 
 /**
- * The text that `write` makes by `JSON.stringify`, on any level, with the texts of stored images put into it as they are: writing them
- * takes ten times as long. A stored text has no character that JSON escapes.
+ * Returns the text that `write` makes by `JSON.stringify`, on any level, with the texts of stored images put into it as they
+ * are: writing them takes ten times as long. A stored text has no character that JSON escapes.
  */
 export function sentJson(write: () => string): string {
   const found: string[] = [];
@@ -117,14 +120,14 @@ export function sentJson(write: () => string): string {
   return rest.reduce((all, part, at) => `${all}${found[at]}${part}`, first);
 }
 
-/** A reply with images. */
+/** Makes a reply with images. */
 export const replyWithImages = <Value>(value: Value): JsonText<Value> =>
   new JsonText(
     () => sentJson(() => JSON.stringify(value)),
     () => value,
   );
 
-/** An item as it was stored, with its images. */
+/** Returns an item as it was stored, with its images. */
 function withImages<Item>(item: Item, shelf: ImageShelf): Item {
   const { images } = (item ?? {}) as WithImages;
   if (!Array.isArray(images)) return item;
@@ -135,7 +138,7 @@ function withImages<Item>(item: Item, shelf: ImageShelf): Item {
   return { ...item, images: read };
 }
 
-/** The items of a stored list, with their images. Throws for a text that is not JSON. */
+/** Returns the items of a stored list, with their images. Throws for a text that is not JSON. */
 export function storedItems<Item>(text: string, shelf: ImageShelf): Item[] {
   const items = JSON.parse(text) as Item[];
   return mayRefer(text) ? items.map((item) => withImages(item, shelf)) : items;
@@ -144,7 +147,7 @@ export function storedItems<Item>(text: string, shelf: ImageShelf): Item[] {
 /** Members of payloads that hold images, or items with images. */
 const HOLDING = ['message', 'items', 'messages', 'history'] as const;
 
-/** The payload of an entry as it was stored, with its images. */
+/** Returns the payload of an entry as it was stored, with its images. */
 export function payloadWithImages<Payload>(payload: Payload, shelf: ImageShelf): Payload {
   const whole = withImages(payload, shelf) as Record<string, unknown>;
   const changed: Record<string, unknown> = {};
@@ -158,7 +161,7 @@ export function payloadWithImages<Payload>(payload: Payload, shelf: ImageShelf):
   return { ...whole, ...changed } as Payload;
 }
 
-/** The small part of a session as it was stored, with the images of its prompts. */
+/** Returns the small part of a session as it was stored, with the images of its prompts. */
 export function headWithImages<Head extends { readonly record: { readonly queue: readonly object[] } }>(
   head: Head,
   shelf: ImageShelf,

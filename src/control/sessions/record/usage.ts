@@ -1,7 +1,9 @@
-/** Sums of what turns have used. Called by `control/sessions/turns/live-turn.ts`. */
+/**
+ * Sums of the usage of turns.
+ */
 import type { Usage } from '../../../protocol/session-types.ts';
 
-/** Both together; a cost is there when one of them had one. */
+/** Adds both; the sum has a cost when one of them has. */
 export function addUsage(one: Usage, other: Usage): Usage {
   const cost =
     one.cost_usd === undefined && other.cost_usd === undefined

@@ -1,6 +1,5 @@
 /**
- * The catalogue: a row per session for listing, and its snapshot for opening it without reading its journal from the
- * start. Called by `control/sessions/log/open-session.ts` (writing), `session-pool.ts` and `recovery.ts` (reading).
+ * The catalogue: a row per session for listing, and its snapshot for opening it without reading its journal from the start.
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { folded } from '../../../base/fold-text.ts';
@@ -35,7 +34,7 @@ export interface SessionRow {
 }
 
 export interface SessionFilter {
-  /** Absent = everybody's. */
+  /** Absent = all owners. */
   readonly owner?: string;
   readonly cwd?: string;
   readonly includeClosed?: boolean;
@@ -45,7 +44,7 @@ export interface SessionFilter {
 
 const COLUMNS = `id, owner, title, cwd, backend, created, updated, messages, pending, closed, queued, approvals, parent,
   subagent, seq, cursor`;
-/** The filters of a list. Each combination has a statement of its own, so that each seeks in an index. */
+/** The filters of a list. Each combination has a separate statement, so that each seeks in an index. */
 const CONDITIONS = {
   owner: 'owner = :owner',
   cwd: 'cwd = :cwd',
@@ -126,8 +125,8 @@ export class Catalogue {
   }
 
   /**
-   * Adds a session or brings what is listed of it up to date. Its snapshot, `seq` and `cursor` stay as they are: 0, that is
-   * all of it is in the journal, until there is a snapshot.
+   * Adds a session or updates its row in the list. Its snapshot, `seq` and `cursor` stay as they are: 0, that is all of it is
+   * in the journal, until it has a snapshot.
    */
   put(row: SessionRow): void {
     const { id, owner, title, cwd, backend, createdAt, updatedAt, messageCount, queueLength, approvalsPending } = row;
@@ -147,14 +146,14 @@ export class Catalogue {
         ],
         ...[queueLength, approvalsPending, row.parent, row.subagent],
       );
-    // In a transaction its failure is that of the whole.
+    // In a transaction, a failure here fails the whole.
     if (this.#db.isTransaction) put();
     else this.#writes.do(put);
   }
 
   /**
-   * Writes a snapshot: the head whole, of the lists what changed. All of it or nothing. Returns how many characters the
-   * head has.
+   * Writes a snapshot: the head whole, the changes of the lists. All of it or nothing. Returns the number of characters of the
+   * head.
    */
   save(
     row: SessionRow,
@@ -179,13 +178,13 @@ export class Catalogue {
     return text.length;
   }
 
-  /** What is listed of a session. `seq` is that of its snapshot. */
+  /** Returns the row of a session. `seq` is that of its snapshot. */
   row(id: string): SessionRow | undefined {
     const row = this.#row.get(id);
     return row === undefined ? undefined : rowOf(row);
   }
 
-  /** The stored session and how far the journal is in it; undefined when there is no snapshot. */
+  /** Returns the stored session and the journal position that it has reached; undefined when it has no snapshot. */
   load(id: string): { readonly session: FoldedSession; readonly cursor: number } | undefined {
     const row = this.#snapshot.get(id);
     if (row === undefined) return undefined;
@@ -201,7 +200,7 @@ export class Catalogue {
     return { session, cursor: row.cursor as number };
   }
 
-  /** The stored chunks of a list of a session that has a snapshot. */
+  /** Returns the stored chunks of a list of a session that has a snapshot. */
   chunks(id: string, list: ListName): ChunkSource {
     return this.#chunks(id, this.#key.get(id)?.key as number, list);
   }
@@ -228,7 +227,10 @@ export class Catalogue {
     this.#writes.do(() => inTransaction(this.#db, work));
   }
 
-  /** Sessions, the latest changed first, from behind `after` on. Seeks to the page; only a query reads the rows between its hits. */
+  /**
+   * Returns sessions, the latest changed first, from behind `after` on. Seeks to the page; only a query reads the rows between
+   * its hits.
+   */
   page(filter: SessionFilter, after: SessionPlace | undefined, limit: number): readonly SessionRow[] {
     const values = valuesOf(filter);
     values.limit = limit;
@@ -237,7 +239,7 @@ export class Catalogue {
     return rows.map(rowOf);
   }
 
-  /** How many sessions fit a filter. Counted as they come and go; only a query reads the titles. */
+  /** Returns the number of sessions that fit a filter. It is counted as sessions come and go; only a query reads the titles. */
   count(filter: SessionFilter): number {
     const { owner = '', cwd = '', includeClosed = false, query } = filter;
     if (query === undefined) return this.#count.get(owner, cwd, Number(includeClosed))?.total as number;
@@ -254,7 +256,7 @@ export class Catalogue {
     return statement.all(values);
   }
 
-  /** Every session in the order of creation, those too that are only half deleted. */
+  /** Returns every session in the order of creation, those too that are only half deleted. */
   all(): readonly {
     readonly id: string;
     readonly owner: string;
@@ -262,7 +264,7 @@ export class Catalogue {
     readonly deleted: boolean;
     /** Something ran or waited when it was stored. */
     readonly busy: boolean;
-    /** It is of a subagent, which ended with its process. */
+    /** True for the session of a subagent, which ended with its process. */
     readonly ofSubagent: boolean;
     readonly cursor: number;
   }[] {
@@ -277,12 +279,15 @@ export class Catalogue {
     }));
   }
 
-  /** The session that has not changed for longest, among those that are open, do nothing, and did not change since `before`. */
+  /**
+   * Returns the session that has not changed for longest, among those that are open, do nothing, and did not change since
+   * `before`.
+   */
   stalest(before: number): string | undefined {
     return this.#stalest.get(before)?.id as string | undefined;
   }
 
-  /** From now on the session does not exist, even if the rest of its deletion never comes to happen. */
+  /** Marks a session as deleted: from now on it does not exist, even if the rest of its deletion never comes to happen. */
   markDeleted(id: string): void {
     this.#writes.do(() => void this.#markDeleted.run(id));
   }
@@ -300,7 +305,7 @@ export class Catalogue {
   }
 }
 
-/** Where a page of a list begins: behind this session. */
+/** Start of a page of a list: behind this session. */
 export interface SessionPlace {
   readonly updatedAt: number;
   readonly id: string;
@@ -317,7 +322,7 @@ function valuesOf({ owner, cwd, query }: SessionFilter): Record<string, SQLInput
 const conditionsOf = (filter: SessionFilter): string[] =>
   (['owner', 'cwd', 'query'] as const).filter((name) => filter[name] !== undefined).map((name) => CONDITIONS[name]);
 
-/** The SQL of a page. Open and closed sessions are two walks in order that SQLite merges. */
+/** Returns the SQL of a page. Open and closed sessions are two walks in order that SQLite merges. */
 export function pageSql(filter: SessionFilter, hasPlace: boolean): string {
   const place = hasPlace ? ['(updated, id) < (:updated, :id)'] : [];
   const walk = (closed: 0 | 1): string => {

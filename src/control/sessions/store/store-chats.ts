@@ -2,7 +2,7 @@
  * Saved chats: conversations that outlive their session's clear, close or delete, tools included. A chat is
  * stored turn by turn, so saving costs the size of the turn and not of the chat.
  *
- * Called by `control/sessions/history/chats.ts`, which decides who writes to which chat.
+ * `control/sessions/history/chats.ts` decides which session writes to which chat.
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { textColumns, textOfColumns } from '../../../base/sqlite/packed.ts';
@@ -62,9 +62,9 @@ interface TurnRow extends Pick<ChatTurn, 'turn' | 'messageCount'> {
   readonly columns: ReturnType<typeof textColumns>;
 }
 
-/** Where `small_values` has the id of a staged chat, by its key. */
+/** Prefix of the keys in `small_values` whose values are the ids of staged chats. */
 const STAGED = 'chat.staged.';
-/** Bytes of staged turns that are written before others may have their turn; and turns that are copied. */
+/** Bytes of staged turns that are written, and number of turns that are copied, before other work may run. */
 const STAGED_BYTES = 128 * 1024;
 const STAGED_TURNS = 4;
 
@@ -86,17 +86,19 @@ export class SavedChats {
     this.#count = count;
     const prepared = Object.entries(SQL).map(([name, sql]) => [name, db.prepare(sql)]);
     this.#statements = Object.fromEntries(prepared) as Record<Statement, StatementSync>;
-    // Of a process that was killed.
+    // Removes the staged chats of a process that was killed.
     for (const { key, value } of this.#statements.allStaged.all())
       this.unstage({ id: value as string, key: Number((key as string).slice(STAGED.length)) });
   }
 
-  /** The chat with this very id. */
+  /** Returns the chat with this very id. */
   get(id: string): ChatRow | undefined {
     return this.#one('get', id);
   }
 
-  /** The chat with this id, or the only one whose id begins with it; letters of either case. `owner` null = everybody's. */
+  /**
+   * Finds the chat with this id, or the only one whose id begins with it; letters of either case. `owner` null = all owners.
+   */
   find(owner: string | null, idOrPrefix: string): ChatRow | undefined {
     const wanted = idOrPrefix.toLowerCase();
     const rows = this.#statements.find.all(owner, wanted, `${wanted}\u{10ffff}`).map(chatOf);
@@ -107,7 +109,7 @@ export class SavedChats {
     return this.list(owner, { before: null, skip: 0 }, 1)[0];
   }
 
-  /** Chats, the latest written first: those below revision `before`, without the first `skip`. */
+  /** Returns chats, the latest written first: chats below revision `before`, without the first `skip`. */
   list(
     owner: string | null,
     { before, skip }: { readonly before: number | null; readonly skip: number },
@@ -123,12 +125,12 @@ export class SavedChats {
     return (this.#statements.count.get(owner ?? '')?.chats as number | undefined) ?? 0;
   }
 
-  /** Bytes of JSON of the history of a chat, uncompressed, without reading it. */
+  /** Returns bytes of JSON of the history of a chat, uncompressed, without reading it. */
   size(id: string): number {
     return this.#statements.size.get(id)?.total as number;
   }
 
-  /** The history of a chat: yields between its turns. */
+  /** Reads the history of a chat: yields between its turns. */
   *items(id: string): Generator<void, readonly HistoryItem[]> {
     const shelf = this.#images.shelf(chatHolder(id));
     const all: HistoryItem[] = [];
@@ -140,7 +142,7 @@ export class SavedChats {
     return all;
   }
 
-  /** Turn id of the last turn of a chat. */
+  /** Returns turn id of the last turn of a chat. */
   lastTurn(id: string): string | undefined {
     return this.#statements.lastTurn.get(id)?.turn as string | undefined;
   }
@@ -194,8 +196,8 @@ export class SavedChats {
   }
 
   /**
-   * Writes turns to a chat from `position` on, which is made when there is none; turns from there on are replaced. With `from`, a
-   * new chat begins with the first `position` turns of another chat, or is a staged chat.
+   * Writes turns to a chat from `position` on, which is made when it does not exist; turns from there on are replaced. With
+   * `from`, a new chat begins with the first `position` turns of another chat, or is a staged chat.
    */
   write(facts: ChatFacts, position: number, turns: readonly ChatTurn[], now: number, from?: ChatStart): void {
     const { id, owner, title, provider, model, thinking, openRouterProvider = null, origin } = facts;
@@ -209,7 +211,7 @@ export class SavedChats {
         this.#images.copy(chatHolder(from), chatHolder(id));
         statements.copy.run(key, from, position, 0);
       }
-      // A chat that exists counts what stays; a new one counts what was copied.
+      // A chat that exists counts the turns that stay; a new one counts the copied turns.
       const sumFrom = (at: number) => statements.sum.get(key, at)?.total as number;
       const before = from === undefined ? -sumFrom(position) : sumFrom(0);
       statements.cut.run(key, position);
@@ -218,14 +220,14 @@ export class SavedChats {
     });
   }
 
-  /** A turn as a chat has it. `bytes`: of its JSON, images included. */
+  /** Returns a turn as a chat has it. `bytes`: of its JSON, images included. */
   #rowOf(chat: string, { turn, items, messageCount }: ChatTurn): TurnRow {
     const holder = chatHolder(chat);
     const { text, omitted } = storedJson(this.#images.adopted(holder, items).items, holder);
     return { turn, messageCount, bytes: Buffer.byteLength(text) + omitted, columns: textColumns(text) };
   }
 
-  /** Gives the number of their messages. */
+  /** Stores rows, and returns the number of their messages. */
   #putRows(key: number, position: number, rows: readonly TurnRow[]): number {
     for (const [at, { turn, messageCount, bytes, columns }] of rows.entries())
       this.#statements.putTurn.run(key, position + at, turn, messageCount, bytes, ...columns);

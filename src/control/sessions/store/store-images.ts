@@ -1,6 +1,6 @@
 /**
- * The texts of long images, each in a file: written and synced off the event loop, once, however many entries refer to it. A session and a
- * saved chat have a folder each, which is removed with them; an image of both is one file with two names.
+ * The texts of long images, each in a file: written and synced off the event loop, once, however many entries refer to it. A
+ * session and a saved chat have a folder each, which is removed with them; an image of both is one file with two names.
  *
  * @see docs/decisions/0063-images-stored-once.md
  */
@@ -42,9 +42,9 @@ const NAME = 'the folder of images';
 /** Longest beginning of a data URL, in characters. */
 const MAX_HEAD = 256;
 const DELETED = 'deleted-';
-/** In place of a long text that is not a data URL. */
+/** Stands for a long text that is not a data URL. */
 const NO_DATA_URL = 'data:image/png;base64,!';
-/** In place of an image that is lost. */
+/** Stands for an image that is lost. */
 const NO_IMAGE = 'data:image/png;base64,';
 
 export const sessionHolder = (id: string): string => `session-${id}`;
@@ -77,12 +77,15 @@ export class StoredImages {
     this.#sweep();
   }
 
-  /** The images of a holder. */
+  /** Returns the images of a holder. */
   shelf(holder: string): ImageShelf {
     return { holder, read: (key) => this.#read(holder, key) };
   }
 
-  /** Stores a long image for a holder; resolves when it is on disk. Short ones stay as they are. Fails with `disk_full` or `runtime_error`. */
+  /**
+   * Stores a long image for a holder; resolves when it is on disk. Short ones stay as they are. Fails with `disk_full` or
+   * `runtime_error`.
+   */
   async put<Any extends AnyImage>(holder: string, image: Any): Promise<Any> {
     const folder = this.#folder;
     if (folder === undefined || !isLong(image)) return image;
@@ -90,7 +93,7 @@ export class StoredImages {
     // Putting its bytes together is the work of a turn of the event loop.
     await new Promise<void>(nextTurn);
     const text = await plainDataUrl(given);
-    // Its turn will refuse it.
+    // The turn of the image will refuse it.
     if (text === undefined) return { ...image, [dataUrl === undefined ? 'data_url' : 'dataUrl']: NO_DATA_URL };
     const bytes = Buffer.from(text, 'latin1');
     const key = `${randomUUID()}-${crc32(bytes).toString(16)}-${text.length}`;
@@ -115,7 +118,10 @@ export class StoredImages {
     return storedImage(image, this.shelf(holder), key);
   }
 
-  /** Items with the images of another holder as those of this one. `chars`: of the images that it did not have yet. */
+  /**
+   * Returns items with images of another holder as images of this one. `chars`: characters of the images that it did not have
+   * yet.
+   */
   adopted<Item extends object>(
     holder: string,
     items: readonly Item[],
@@ -155,7 +161,7 @@ export class StoredImages {
     syncedNow(join(folder, to), folder);
   }
 
-  /** Bytes stored for each session, by its holder. Reads names alone: each key has the size of its file. */
+  /** Returns bytes stored for each session, by its holder. Reads names alone: each key has the size of its file. */
   sizes(): ReadonlyMap<string, number> {
     const folder = this.#folder;
     if (folder === undefined) return new Map();
@@ -211,7 +217,7 @@ export class StoredImages {
   }
 }
 
-/** A data URL without white space, so that JSON escapes none of its characters; undefined for another text. */
+/** Returns a data URL without white space, so that JSON escapes none of its characters; undefined for another text. */
 async function plainDataUrl(text: string): Promise<string | undefined> {
   const head = text.slice(0, text.slice(0, MAX_HEAD).indexOf(',') + 1);
   if (!/^data:[\w/+.;=-]*;base64,$/i.test(head)) return undefined;

@@ -6,7 +6,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { StoreWrites } from '../../../base/sqlite/store-writes.ts';
 import type { WriteCount } from '../../../base/sqlite/write-count.ts';
 
-/** Ids taken from the file at a time. A crash skips what is left of them; it never gives one out twice. */
+/** Ids taken from the file at a time. A crash skips the rest of them; it never gives one out twice. */
 const IDS_AT_A_TIME = 1024;
 const COUNTER = 'sessions.next_message_id';
 
@@ -28,7 +28,7 @@ export class MessageIds {
   readonly #get: StatementSync;
   readonly #set: StatementSync;
   #next: number;
-  /** Numbers below this one are ours to give out. */
+  /** Numbers below this one may be given out here. */
   #reserved: number;
 
   /** Writes count in `count`. */
@@ -42,25 +42,25 @@ export class MessageIds {
     this.#reserved = this.#next;
   }
 
-  /** A new number. */
+  /** Returns a new number. */
   next(): number {
     if (this.#next >= this.#reserved) {
       try {
         this.#reserve(this.#next + IDS_AT_A_TIME);
       } catch {
-        // The disk is full. A turn must be able to end all the same, and what is journaled is found again by `seen`.
+        // The disk is full. A turn must be able to end all the same, and `seen` finds the journaled ids again.
       }
     }
     this.#next += 1;
     return this.#next - 1;
   }
 
-  /** A message with this number was found in a journal: later ones are above it. */
+  /** Notes that a message with this number was found in a journal: later ones are above it. */
   seen(id: number): void {
     if (id >= this.#next) this.#next = id + 1;
   }
 
-  /** Gives back what was not used. */
+  /** Gives back the unused ids. */
   close(): void {
     try {
       this.#reserve(this.#next);

@@ -2,9 +2,9 @@
  * The file beside the journal: the catalogue of sessions, their snapshots, the saved chats, and the counter of
  * message ids.
  *
- * What it knows of sessions is derived: the journal is the truth, and a catalogue that is behind it is brought up by
- * `recovery.ts`. So its commits do not wait for the disk, but for message ids, which only it has. One
- * process per file: its opener holds the lock of the journal in the same directory.
+ * Its data about sessions is derived: the journal is the truth, and a catalogue that is behind it is brought up by
+ * `recovery.ts`. So its commits do not wait for the disk, except for message ids, which only it has. One process per file: its
+ * opener holds the lock of the journal in the same directory.
  */
 import { dirname, resolve } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
@@ -17,7 +17,7 @@ import { SavedChats } from './store-chats.ts';
 import { type LostImage, StoredImages } from './store-images.ts';
 import { MessageIds } from './store-message-ids.ts';
 
-/** Marks a file as ours ("HFSE"), so that another program's database is never taken for one. */
+/** Marks a file as a store of sessions ("HFSE"), so that another program's database is never taken for one. */
 const APPLICATION_ID = 0x48465345;
 /** The folder of images beside the file. */
 const IMAGES = 'session-images';
@@ -51,7 +51,8 @@ const MIGRATIONS: readonly string[] = [
    ) STRICT;
    CREATE TABLE small_values (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;`,
   'ALTER TABLE sessions ADD COLUMN subagent TEXT;',
-  // A list reads rows in order, and none of their snapshots: a page costs what it has, however many sessions there are.
+  // A list reads rows in order, and none of their snapshots: the cost of a page depends on its rows, not on the number of
+  // sessions.
   `CREATE TABLE heads (session INTEGER PRIMARY KEY, head TEXT NOT NULL) STRICT;
    INSERT INTO heads SELECT key, head FROM sessions WHERE head IS NOT NULL;
    ALTER TABLE sessions DROP COLUMN head;
@@ -101,7 +102,7 @@ const MIGRATIONS: readonly string[] = [
      UPDATE chat_counts SET chats = chats - 1 WHERE owner IN (old.owner, '');
    END;
    INSERT INTO chat_counts SELECT owner, count(*) FROM chats GROUP BY owner UNION ALL SELECT '', count(*) FROM chats;`,
-  // Where each chunk lies stands before its text, so that a list is opened at its end.
+  // The position of each chunk stands before its text, so that a list is opened at its end.
   `CREATE TABLE chunks (
      session INTEGER NOT NULL, list TEXT NOT NULL, number INTEGER NOT NULL, first INTEGER NOT NULL,
      count INTEGER NOT NULL, before INTEGER NOT NULL, size INTEGER NOT NULL, mark INTEGER NOT NULL, items TEXT NOT NULL,
@@ -125,7 +126,7 @@ export interface SessionStoreOptions {
   /** Path of the database, or `:memory:`. The file is made 0600, directories that do not exist yet 0700. */
   readonly file: string;
   /**
-   * With it, a damaged file is moved aside, this is called, and an empty one takes its place: sessions come back out of the
+   * With it, a damaged file is quarantined, this is called, and an empty one takes its place: sessions come back out of the
    * journal, saved chats do not. Without it, opening fails with `journal_corrupt` and the file stays where it is.
    */
   readonly onCorrupt?: (damage: Damage) => void;
@@ -137,7 +138,7 @@ export interface SessionStoreOptions {
   readonly now?: () => number;
 }
 
-/** What is stored beside the journal. */
+/** The stores beside the journal. */
 export interface SessionStore {
   readonly catalogue: Catalogue;
   readonly chats: SavedChats;
@@ -148,8 +149,8 @@ export interface SessionStore {
 }
 
 /**
- * Opens or creates the store. Fails with `journal_corrupt`, `disk_full`, or `runtime_error` when the file is another
- * program's or was written by a newer version; then it is left untouched.
+ * Opens or creates the store. Fails with `journal_corrupt`, `disk_full`, or `runtime_error` when the file belongs to another
+ * program or to a newer version; then it is left untouched.
  */
 export function openSessionStore(options: SessionStoreOptions): SessionStore {
   return openDatabase(
@@ -165,7 +166,7 @@ export function openSessionStore(options: SessionStoreOptions): SessionStore {
   );
 }
 
-/** The images of a database in memory are in it. */
+/** Returns the store of images. A database in memory has its images itself. */
 function imagesOf({
   file,
   onLoss = () => {},

@@ -1,6 +1,6 @@
 /**
- * Prompts that are sent again because their client never got the reply. The idempotency key is stored with its turn,
- * so it is as durable as the turn, and needs no memory of its own.
+ * Prompts that are sent again because their client never got the reply. The idempotency key is stored with its turn, so it is
+ * as durable as the turn, and needs no further memory.
  *
  * @see docs/protocol/session-rpc.md#idempotent-send
  */
@@ -11,19 +11,19 @@ import type { OpenSession } from '../log/open-session.ts';
 import { digestOf } from '../record/folded.ts';
 import { type Prompt, shownText } from './prompt-text.ts';
 
-/** A prompt is looked for among so many of the newest turns. */
+/** Number of the newest turns among which a prompt is looked for. */
 const NEWEST_TURNS = 1024;
 const MAX_KEY_CHARACTERS = 128;
 
-/** What the first sending of a prompt was answered. */
+/** The reply to the first sending of a prompt. */
 export interface SentPrompt {
   readonly turnId: string;
   readonly queued: boolean;
 }
 
 /**
- * The turn a prompt has already, when it was sent before under this key. Fails with `schema_violation` when the key is too
- * long, or was another prompt's: answering that one would drop this one silently.
+ * Finds the turn a prompt has already, when it was sent before under this key. Fails with `schema_violation` when the key is
+ * too long, or was another prompt's: answering that one would drop this one silently.
  */
 export function findByIdempotencyKey({ folded }: OpenSession, key: string, prompt: Prompt): SentPrompt | undefined {
   if (key.length > MAX_KEY_CHARACTERS) {

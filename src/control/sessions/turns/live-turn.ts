@@ -41,7 +41,7 @@ export interface LiveTurnFacts {
 export class LiveTurn implements Turn {
   readonly id: string;
   readonly log: SessionLog;
-  /** The owner of the session, with the rights of now. */
+  /** The owner of the session, with its present rights. */
   principal: Principal;
   readonly settings: SessionSettings;
   readonly cwd: string;
@@ -83,13 +83,13 @@ export class LiveTurn implements Turn {
     this.#controller.abort(reason);
   }
 
-  /** Ignores further output of the backend and aborts what it waits for. */
+  /** Ignores further output of the backend and aborts the calls it waits for. */
   end(): void {
     this.abort(fail('cancelled', 'the turn has ended'));
     this.#ended = true;
   }
 
-  /** The process ends, the turn does not: output from here on is ignored. */
+  /** Suspends the turn when the process ends: output from here on is ignored. */
   suspend(reason: Error): void {
     this.#ended = true;
     this.abort(reason);
@@ -118,7 +118,7 @@ export class LiveTurn implements Turn {
     if (this.#ended) return;
     if (detail === undefined) this.#label(label);
     else {
-      // In the detail: this label has no turn id of its own in 1.0.0. By it, who follows the turn gets it.
+      // In the detail: this label has no member for a turn id in 1.0.0. Followers of the turn get it by this id.
       const ofTurn = { ...detail, turn_id: this.id };
       this.#session.emit('session.status', { pending: true, status_label: label, detail: ofTurn });
     }
@@ -189,7 +189,7 @@ export class LiveTurn implements Turn {
     if (this.#isDebugging()) this.#emit('session.debug', { stage, data });
   }
 
-  /** A status that is shown already is not sent again. */
+  /** Shows a status. One that is shown already is not sent again. */
   #label(label: string): void {
     if (this.#session.record.statusLabel === label) return;
     this.#session.emit('session.status', { pending: true, status_label: label });

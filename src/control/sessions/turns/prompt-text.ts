@@ -1,4 +1,6 @@
-/** The words of a prompt: what is shown of it, and the title it gives its session. Used by `session-turns.ts` and `idempotent-prompts.ts`. */
+/**
+ * The words of a prompt: its shown text, and the title it gives its session.
+ */
 import type { ImageReference } from '../../../protocol/session-types.ts';
 import { markOf } from '../../../protocol/session-words.ts';
 
@@ -12,12 +14,12 @@ const TITLE_CHARACTERS = 80;
 /** Characters in which the media type of a data URL is looked for. */
 const TYPE_CHARACTERS = 100;
 
-/** What is shown of a prompt before its images were read. */
+/** Returns the text that is shown for a prompt before its images were read. */
 export function shownText({ text, images }: Prompt): string {
   return text === '' ? images.map((image, index) => markOf(typeOf(image), index + 1)).join(' ') : text;
 }
 
-/** The title a prompt gives its session. */
+/** Returns the title a prompt gives its session. */
 export function titleOf(prompt: Prompt): string {
   const line = shownText(prompt).trim().replace(/\s+/g, ' ');
   return [...line].slice(0, TITLE_CHARACTERS).join('');

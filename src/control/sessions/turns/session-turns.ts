@@ -1,8 +1,8 @@
 /**
- * The turns of one session: gives inputs to `turn-machine.ts` and carries its effects out. It holds only what cannot outlive
- * the process (the running backend, timers, waiting callers); all else is in the session's record.
+ * The turns of one session: gives inputs to `turn-machine.ts` and carries its effects out. It holds only the state that cannot
+ * outlive the process (the running backend, timers, waiting callers); all else is in the session's record.
  *
- * One per loaded session, made by `session-pool.ts`; the handlers call it.
+ * One per loaded session.
  */
 import { withGrace } from '../../../base/race.ts';
 import type { SessionSettings, StopReason } from '../../../protocol/session-types.ts';
@@ -19,14 +19,14 @@ import { dropPrompt, endTurn, type TurnEndDeps } from './turn-end.ts';
 import { step, type TurnEffect, type TurnInput, type TurnLimits, type TurnState } from './turn-machine.ts';
 import { type TurnResult, TurnRun, type TurnRunDeps } from './turn-run.ts';
 
-/** What all sessions share. */
+/** Parts that all sessions share. */
 export interface TurnDeps extends TurnRunDeps, TurnEndDeps {
   readonly approver: Approver;
   /** The backend of a session's next turn. */
   readonly backendOf: (session: OpenSession) => Backend;
   /** The settings of a session, with the server's defaults. */
   readonly settingsOf: (session: OpenSession) => SessionSettings;
-  /** Whose rights the turns of a session run with. */
+  /** Returns the principal whose rights the turns of a session have. */
   readonly principalOf: (session: Pick<SessionRecord, 'id' | 'owner' | 'subagent'>) => Principal;
   readonly isDebugging: () => boolean;
   /** Nothing need be held for a session any more. */
@@ -53,7 +53,7 @@ interface Running {
   readonly run: TurnRun;
   /** Set once it was aborted. */
   grace: NodeJS.Timeout | undefined;
-  /** Why its session could not be stored. */
+  /** Reason why its session could not be stored. */
   unstored: HandfastError | undefined;
 }
 
@@ -110,8 +110,8 @@ export class SessionTurns {
   }
 
   /**
-   * A prompt that may have to wait, with its long images stored; behind the prompts that came before it. Fails with `disk_full` or
-   * `runtime_error`.
+   * Returns a prompt that may have to wait, with its long images stored; behind the prompts that came before it. Fails with
+   * `disk_full` or `runtime_error`.
    */
   stored(prompt: Prompt): Prompt | Promise<Prompt> {
     const isDirect = this.#storing === undefined && !prompt.images.some(isLong);
@@ -157,7 +157,7 @@ export class SessionTurns {
     }
   }
 
-  /** The session could not be stored: the running turn does nothing more that would be lost, and fails. */
+  /** Handles a session that could not be stored: the running turn does nothing more that would be lost, and fails. */
   unstored(error: HandfastError): void {
     const running = this.#running;
     if (running === undefined || running.unstored !== undefined) return;
@@ -167,7 +167,7 @@ export class SessionTurns {
     running.turn.abort(error);
   }
 
-  /** Drops prompts that wait: one, or all. Returns how many. */
+  /** Drops prompts that wait: one, or all. Returns their number. */
   dropQueued(stopReason: StopReason, turnId?: string): number {
     const input: TurnInput =
       turnId === undefined ? { type: 'clear_queue', stopReason } : { type: 'remove', turnId, stopReason };
@@ -217,7 +217,7 @@ export class SessionTurns {
     }
   }
 
-  /** After a restart: continues the running turn where possible, else ends it; then starts the next prompt. */
+  /** Restarts: continues the running turn where possible, else ends it; then starts the next prompt. */
   restart(): void {
     const { turn, subagent } = this.session.record;
     const continues =
@@ -226,8 +226,8 @@ export class SessionTurns {
   }
 
   /**
-   * The process ends and the session continues in the next one, if its turn only waits for the user. True when it does:
-   * then it accepts no input any more.
+   * Suspends the session when the process ends, if its turn only waits for the user: it continues in the next process. True
+   * when it does: then it accepts no input any more.
    */
   suspend(): boolean {
     const { record } = this.session;
@@ -412,7 +412,7 @@ export class SessionTurns {
     return { kind: 'failed', error, asked: this.session.folded.running?.prompted ?? false };
   }
 
-  /** The backend has ended, or was abandoned: its later output is ignored. */
+  /** Ends a turn whose backend has ended, or was abandoned: its later output is ignored. */
   #ended(running: Running, result: TurnResult): void {
     if (this.#running !== running) return;
     const { turn, run, grace, unstored } = running;

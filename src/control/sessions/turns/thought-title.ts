@@ -1,6 +1,6 @@
 /**
- * The title of what a model is thinking, for the status line: its leading bold text, else its first line. Computed from
- * the text so far, piece by piece, and returned once it is whole, so that no half word is shown.
+ * The title of a model's current thought, for the status line: its leading bold text, else its first line. Computed from the
+ * text so far, piece by piece, and returned once it is whole, so that no half word is shown.
  *
  * @see docs/protocol/session-rpc.md#status-labels
  */
@@ -17,7 +17,7 @@ export class ThoughtTitle {
   /** True once a whole line without bold text was taken for the title, or bold text was. */
   #settled = false;
 
-  /** Adds the next piece; returns the current title, undefined while there is none. */
+  /** Adds the next piece; returns the current title, undefined while it has none. */
   add(text: string): string | undefined {
     const lines = text.split('\n');
     for (const [index, part] of lines.entries()) {
@@ -32,7 +32,7 @@ export class ThoughtTitle {
     const line = this.#line.trimStart();
     const bold = /^\*\*(.+?)\*\*/.exec(line)?.[1]?.trim();
     if (bold) {
-      // A later heading is what it is thinking about now.
+      // A later heading names its newest thought.
       this.#set(bold);
       this.#settled = true;
     } else if (!this.#settled && this.#title === undefined && !line.startsWith('*') && line.trim() !== '') {

@@ -2,7 +2,7 @@
  * The end of a turn: open calls are closed, the answer and the outcome are appended, the chat is saved, and the one
  * terminal event is sent, then `ready`. Also the end of prompts that never ran.
  *
- * Called by `session-turns.ts`, for turns of this process and of one that was killed alike: all it needs is in the session.
+ * It ends turns of this process and of one that was killed alike: all it needs is in the session.
  * @see docs/protocol/session-rpc.md#turns
  */
 import type { TurnEnd } from '../../../protocol/session-events.ts';
@@ -14,7 +14,7 @@ import type { OpenSession } from '../log/open-session.ts';
 import type { RunningTurn } from '../record/folded.ts';
 import type { TurnResult } from './turn-run.ts';
 
-/** What an empty answer is shown as. */
+/** The text that stands for an empty answer. */
 const NO_TEXT = '(No response text returned)';
 
 /** The result of a call that has none. */
@@ -66,7 +66,7 @@ export function endTurn(session: OpenSession, result: TurnResult, parts: TurnEnd
   session.emit('session.status', {
     pending: false,
     status_label: 'ready',
-    // Not as a member of its own: this label has no turn id in 1.0.0, and clients may rely on that.
+    // Not as a separate member: this label has no turn id in 1.0.0, and clients may rely on that.
     detail: { turn_id: turn.id, stop_reason },
   });
 }
@@ -102,7 +102,7 @@ function emitEnd(
   }
 }
 
-/** The prompt of a turn that ended before its model was asked. */
+/** Appends the prompt of a turn that ended before its model was asked. */
 function appendPrompt(session: OpenSession, turnId: string, text: string, unsent: boolean): void {
   if (text === '') return;
   session.appendMessage('user', text, turnId, unsent ? { unsent } : {});
@@ -117,7 +117,7 @@ function closeCalls(session: OpenSession, turnId: string, { calls }: RunningTurn
   }
 }
 
-/** Appends the answer, and adds to the history what the backend has not added. */
+/** Appends the answer, and adds to the history the part that the backend has not added. */
 function appendAnswer(session: OpenSession, turnId: string, running: RunningTurn): void {
   const text = running.answer || NO_TEXT;
   const rest = running.answer === '' ? NO_TEXT : running.answer.slice(running.kept);

@@ -1,5 +1,5 @@
 /**
- * The turns of one session as a pure state machine: which prompt runs, which wait, what becomes of steers. A state and an
+ * The turns of one session as a pure state machine: the running prompt, the waiting ones, the fate of steers. A state and an
  * input give the next state and effects; `session-turns.ts` carries them out.
  *
  * Its rules: a session runs one turn at a time; every issued turn id ends exactly once, as a turn that ran (`end`) or a
@@ -32,7 +32,7 @@ export type TurnInput =
   | { readonly type: 'send'; readonly turnId: string; readonly enqueue: boolean }
   | {
       readonly type: 'steer';
-      /** `id` becomes the turn id when the text becomes a turn of its own. */
+      /** `id` becomes the turn id when the text becomes a separate turn. */
       readonly steer: Steer;
       readonly expectedTurn?: string;
     }
@@ -77,11 +77,11 @@ export interface TurnStep {
 }
 
 export interface TurnLimits {
-  /** Most prompts that wait in a session. */
+  /** Maximum number of prompts that wait in a session. */
   readonly queueLength: number;
 }
 
-/** The next state and its effects. */
+/** Returns the next state and its effects. */
 export function step(state: TurnState, input: TurnInput, limits: TurnLimits): TurnStep {
   switch (input.type) {
     case 'send':
@@ -114,7 +114,7 @@ function refuse(state: TurnState, code?: ErrorName): TurnStep {
   return { state, effects: code === undefined ? [] : [{ do: 'refuse', code }] };
 }
 
-/** Why no input is accepted, or undefined. */
+/** Returns the reason why no input is accepted, or undefined. */
 function closedTo({ phase, closing }: TurnState): ErrorName | undefined {
   if (closing === 'shutdown') return 'interrupted';
   return phase === 'closed' || closing !== null ? 'session_closed' : undefined;
@@ -191,7 +191,7 @@ function ended(state: TurnState, turnId: string, limits: TurnLimits): TurnStep {
   return afterTurn(state, [{ do: 'end', turnId }], state.closing === null ? 'late' : state.closing, limits);
 }
 
-/** The running turn has ended: settles its steers and starts the next prompt. */
+/** Ends the running turn: settles its steers and starts the next prompt. */
 function afterTurn(state: TurnState, effects: TurnEffect[], reason: string, { queueLength }: TurnLimits): TurnStep {
   const { steers, closing } = state;
   const isQueued = ({ whenLate }: Steer, room: number) => closing === null && whenLate === 'queue' && room > 0;

@@ -17,7 +17,7 @@ import type { OpenSession } from '../log/open-session.ts';
 import { mustRun } from '../record/session-rights.ts';
 import { DRAFTING, type LiveTurn } from './live-turn.ts';
 
-/** Most compressions of a turn whose context the provider refuses as too long. */
+/** Maximum number of compressions of a turn whose context the provider refuses as too long. */
 const MAX_OVERFLOWS = 2;
 
 export const COMPRESSING = 'compressing context...';
@@ -35,7 +35,7 @@ export interface TurnRunDeps {
     prompt: AcceptedPrompt,
     places: { readonly cwd: string; readonly roots: readonly string[]; readonly principal: Principal },
   ) => Promise<ReadPrompt>;
-  /** Folders beside that of the session that images may be read from. */
+  /** Folders that images may be read from, beside that of the session. */
   readonly imageRoots: readonly string[];
   /** Refuses folders a principal may not work in. Default: any folder. */
   readonly checkCwd?: ((cwd: string, principal: Principal) => void) | undefined;
@@ -43,7 +43,7 @@ export interface TurnRunDeps {
   readonly skillsFor: (prompt: string, cwd: string) => Promise<readonly { readonly name: string }[]>;
   /** Turns that run, in shares of the owners of their sessions. */
   readonly slots: SharedSlots;
-  /** Makes the chat of a session ready for the end of its turn. Throws what the store throws. */
+  /** Makes the chat of a session ready for the end of its turn. Throws as the store does. */
   readonly prepareChat: (session: OpenSession, turnId: string) => Promise<void>;
   /** Time limit of a turn without one in its settings, in milliseconds. Waiting for the user does not count. */
   readonly turnTimeoutMs: number;
@@ -208,7 +208,7 @@ export class TurnRun {
     }
   }
 
-  /** The context exceeds the provider's limit: true when it was compressed and the turn can continue. */
+  /** Handles a context that exceeds the provider's limit: true when it was compressed and the turn can continue. */
   async #overflowed(): Promise<boolean> {
     const turn = this.#turn;
     if (this.#backend.compact === undefined || turn.signal.aborted) return false;
@@ -229,17 +229,17 @@ export class TurnRun {
     this.#announce(this.#turn.settings.thinking === 'OFF' ? DRAFTING : 'thinking...');
   }
 
-  /** The labels that name their turn. */
+  /** Sends the labels that name their turn. */
   #announce(status_label: string): void {
     if (!this.#turn.ended) this.#session.emit('session.status', { pending: true, status_label }, this.#turn.id);
   }
 
-  /** What is waited for before the backend runs can be left at any time. */
+  /** Waits before the backend runs; the wait can be left at any time. */
   #unlessAborted<Value>(work: Value | Promise<Value>): Promise<Value> {
     return orAborted(work, this.#turn.signal);
   }
 
-  /** While the turn waits for the user, another turn has its slot, and its time limit is paused. */
+  /** Gives the slot to another turn while this one waits for the user, and pauses its time limit. */
   async #whileAsking(answer: Promise<Approval>): Promise<Approval> {
     const isDecided = await Promise.race([
       answer.then(() => true),
@@ -289,7 +289,7 @@ export class TurnRun {
   }
 }
 
-/** A backend that fails every turn: the named one does not exist (any more). */
+/** Makes a backend that fails every turn: the named one does not exist (any more). */
 export function noBackend(name: string): Backend {
   const missing = () => fail('not_configured', `this server has no backend named "${name}"`);
   return {

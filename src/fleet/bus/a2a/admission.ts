@@ -21,12 +21,12 @@ import type { A2aServerSdk, Message, SendMessageRequest, ServerCallContext, Task
 import { type A2aTaskStore, type Scope, scopeOf, type TaskLink } from './task-store.ts';
 import type { A2aWorkerAdapter } from './worker-adapter.ts';
 
-/** Under this name the SDK's context of a call holds the error of a busy worker. */
+/** Name under which the SDK's context of a call holds the error of a busy worker. */
 const BUSY = 'handfast.busy';
 /** Longest wait for the worker's announce before a reply goes without it, milliseconds. */
 const ANNOUNCE_TIMEOUT_MS = 1_500;
 
-/** The JSON-RPC error of a busy worker; undefined: it was not busy. */
+/** Returns the JSON-RPC error of a busy worker; undefined: it was not busy. */
 export function busyIn(context: ServerCallContext): object | undefined {
   return context.state.get(BUSY) as object | undefined;
 }
@@ -37,7 +37,7 @@ export type Admitted =
   | { readonly kind: 'start'; readonly execution: A2aExecution; readonly message: Message; listening(): void }
   | { readonly kind: 'task'; readonly task: Task }
   | { readonly kind: 'message'; readonly message: Message }
-  /** The SDK responds with what is wrong with it. */
+  /** The SDK responds with the error in it. */
   | { readonly kind: 'refuse' };
 
 /** A call, its client and the channel of its replies. */
@@ -45,7 +45,7 @@ interface Call {
   readonly message: Message;
   readonly context: ServerCallContext;
   readonly scope: Scope;
-  /** The client names our extension. */
+  /** The client names the fleet extension. */
   readonly fleet: boolean;
   readonly channel: A2aReplyChannel;
 }
@@ -94,7 +94,7 @@ export class A2aAdmission {
     return this.#task(inTask, read);
   }
 
-  /** The answer to the question that a task waits for. */
+  /** Reads the answer to the question that a task waits for. */
   async #answer({ message }: Call, { question, link, claim }: OpenQuestion): Promise<Admitted> {
     const read = await readAnswer(question, message);
     if (!read.ok) throw this.#malformed(read.problem);
@@ -108,7 +108,7 @@ export class A2aAdmission {
     return { kind: 'start', execution, message, listening: resolve };
   }
 
-  /** Without our extension, data is only data. */
+  /** Reads a message. Without the fleet extension, data is only data. */
   #read({ message, fleet }: Call): ClientMessage {
     const contextId = message.contextId === '' ? null : message.contextId;
     const [structured] = fleet ? fleetDataOf(message.parts) : [];
@@ -160,9 +160,9 @@ export class A2aAdmission {
       if (outcome.kind === 'busy' || outcome.kind === 'taken') {
         const reason = outcome.kind === 'taken' ? 'in_flight' : outcome.reason;
         const { retryAfterS } = outcome;
-        // With our extension the error names the A2A task that runs already.
+        // With the fleet extension the error names the A2A task that runs already.
         const running = store.linkOf(channel.name, taskId)?.id;
-        // -32001 for a message in a task would mean that there is no such task.
+        // -32001 for a message in a task would mean that the task does not exist.
         const own = fleet || message.taskId !== '';
         context.state.set(BUSY, busyError(own, { retryAfterS, reason }, running));
         throw fail('over_capacity', 'the worker is busy', { reason });
@@ -191,7 +191,7 @@ export class A2aAdmission {
     }
   }
 
-  /** The worker's announce, where this client has not received it in this context. */
+  /** Returns the worker's announce, where this client has not received it in this context. */
   async #announce(scope: Scope, contextId: string): Promise<SessionAnnounce | undefined> {
     const { announced } = this.#adapter;
     return announced.has(announceKey(scope, contextId))
@@ -223,7 +223,7 @@ export class A2aAdmission {
     return { kind: 'start', execution, message: { ...message, contextId }, listening: resolve };
   }
 
-  /** More input for a running task. */
+  /** Takes more input for a running task. */
   async #steer({ message, channel }: Call, running: TaskLink, task: Task): Promise<Admitted> {
     const { store, sdk } = this.#options;
     const text = textOf(message.parts);
@@ -236,7 +236,7 @@ export class A2aAdmission {
     return { kind: 'task', task: store.find(running, running.id) ?? task };
   }
 
-  /** A message about a task, or about the worker: the response is the worker's reply. */
+  /** Handles a message about a task, or about the worker: the response is the worker's reply. */
   async #other(call: Call, message: Exclude<Incoming, Dispatched>): Promise<Message> {
     const { store } = this.#options;
     const { worker } = this.#adapter;
@@ -283,12 +283,15 @@ const ABOUT_TASKS: ReadonlySet<Incoming['type']> = new Set([
 
 const announceKey = ({ tenant, owner }: Scope, contextId: string): string => JSON.stringify([tenant, owner, contextId]);
 
-/** The data of a message as text, for clients that send nothing else. */
+/** Returns the data of a message as text, for clients that send nothing else. */
 const dataText = ({ parts }: Message): string =>
   dataOf(parts)
     .map((one) => JSON.stringify(one))
     .join('\n\n');
 
-/** SHA-256 (hex) of a message's content, which distinguishes a message that was sent again from another with the same id. */
+/**
+ * Returns SHA-256 (hex) of a message's content, which distinguishes a message that was sent again from another with the same
+ * id.
+ */
 export const digestOfParts = ({ parts, taskId }: Message): string =>
   hash('sha256', JSON.stringify([taskId, parts.map(({ content }) => content)]));

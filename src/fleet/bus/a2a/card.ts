@@ -1,8 +1,8 @@
 /**
- * The agent card of a worker, and how the card of any agent is read. The public card says that the fleet protocol is spoken
- * and nothing about the worker; the extended one, for clients with a token, holds its announce.
+ * The agent card of a worker, and the reading of the card of any agent. The public card names the fleet protocol and tells
+ * nothing about the worker; the extended one, for clients with a token, holds its announce.
  *
- * Written by `worker-server.ts`, read by `connection.ts`. @see docs/a2a.md#card
+ * @see docs/a2a.md#card
  */
 import { type Feature, FLEET_EXTENSION, type SessionAnnounce } from '../../../protocol/fleet.ts';
 import { type FleetReading, fleetExtension, MODES, readFleetExtension, TASK_SKILL } from '../plain/card.ts';
@@ -13,7 +13,7 @@ import type { AgentCard } from './sdk.ts';
 export const A2A_VERSION = '1.0';
 export const JSON_RPC = 'JSONRPC';
 
-/** What A2A carries of the fleet protocol. The last two need a worker that supports them. */
+/** Features of the fleet protocol that A2A carries. The last two need a worker that supports them. */
 const CARRIED: readonly Feature[] = ['ack', 'progress', 'lease', 'cancel', 'poll', 'announce', 'questions', 'steer'];
 const OF_THE_WORKER: ReadonlySet<Feature> = new Set(['questions', 'steer']);
 
@@ -21,7 +21,7 @@ export interface CardFacts {
   readonly worker: Pick<WorkerPort, 'agentId' | 'features'>;
   readonly name?: string;
   readonly description?: string;
-  /** Where JSON-RPC is served. */
+  /** Address of JSON-RPC. */
   readonly url: string;
   readonly version?: string;
   /** A bearer token is required. */
@@ -31,7 +31,7 @@ export interface CardFacts {
 export const featuresOf = (worker: Pick<WorkerPort, 'features'>): readonly Feature[] =>
   CARRIED.filter((feature) => !OF_THE_WORKER.has(feature) || worker.features.includes(feature));
 
-/** The card that needs no token. */
+/** Returns the card that needs no token. */
 export function publicCard(facts: CardFacts): AgentCard {
   const { worker, name = worker.agentId, url, version = '0.0.0', token } = facts;
   const { description = 'A coding agent that works on one repository and reports what it did.' } = facts;
@@ -67,7 +67,7 @@ export function publicCard(facts: CardFacts): AgentCard {
   };
 }
 
-/** The same card with the worker's announce. */
+/** Returns the same card with the worker's announce. */
 export function extendedCard(card: AgentCard, { envelope: _, ...announce }: SessionAnnounce): AgentCard {
   const [skill, ...skills] = card.skills;
   const { tools } = announce.capabilities;

@@ -1,7 +1,5 @@
 /**
- * The way to one A2A agent: its card, the SDK's client that fits it, its token, and what a failed call means.
- *
- * Used by `peer.ts` and by the executor for remote agents.
+ * The calls to one A2A agent: its card, the SDK's client that fits it, its token, and the meaning of a failed call.
  */
 import { Buffer } from 'node:buffer';
 import type { Log } from '../../../base/log.ts';
@@ -98,12 +96,12 @@ export class A2aConnection {
     }
   }
 
-  /** Options of a call. `fleet`: it names our extension. */
+  /** Returns the options of a call. `fleet`: it names the fleet extension. */
   call(fleet: boolean, signal?: AbortSignal): RequestOptions {
     return { ...this.stream(fleet, this.#bounded(signal)) };
   }
 
-  /** Options of a call that only its signal bounds. */
+  /** Returns options of a call that only its signal bounds. */
   stream(fleet: boolean, signal: AbortSignal): RequestOptions {
     return { signal, serviceParameters: fleet ? { 'A2A-Extensions': FLEET_EXTENSION } : {} };
   }
@@ -113,7 +111,7 @@ export class A2aConnection {
     return signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
   }
 
-  /** One HTTP request, with the token at the origin it is for. Failures are those of the error table. */
+  /** Makes one HTTP request, with the token at the origin that the token is for. Failures are those of the error table. */
   readonly #fetch = async (input: URL | string | Request, init: RequestInit = {}): Promise<Response> => {
     const { token, log, client } = this.#options;
     const url = new URL(input instanceof Request ? input.url : input);
@@ -150,7 +148,7 @@ export class A2aConnection {
   };
 }
 
-/** The reason of an agent of ours that shut down in order. */
+/** Returns the reason of a Handfast agent that shut down in order. */
 function asleepIn(text: string): { readonly asleep?: string } {
   try {
     const { state, reason } = JSON.parse(text) as { state?: unknown; reason?: unknown };
@@ -177,14 +175,14 @@ function bounded(response: Response, name: string): Response {
   return new Response(counted, { status, statusText, headers });
 }
 
-/** How a busy agent differs from one that does not know a task. */
+/** The kind of a call, by which a busy agent differs from one that does not know a task. */
 export interface CallKind {
   /** The call named no A2A task. */
   readonly newTask: boolean;
 }
 
 /**
- * What a failed call means: `unreachable`, `timeout`, `connection_lost`, `unauthorized`, `over_capacity` (with
+ * Returns the error of a failed call: `unreachable`, `timeout`, `connection_lost`, `unauthorized`, `over_capacity` (with
  * `retry_after_ms`, `reason`, and `a2a_task`, where the agent named it), `not_found` (no such task), `invalid_message`.
  */
 export function callFailure(thrown: unknown, name: string, { newTask }: CallKind = { newTask: false }): HandfastError {
@@ -218,5 +216,5 @@ interface SdkError {
   readonly errorResponse?: { readonly error?: { readonly data?: unknown } };
 }
 
-/** Bytes of a request, about: for what must fit into one. */
+/** Returns the size of a request in bytes, approximately: for values that must fit into one. */
 export const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));

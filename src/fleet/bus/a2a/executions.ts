@@ -1,12 +1,12 @@
 /**
  * The running tasks of an A2A agent, from the first event of each to its last, which the SDK streams and stores. This is the
- * agent executor that the SDK calls; `admission.ts` decided before what a message means, and its decision comes in the
+ * agent executor that the SDK calls; `admission.ts` decided before on the meaning of a message, and its decision comes in the
  * context of the call.
  *
  * A question to a client of plain A2A ends the SDK's request; the task waits without one, and the answer is the next request.
  *
- * The SDK stores what is published only while one of its requests runs: the end of a task therefore counts as delivered when
- * it is in the store, and is written there directly where no request listens any more.
+ * The SDK stores published events only while one of its requests runs: the end of a task therefore counts as delivered when it
+ * is in the store, and is written there directly where no request listens any more.
  */
 import { withTimeout } from '../../../base/race.ts';
 import type { Timer } from '../../../base/timer-queue.ts';
@@ -28,11 +28,11 @@ import type {
 import { type Settled, settled } from './states.ts';
 import type { A2aTaskStore, Scope, TaskLink } from './task-store.ts';
 
-/** Under this name the SDK's context of a call holds the execution to start. */
+/** Name under which the SDK's context of a call holds the execution to start. */
 const EXECUTION = 'handfast.run';
-/** How long the SDK may take to store what was published, milliseconds. */
+/** Longest time the SDK may take to store a published event, milliseconds. */
 const STORE_TIMEOUT_MS = 5_000;
-/** How long a question waits that names no time, milliseconds. */
+/** Time that a question waits that names none, milliseconds. */
 const QUESTION_MS = 600_000;
 
 /** A message of the agent before it has an id. */
@@ -69,7 +69,7 @@ export interface A2aExecution {
 interface Running {
   readonly link: TaskLink;
   readonly contextId: string;
-  /** Of the SDK's request that runs it; undefined while it waits for its client. */
+  /** Bus of the SDK's request that runs it; undefined while it waits for its client. */
   bus: ExecutionEventBus | undefined;
   /** Resolves when that request has nothing more to publish. */
   published: PromiseWithResolvers<void>;
@@ -91,7 +91,10 @@ interface Question {
 export interface OpenQuestion {
   readonly question: TaskQuestion;
   readonly link: TaskLink;
-  /** Takes the question for the message that answers it. Returns what puts it back; undefined: another message has it. */
+  /**
+   * Takes the question for the message that answers it. Returns the function that puts it back; undefined: another message has
+   * it.
+   */
   claim(): (() => void) | undefined;
 }
 
@@ -123,7 +126,7 @@ export class A2aExecutions implements AgentExecutor {
     context.state.set(EXECUTION, execution);
   }
 
-  /** The fleet task that an A2A task runs. */
+  /** Returns the fleet task that an A2A task runs. */
   runningTask(scope: Scope, id: string): TaskLink | undefined {
     return this.#find(scope, id)?.link;
   }
@@ -133,7 +136,7 @@ export class A2aExecutions implements AgentExecutor {
     return this.#find(scope, id)?.bus !== undefined;
   }
 
-  /** The question that a task puts to its client, once it is stored; undefined: none. */
+  /** Returns the question that a task puts to its client, once it is stored; undefined: none. */
   async openQuestion(scope: Scope, id: string): Promise<OpenQuestion | undefined> {
     const running = this.#find(scope, id);
     if (running === undefined) return undefined;
@@ -185,7 +188,7 @@ export class A2aExecutions implements AgentExecutor {
     });
   };
 
-  /** The task continues with the answer of its client. */
+  /** Continues the task with the answer of its client. */
   async #answer(
     request: RequestContext,
     bus: ExecutionEventBus,
@@ -222,7 +225,7 @@ export class A2aExecutions implements AgentExecutor {
   }
 
   readonly cancelTask = async (id: string): Promise<void> => {
-    // The SDK names no owner here; ids are random, so there is one at most.
+    // The SDK names no owner here; ids are random, so at most one task matches.
     const running = [...this.#running.values()].find(({ link }) => link.id === id);
     if (running === undefined) return;
     const { channel, taskId } = running.link;
@@ -235,7 +238,7 @@ export class A2aExecutions implements AgentExecutor {
 
   // From the worker.
 
-  /** A client cancels a task by a message of the fleet protocol instead of the SDK's call. */
+  /** Notes that a client cancels a task by a message of the fleet protocol instead of the SDK's call. */
   canceling(channel: string, taskId: string): void {
     const running = this.#running.get(keyOf(channel, taskId));
     if (running !== undefined) running.canceled = true;
@@ -253,7 +256,7 @@ export class A2aExecutions implements AgentExecutor {
     if (running !== undefined) this.#status(running, STATE.working, message);
   }
 
-  /** A question to a client of plain A2A. The worker repeats those that are open when its channel is attached again. */
+  /** Puts a question to a client of plain A2A. The worker repeats open questions when its channel is attached again. */
   ask(channel: string, message: TaskQuestion): void {
     const running = this.#running.get(keyOf(channel, message.task_id)) ?? this.#recovered(channel, message);
     if (running?.questions.some((known) => known.message.question_id === message.question_id) !== false) return;
@@ -266,7 +269,7 @@ export class A2aExecutions implements AgentExecutor {
     if (running.questions.length === 1) this.#ask(running);
   }
 
-  /** A task of an earlier agent of this worker, which asks. */
+  /** Returns the task of an earlier agent of this worker, which asks. */
   #recovered(channel: string, { task_id, envelope }: TaskQuestion): Running | undefined {
     const { store } = this.#options;
     const link = store.linkOf(channel, task_id, envelope?.attempt);
@@ -290,7 +293,7 @@ export class A2aExecutions implements AgentExecutor {
       return;
     }
     const { stored, abandon } = this.#options.store.whenSettled(link, link.id);
-    // What was not stored within the timeout is asked all the same.
+    // A question that was not stored within the timeout is asked all the same.
     running.settled = withTimeout(stored, STORE_TIMEOUT_MS, () => fail('timeout', 'the question was not stored'))
       .catch(() => {})
       .finally(abandon);
@@ -299,7 +302,7 @@ export class A2aExecutions implements AgentExecutor {
     running.published.resolve();
   }
 
-  /** The worker continues without an answer. */
+  /** Ends a question without an answer: the worker continues. */
   async #expire(running: Running, message: TaskQuestion): Promise<void> {
     const { link, questions } = running;
     await running.settled;
@@ -379,7 +382,7 @@ export class A2aExecutions implements AgentExecutor {
     this.#options.store.put(scope, { ...task, history, status: this.#statusOf(state, message) });
   }
 
-  /** A stored task with its end; one that has ended keeps its status, and gets artifact and metadata. */
+  /** Returns a stored task with its end; one that has ended keeps its status, and gets artifact and metadata. */
   #applied(task: Task, { state, artifact, text, metadata }: Settled): Task {
     const others = task.artifacts.filter(({ artifactId }) => artifactId !== artifact.artifactId);
     const more = { artifacts: [...others, artifact], metadata: { ...task.metadata, ...metadata } };

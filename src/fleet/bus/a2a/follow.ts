@@ -1,8 +1,6 @@
 /**
  * Follows an A2A task until it has settled: over a subscription where the agent streams, by polls where it does not, and by
  * a poll whenever a subscription ends early.
- *
- * Used by `inbound.ts` and by the executor for remote agents.
  */
 
 import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
@@ -14,12 +12,12 @@ import type { StreamResponse, Task } from './sdk.ts';
 
 export interface FollowOptions {
   readonly connection: A2aConnection;
-  /** Requests name our extension. */
+  /** Requests name the fleet extension. */
   readonly fleet: boolean;
   readonly id: string;
   /** Ends it; it fails with the signal's reason then. */
   readonly signal: AbortSignal;
-  /** Whether a subscription may be opened now. Default: yes. */
+  /** True while a subscription may be opened. Default: yes. */
   readonly mayStream?: () => boolean;
   /** Called with every event of the task, with some more than once. */
   onEvent(event: NonNullable<StreamResponse['payload']>): void;
@@ -27,11 +25,11 @@ export interface FollowOptions {
   onListening?(): void;
   /** Fails when the agent has not responded for this time, milliseconds. Default: never. */
   readonly patienceMs?: number;
-  /** Between two polls. Default 250 ms, doubled up to 15 s while nothing happens. */
+  /** Time between two polls. Default 250 ms, doubled up to 15 s while nothing happens. */
   readonly delay?: BackoffOptions;
 }
 
-/** How long a stream may stay open after the event that settles the task, milliseconds. */
+/** Longest time that a stream may stay open after the event that settles the task, milliseconds. */
 const STREAM_END_MS = 500;
 const DELAY: BackoffOptions = { firstDelayMs: 250, maxDelayMs: 15_000 };
 
@@ -76,7 +74,7 @@ export async function follow(options: FollowOptions): Promise<Task> {
   }
 }
 
-/** Listens until the stream ends, however it does. Returns how many events came. */
+/** Listens until the stream ends, however it does. Returns the number of events. */
 async function listen({ connection, fleet, id, signal, onEvent }: FollowOptions, ready: () => void): Promise<number> {
   let events = 0;
   let ending: NodeJS.Timeout | undefined;

@@ -2,7 +2,7 @@
  * The messages of one A2A agent, read and forwarded to the orchestrator: progress and questions of its tasks, and their ends,
  * by the tables. Each task is followed until it has settled.
  *
- * Made by `peer.ts`, one for each agent.
+ * One for each agent.
  * @see docs/a2a.md#peers
  */
 import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
@@ -37,23 +37,23 @@ import { type ReadReply, resultOfMessage, resultOfTask } from './states.ts';
 
 /** The members of the bus that its peers use. */
 export interface A2aPeerOwner extends PlainPeerOwner {
-  /** Between two polls of a task that is not streamed. */
+  /** Time between two polls of a task that is not streamed. */
   readonly pollDelay: BackoffOptions | undefined;
 }
 
 /** Subscriptions at a time; the tasks past that are polled. */
 const MAX_STREAMS = 64;
-/** How long a dispatch waits for its subscription, milliseconds. */
+/** Longest time that a dispatch waits for its subscription, milliseconds. */
 const SUBSCRIBE_TIMEOUT_MS = 2_000;
 
 /** Answers that came before their questions were found again. */
 const MAX_EARLY = 100;
 /** Questions of an agent in one task. */
 const MAX_QUESTIONS = 20;
-/** How long a question of an agent waits for an answer, seconds; then the task is blocked. */
+/** Longest time that a question of an agent waits for an answer, seconds; then the task is blocked. */
 const QUESTION_EXPIRES_S = 3_600;
 
-/** True for a task whose agent waits for words of its user. Workers of ours send questions of their own. */
+/** True for a task whose agent waits for words of its user. Handfast workers send their questions as messages. */
 export const asksForInput = ({ status }: Task, { structured }: Pick<OpenTask, 'structured'>): boolean =>
   status?.state === STATE.inputRequired && !structured;
 
@@ -98,7 +98,7 @@ export class A2aInbound extends PlainInbound {
     await withTimeout(promise, SUBSCRIBE_TIMEOUT_MS, late).catch(() => {});
   }
 
-  /** The agent does not know the task of a message any more. */
+  /** Handles an agent that does not know the task of a message any more. */
   lost(message: FleetMessage): void {
     const { task_id: taskId } = message as { readonly task_id?: string };
     if (taskId === undefined) return;
@@ -182,7 +182,7 @@ export class A2aInbound extends PlainInbound {
     }
   }
 
-  /** The user's answer to a question: one that waits, or one of an earlier process whose task is still being found. */
+  /** Takes the user's answer to a question: one that waits, or one of an earlier process whose task is still being found. */
   answer({ question_id, allowed, content }: TaskAnswer): void {
     const answer = textAnswer(allowed, content);
     const question = this.#questions.get(question_id);
@@ -219,7 +219,7 @@ export class A2aInbound extends PlainInbound {
     this.#readStatus(open, status);
   }
 
-  /** An agent may start to work without a word. */
+  /** Reads a status: an agent may start to work without a message. */
   #readStatus(open: OpenTask, status: Task['status']): void {
     this.#readMessage(open, status?.message);
     if (status?.state !== STATE.working || open.working || open.structured) return;
@@ -228,7 +228,7 @@ export class A2aInbound extends PlainInbound {
     this.forwardInBackground(ack(taskId, { accepted: true, state: 'running' }, { attempt }));
   }
 
-  /** Each message once, in the order they arrive. */
+  /** Reads each message once, in the order they arrive. */
   #readMessage(open: OpenTask, message: Message | undefined): void {
     if (message === undefined || message.role === ROLE.user || !open.isNew(message.messageId)) return;
     const progress = open.structured ? fleetMetadata(message.metadata) : {};

@@ -1,8 +1,8 @@
 /**
- * The parts of A2A messages and artifacts, and how messages of the fleet protocol ride in them: as data parts, beside the
- * text for clients that read nothing else.
+ * The parts of A2A messages and artifacts, and the place of fleet messages in them: data parts, beside the text for clients
+ * that read nothing else.
  *
- * Used by both sides of the binding. @see docs/a2a.md#messages
+ * @see docs/a2a.md#messages
  */
 import { FLEET_EXTENSION, type FleetMessage } from '../../../protocol/fleet.ts';
 import { isObject } from '../../../wire/json.ts';
@@ -27,9 +27,9 @@ export const ROLE = { user: 1, agent: 2 } as const;
 const ENDED: ReadonlySet<TaskState> = new Set([STATE.completed, STATE.failed, STATE.canceled, STATE.rejected]);
 const PAUSED: ReadonlySet<TaskState> = new Set([STATE.inputRequired, STATE.authRequired]);
 
-/** Final states of a task. */
+/** True for the final states of a task. */
 export const isEnded = (state: TaskState | undefined): boolean => state !== undefined && ENDED.has(state);
-/** Final states, and those that wait for the client or an operator. */
+/** True for the final states, and for those that wait for the client or an operator. */
 export const isSettled = (state: TaskState | undefined): boolean =>
   state !== undefined && (ENDED.has(state) || PAUSED.has(state));
 
@@ -37,7 +37,7 @@ export const isSettled = (state: TaskState | undefined): boolean =>
 export const RESULT_ARTIFACT = 'task-result';
 const JSON_TYPE = 'application/json';
 
-/** How a client of ours sends: it follows the task by itself. */
+/** Settings of a send: this client follows the task by itself. */
 export const RETURN_AT_ONCE = {
   acceptedOutputModes: [],
   taskPushNotificationConfig: undefined,
@@ -51,7 +51,7 @@ export const TEXT_ANSWER = {
   required: ['answer'],
 };
 
-/** The answer a user gave by that schema; undefined: none. */
+/** Returns the answer a user gave by that schema; undefined: none. */
 export function textAnswer(
   allowed: boolean,
   content: Readonly<Record<string, unknown>> | undefined,
@@ -74,7 +74,7 @@ export const dataPart = (value: object): Part => ({
   mediaType: JSON_TYPE,
 });
 
-/** The text of some parts, a blank line between them. */
+/** Returns the text of some parts, a blank line between them. */
 export function textOf(parts: readonly Part[] | undefined): string {
   return (parts ?? [])
     .flatMap(({ content }) => (content?.$case === 'text' ? [content.value] : []))
@@ -82,7 +82,7 @@ export function textOf(parts: readonly Part[] | undefined): string {
     .trim();
 }
 
-/** The objects in data parts. */
+/** Returns the objects in data parts. */
 export function dataOf(parts: readonly Part[] | undefined): object[] {
   return (parts ?? []).flatMap(({ content }) => {
     const value: unknown = content?.$case === 'data' ? content.value : undefined;
@@ -90,7 +90,7 @@ export function dataOf(parts: readonly Part[] | undefined): object[] {
   });
 }
 
-/** The messages of the fleet protocol among them, valid or not. */
+/** Returns the messages of the fleet protocol among them, valid or not. */
 export function fleetDataOf(parts: readonly Part[] | undefined): object[] {
   return dataOf(parts).filter(isFleetMessage);
 }
@@ -102,7 +102,7 @@ export interface MessageContent {
   readonly data?: readonly FleetMessage[];
   /** Data for clients without the fleet protocol. */
   readonly plainData?: object;
-  /** Under the address of our extension. */
+  /** Under the address of the fleet extension. */
   readonly fleet?: object;
   readonly contextId?: string;
   readonly taskId?: string;
@@ -129,7 +129,7 @@ export function messageOf(role: (typeof ROLE)[keyof typeof ROLE], content: Messa
   };
 }
 
-/** The metadata of a message, task or update under the address of our extension. */
+/** Returns the metadata of a message, task or update under the address of the fleet extension. */
 export function fleetMetadata(
   metadata: Readonly<Record<string, unknown>> | undefined,
 ): Readonly<Record<string, unknown>> {
@@ -137,7 +137,7 @@ export function fleetMetadata(
   return typeof found === 'object' && found !== null ? (found as Record<string, unknown>) : {};
 }
 
-/** The text of a task's artifacts. */
+/** Returns the text of a task's artifacts. */
 export function artifactsText(artifacts: readonly Artifact[] | undefined): string {
   return (artifacts ?? [])
     .map(({ parts }) => textOf(parts))

@@ -1,8 +1,8 @@
 /**
- * The bus to A2A 1.0 agents: workers of ours that are served as agents, and agents without the fleet protocol. Each is found
+ * The bus to A2A 1.0 agents: Handfast workers that are served as agents, and agents without the fleet protocol. Each is found
  * by its card, health-checked by it, and called through the official SDK.
  *
- * Made by `server/fleet/fleet-assembly.ts`; programs have it from `handfast/fleet`.
+ * Programs import it from `handfast/fleet`.
  * @see docs/a2a.md#peers
  */
 import type { BackoffOptions } from '../../../base/backoff.ts';
@@ -12,7 +12,7 @@ import type { A2aPeerOwner } from './inbound.ts';
 import { A2aPeer } from './peer.ts';
 
 export interface A2aBusOptions extends PlainBusOptions {
-  /** Between two polls of a task that is not streamed. Default 250 ms, doubled up to 15 s while nothing happens. */
+  /** Time between two polls of a task that is not streamed. Default 250 ms, doubled up to 15 s while nothing happens. */
   readonly pollDelay?: BackoffOptions;
 }
 

@@ -1,4 +1,6 @@
-/** How clients without the fleet protocol see work that is `partial`. A setting of agents; `states.ts` applies it. */
+/**
+ * The A2A state of work that is `partial`, for clients without the fleet protocol. A setting of agents; `states.ts` applies it.
+ */
 
 /** The state that a client without the fleet protocol sees for unfinished work. */
 export type PartialState = 'failed' | 'completed' | 'input_required';

@@ -1,8 +1,8 @@
 /**
- * One A2A agent as a peer of the orchestrator. A worker of ours receives messages of the fleet protocol in data parts, any
- * other agent hints in the text or the bare brief. Its messages are read by `inbound.ts`.
+ * One A2A agent as a peer of the orchestrator. A Handfast worker receives messages of the fleet protocol in data parts, any
+ * other agent hints in the text or the bare brief. `inbound.ts` reads its messages.
  *
- * Made by `orchestrator-bus.ts`, one for each configured agent.
+ * One for each configured agent.
  * @see docs/a2a.md#peers
  */
 import type { Feature, FleetMessage, TaskDispatch } from '../../../protocol/fleet.ts';
@@ -22,7 +22,7 @@ import { A2aInbound, type A2aPeerOwner, asksForInput } from './inbound.ts';
 import { fleetDataOf, isSettled, messageOf, RETURN_AT_ONCE, ROLE, STATE, textPart } from './messages.ts';
 import type { Message, SendMessageRequest, Task } from './sdk.ts';
 
-/** What every A2A agent supports; the bus translates it into messages of the fleet protocol. */
+/** Features that every A2A agent supports; the bus translates its messages into messages of the fleet protocol. */
 const OF_ANY_AGENT: ReadonlySet<Feature> = new Set(['ack', 'progress', 'lease', 'cancel', 'poll', 'questions']);
 /** Messages that wait for the lock of their task. */
 const MAX_WAITING = 100;
@@ -132,7 +132,9 @@ export class A2aPeer implements HealthCheckedPeer {
     return { ...request, message: { ...message, parts: [textPart(DATA_SAYS_ALL), ...data] } };
   }
 
-  /** The failure of a dispatch for the orchestrator. An agent that runs the task already names it, and it is followed. */
+  /**
+   * Returns the failure of a dispatch for the orchestrator. An agent that runs the task already names it, and it is followed.
+   */
   #failed(error: HandfastError, given: GivenTask): HandfastError {
     if (error.code === 'over_capacity') {
       const { a2a_task: id, ...detail } = error.detail;
@@ -201,7 +203,7 @@ export class A2aPeer implements HealthCheckedPeer {
     else this.#owner.probeNow(this);
   }
 
-  /** The attempt that an earlier process dispatched: among the latest tasks of the agent, by the id of its message. */
+  /** Finds the attempt that an earlier process dispatched: among the latest tasks of the agent, by the id of its message. */
   async #search(taskId: string, attempt = 1): Promise<OpenTask | undefined> {
     const messageId = `${taskId}#${attempt}`;
     let pageToken = '';

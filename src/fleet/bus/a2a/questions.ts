@@ -1,8 +1,8 @@
 /**
  * A worker's question as a message for clients of plain A2A, and their next message as its answer.
  *
- * Used by `executions.ts`, which makes the task wait, and by `admission.ts`, which reads the answer. Clients that speak the
- * fleet protocol get TASK_QUESTION itself.
+ * `executions.ts` makes the task wait, `admission.ts` reads the answer. Clients that speak the fleet protocol get TASK_QUESTION
+ * itself.
  * @see docs/a2a.md#questions-of-workers
  */
 import { choicesOf, contentFrom, contentSchema, expectedOf } from '../../../base/question-words.ts';
@@ -18,7 +18,7 @@ export type ReadAnswer =
   | { readonly ok: true; readonly verdict: Verdict }
   | { readonly ok: false; readonly problem: string };
 
-/** What a question without a schema asks for. */
+/** The choices of a question without a schema. */
 const VERDICT_CHOICES = ['yes', 'no'];
 const VERDICT_SCHEMA = {
   type: 'object',
@@ -27,7 +27,7 @@ const VERDICT_SCHEMA = {
 };
 const VERDICTS: Readonly<Record<string, boolean>> = { yes: true, allow: true, no: false, deny: false };
 
-/** The question as text, and as data with its choices and its schema. */
+/** Returns the question as text, and as data with its choices and its schema. */
 export function questionMessage(question: TaskQuestion): Pick<MessageContent, 'text' | 'plainData'> {
   const { question_id, kind, title, tool, risks = [] } = question;
   const schema = contentSchema(question);
@@ -56,7 +56,7 @@ function howToAnswer(question: TaskQuestion): readonly string[] {
   return expected === undefined ? [] : [`Answer with ${expected}.`];
 }
 
-/** The id of the question whose answer a task waits for; undefined: it waits for none. */
+/** Returns the id of the question whose answer a task waits for; undefined: it waits for none. */
 export function questionAskedIn({ status }: Task): unknown {
   if (status?.state !== STATE.inputRequired) return undefined;
   const [asked] = dataOf(status.message?.parts) as { readonly question_id?: unknown }[];
@@ -72,7 +72,7 @@ export async function readAnswer(question: TaskQuestion, message: Message): Prom
   const content = data ?? (words === '' ? undefined : contentFrom(words, question));
   if (content === undefined) return wrong(question, words === '' ? ['the message has neither text nor data'] : []);
   const check = await checkValue(schema, content);
-  // A schema that cannot be used is the worker's fault: it gets what the client sent.
+  // A schema that cannot be used is the worker's fault: it gets the client's content unchecked.
   if (!check.ok && !check.hopeless) return wrong(question, check.problems);
   const value = check.ok ? check.answer : content;
   return { ok: true, verdict: { allowed: true, content: value as NonNullable<Verdict['content']> } };

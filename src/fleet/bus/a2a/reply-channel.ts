@@ -1,6 +1,6 @@
 /**
- * The reply channel of a worker towards the A2A clients of one principal. Clients that name our extension and those that do
- * not have two channels, because they receive different messages.
+ * The reply channel of a worker towards the A2A clients of one principal. Clients that name the fleet extension and those that
+ * do not have two channels, because they receive different messages.
  */
 import type { Log } from '../../../base/log.ts';
 import type { Feature, FleetMessage, TaskResult } from '../../../protocol/fleet.ts';
@@ -21,7 +21,7 @@ export interface A2aReplyChannelDeps {
   readonly executions: A2aExecutions;
   readonly log: Log;
   onAnnounce(): void;
-  /** The worker shut down in order. */
+  /** Called when the worker shut down in order. */
   onBye(reason: string): void;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The requests of A2A clients, one step before the SDK: new messages are admitted by `admission.ts`, all other calls go to
- * the SDK's own handler.
+ * The requests of A2A clients, one step before the SDK: `admission.ts` admits new messages, all other calls go to the SDK's own
+ * handler.
  *
  * @see docs/a2a.md#agent
  */
@@ -61,8 +61,8 @@ export class FleetRequestHandler implements A2ARequestHandler {
   sendMessageStream: A2ARequestHandler['sendMessageStream'] = (params, context) => this.#stream(params, context);
 
   /**
-   * The SDK stores what it streams only while its client listens. The task is therefore started as one without a waiting
-   * request, and the stream is a subscription to it. The worker starts when the subscription stands.
+   * Streams a task. The SDK stores what it streams only while its client listens. The task is therefore started as one without
+   * a waiting request, and the stream is a subscription to it. The worker starts when the subscription stands.
    */
   async *#stream(
     params: SendMessageRequest,
@@ -95,7 +95,8 @@ export class FleetRequestHandler implements A2ARequestHandler {
     const { store, executions, adapter } = this.#options;
     const scope = scopeOf(context);
     const task = params.id === '' ? undefined : store.find(scope, params.id);
-    // Of an earlier process, or waiting for its client: the SDK would only store the cancel, and the worker would continue.
+    // A task of an earlier process, or one that waits for its client: the SDK would only store the cancel, and the worker would
+    // continue.
     if (task !== undefined && !isEnded(task.status?.state) && !executions.publishes(scope, params.id)) {
       const link = store.linkOfTask(scope, params.id);
       if (link !== undefined) {
@@ -123,7 +124,7 @@ export class FleetRequestHandler implements A2ARequestHandler {
   }
 }
 
-/** No more history than was asked for. */
+/** Returns a task with no more history than was asked for. */
 function trimmed(task: Task, { configuration }: SendMessageRequest): Task {
   const most = configuration?.historyLength;
   return most === undefined ? task : { ...task, history: most <= 0 ? [] : task.history.slice(-most) };

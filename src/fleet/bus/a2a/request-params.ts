@@ -80,7 +80,7 @@ const PART: Shape = { text: 'string', raw: 'string', url: 'string', filename: 's
 
 export const isA2aMethod = (method: unknown): boolean => METHODS.has(method);
 
-/** What is wrong with the parameters of a known method; undefined: nothing the SDK would not find itself. */
+/** Returns the fault in the parameters of a known method; undefined: none that the SDK would not find itself. */
 export function invalidParams(method: unknown, params: unknown): string | undefined {
   const shape = METHODS.get(method);
   if (shape === undefined || !isObject(params)) return undefined;
@@ -113,5 +113,5 @@ function wrongIn(value: unknown, shape: Shape, at: string): string | undefined {
   return undefined;
 }
 
-/** The other spelling of a member that readers of this JSON form accept. */
+/** Returns the other spelling of a member that readers of this JSON form accept. */
 const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -1,6 +1,6 @@
 /**
- * The adapter file of the A2A SDK: the only file that names it. It is an optional peer, loaded when the first A2A agent is served
- * or spoken to; what is only its types costs nothing.
+ * The adapter file of the A2A SDK: the only file that names it. It is an optional peer, loaded when the first A2A agent is
+ * served or called; importing its types costs nothing.
  */
 import { fail } from '../../../wire/errors.ts';
 

@@ -8,14 +8,14 @@ import { orAborted } from '../../../base/race.ts';
 
 /** Proxies and clients take silence for a dead connection. */
 const KEEP_ALIVE_MS = 15_000;
-/** How long a reader may take to make room, milliseconds. */
+/** Longest time a reader may take to make room, milliseconds. */
 const DRAIN_MS = 30_000;
 
 export interface SseOptions {
   readonly headers: Readonly<Record<string, string>>;
-  /** An event as it is written. */
+  /** Returns an event as it is written. */
   format(event: unknown): string;
-  /** What is written when the events end with a failure. */
+  /** Returns the text that is written when the events end with a failure. */
   failed(error: unknown): string;
 }
 

@@ -32,9 +32,9 @@ const PARTIAL: Readonly<Record<PartialState, TaskState>> = {
   input_required: STATE.inputRequired,
 };
 
-/** How a result is written. */
+/** Options of a written result. */
 export interface SettleOptions {
-  /** The client has named our extension. */
+  /** The client has named the fleet extension. */
   readonly fleet: boolean;
   /** The form of text for a client that has not. */
   readonly form: ReplyForm;
@@ -49,7 +49,7 @@ export interface Settled {
   readonly artifact: Artifact;
   /** Text of the status message; empty: the artifact says all of it. */
   readonly text: string;
-  /** Of the task, under the address of our extension. */
+  /** Metadata of the task, under the address of the fleet extension. */
   readonly metadata: Readonly<Record<string, object>> | undefined;
 }
 
@@ -78,7 +78,7 @@ export function settled(result: TaskResult, { fleet, form, canceled, partialStat
 function stateOf({ status }: TaskResult, canceled: boolean, partialState: PartialState): TaskState {
   if (status === 'done') return STATE.completed;
   if (status === 'blocked') return STATE.rejected;
-  // The client that cancelled sees that the task was cancelled, and what was done by then.
+  // The client that cancelled sees that the task was cancelled, and the work done by then.
   if (canceled) return STATE.canceled;
   return status === 'error' ? STATE.failed : PARTIAL[partialState];
 }
@@ -110,7 +110,7 @@ export interface ReadReply {
   readonly announce: Announced | null;
 }
 
-/** The result of a task; undefined while it runs. */
+/** Returns the result of a task; undefined while it runs. */
 export function resultOfTask(task: Task, expected: Expected): ReadReply | undefined {
   const state = task.status?.state;
   if (!isSettled(state)) return undefined;
@@ -136,7 +136,7 @@ export function resultOfTask(task: Task, expected: Expected): ReadReply | undefi
   }
 }
 
-/** The result of a message without a task. */
+/** Returns the result of a message without a task. */
 export function resultOfMessage(message: Message, expected: Expected): ReadReply {
   const reported = structuredIn(message.parts, '', expected);
   if (reported !== undefined) return { result: reported, announce: null };
@@ -157,7 +157,7 @@ function textAsResult(text: string, { taskId, attempt }: Expected, replySchema: 
   return { result: { ...result, usage, envelope, prose: prose === '' ? null : prose, conformance }, announce };
 }
 
-/** The text of the artifacts, or else of the agent's last message. */
+/** Returns the text of the artifacts, or else of the agent's last message. */
 export function textOfTask({ artifacts, status, history }: Task): string {
   const made = withData(
     artifactsText(artifacts),
@@ -170,7 +170,7 @@ export function textOfTask({ artifacts, status, history }: Task): string {
   return textOf(said?.parts);
 }
 
-/** Data beside the text, as blocks: an answer in JSON may be nothing else. */
+/** Adds data to the text, as blocks: an answer in JSON may be nothing else. */
 function withData(text: string, parts: readonly Part[]): string {
   const blocks = dataOf(parts).map((data) => `\`\`\`json\n${JSON.stringify(data)}\n\`\`\``);
   return [text, ...blocks].filter(Boolean).join('\n\n');
@@ -184,7 +184,7 @@ function structuredResult(artifacts: readonly Artifact[], expected: Expected): R
   return undefined;
 }
 
-/** A valid TASK_RESULT of this task in a data part, with the text beside it as its prose. */
+/** Returns a valid TASK_RESULT of this task in a data part, with the text beside it as its prose. */
 function structuredIn(parts: readonly Part[], prose: string, { taskId, attempt }: Expected): Reported | undefined {
   for (const data of fleetDataOf(parts)) {
     const decoded = decodeValue(data);
@@ -203,7 +203,7 @@ function blocked(code: string, reason: string, more: Pick<Members, 'prose'>, ret
   return { status: 'blocked', blocked_reason: named, blocked: { code, retryable }, ...more };
 }
 
-/** A result of an agent without the fleet protocol. Its cost is unknown. */
+/** Returns a result of an agent without the fleet protocol. Its cost is unknown. */
 function plain({ taskId, attempt }: Expected, members: Members): ReadReply {
   const all = { usage: { source: 'unknown' }, conformance: 'unstructured', ...members } as const;
   return { result: ownResult(taskId, attempt, all), announce: null };

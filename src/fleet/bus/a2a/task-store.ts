@@ -1,6 +1,6 @@
 /**
- * The tasks of an A2A agent on disk, so that a client finds its task, and its result, after a restart of the agent. Also
- * stores which task of the fleet each of them stands for.
+ * The tasks of an A2A agent on disk, so that a client finds its task, and its result, after a restart of the agent. Also stores
+ * the fleet task that each of them stands for.
  *
  * The SDK's store; written directly while no request of the SDK runs. Writes that a power failure loses are recovered from
  * the worker's own journal, which has every result.
@@ -18,7 +18,7 @@ import { fail } from '../../../wire/errors.ts';
 import { isEnded, isSettled } from './messages.ts';
 import type { A2aServerSdk, Message, ServerCallContext, Task, TaskStore } from './sdk.ts';
 
-/** Marks a file as ours ("HFA2"), so that another program's database is never opened as one. */
+/** Marks a file as a store of A2A tasks ("HFA2"), so that another program's database is never opened as one. */
 const APPLICATION_ID = 0x48464132;
 /** Its name in errors. */
 const WHAT = 'the A2A task store';
@@ -43,13 +43,13 @@ const DAY_MS = 86_400_000;
 /** Saves between two evictions. */
 const PRUNE_EVERY = 500;
 
-/** Whose tasks: of one tenant, sent by one principal. */
+/** The tasks of one tenant that one principal sent. */
 export interface Scope {
   readonly tenant: string;
   readonly owner: string;
 }
 
-/** Which fleet task an A2A task stands for. */
+/** The fleet task that an A2A task stands for. */
 export interface TaskLink extends Scope {
   /** Name of the reply channel its result goes to. */
   readonly channel: string;
@@ -74,7 +74,7 @@ export interface A2aTaskStoreOptions {
   readonly onCorrupt?: (damage: Damage) => void;
   /** Called at opening when the file lost writes. */
   readonly onLoss?: (loss: DatabaseLoss) => void;
-  /** How long a task that has ended is stored, milliseconds. Default 7 days. */
+  /** Retention of a task that has ended, milliseconds. Default 7 days. */
   readonly retainMs?: number;
   /** Tasks that are stored at most; open ones are never evicted. Default 10,000. */
   readonly maxTasks?: number;
@@ -113,7 +113,7 @@ export class A2aTaskStore implements TaskStore {
   /** Called when a task is stored as settled. */
   readonly #waiting = new Map<string, Set<() => void>>();
   readonly #clock: SteadyClock;
-  /** When the newest task of earlier processes was saved, epoch milliseconds. */
+  /** Time when the newest task of earlier processes was saved, epoch milliseconds. */
   readonly #newestBefore: number;
   #saves = 0;
   #closed = false;
@@ -209,7 +209,7 @@ export class A2aTaskStore implements TaskStore {
     return row === undefined ? undefined : this.#taskOf(row.task);
   }
 
-  /** Tasks that have not ended, those that wait for their client among them, with the fleet tasks they stand for. */
+  /** Returns the tasks that have not ended, also those that wait for their client, with the fleet tasks they stand for. */
   open(): { readonly task: Task; readonly link: TaskLink | undefined; readonly scope: Scope }[] {
     const rows = this.#read('SELECT tenant, owner, task FROM tasks WHERE state IN (0, 1, 2, 6)', []);
     return rows.map(({ tenant, owner, task: text }) => {
@@ -219,7 +219,7 @@ export class A2aTaskStore implements TaskStore {
     });
   }
 
-  /** The fleet task an A2A task stands for: the latest one, where it had several. */
+  /** Returns the fleet task an A2A task stands for: the latest one, where it had several. */
   linkOfTask({ tenant, owner }: Scope, id: string): TaskLink | undefined {
     const sql = 'SELECT * FROM links WHERE tenant = ? AND owner = ? AND id = ? ORDER BY rowid DESC LIMIT 1';
     return linkIn(this.#read(sql, [tenant, owner, id])[0]);
@@ -233,19 +233,19 @@ export class A2aTaskStore implements TaskStore {
     );
   }
 
-  /** The A2A task of an attempt; of the latest attempt where that one is unknown, or none is named. */
+  /** Returns the A2A task of an attempt; of the latest attempt where that one is unknown, or none is named. */
   linkOf(channel: string, taskId: string, attempt = -1): TaskLink | undefined {
     const sql = `SELECT * FROM links WHERE outlet = ? AND task_id = ? ORDER BY attempt = ? DESC, attempt DESC LIMIT 1`;
     return linkIn(this.#read(sql, [channel, taskId, attempt])[0]);
   }
 
-  /** The task that was made for a message of these parts. */
+  /** Returns the task that was made for a message of these parts. */
   linkOfMessage(channel: string, messageId: string, digest: string): TaskLink | undefined {
     const sql = 'SELECT * FROM links WHERE outlet = ? AND message_id = ? AND digest = ? ORDER BY attempt DESC LIMIT 1';
     return linkIn(this.#read(sql, [channel, messageId, digest])[0]);
   }
 
-  /** Names of the reply channels that have tasks here. */
+  /** Returns names of the reply channels that have tasks here. */
   channels(): string[] {
     return this.#read('SELECT DISTINCT outlet FROM links', []).map(({ outlet }) => String(outlet));
   }
@@ -329,7 +329,7 @@ export class A2aTaskStore implements TaskStore {
   }
 }
 
-/** Whose call it is. */
+/** Returns the tenant and the principal of a call. */
 export function scopeOf(context: Pick<ServerCallContext, 'tenant' | 'user'>): Scope {
   return { tenant: context.tenant ?? '', owner: context.user?.userName ?? '' };
 }

@@ -1,7 +1,7 @@
 /**
  * The worker as its A2A side calls it: a reply channel for each client, and messages about a task one after the other.
  *
- * Made by `worker-agent.ts`, one for each agent.
+ * One for each agent.
  */
 import type { Log } from '../../../base/log.ts';
 import type { TaskAck, TaskQuestion, TaskResult } from '../../../protocol/fleet.ts';
@@ -19,7 +19,7 @@ export interface WorkerAdapterOptions {
   readonly worker: WorkerPort;
   readonly executions: A2aExecutions;
   readonly log: Log;
-  /** The worker shut down in order, or has announced itself since. */
+  /** Called when the worker shut down in order, or has announced itself since. */
   onBye(reason: string): void;
   onAnnounce(): void;
 }
@@ -52,7 +52,7 @@ export class A2aWorkerAdapter {
     return !(await this.#executions.settle(channel, this.channels.get(channel).fleet, reply));
   }
 
-  /** What the worker knows of a task: its result, or whether it has it at all. */
+  /** Returns the worker's state of a task: its result, or whether the worker has the task at all. */
   poll(channel: string, taskId: string): Promise<TaskAck | TaskResult | undefined> {
     return this.#send(fleetMessage('TASK_POLL', { task_id: taskId }), channel);
   }

@@ -30,7 +30,7 @@ import type { A2aAgent, A2aAgentOptions } from './worker-server.ts';
 
 export { loadA2aServer } from './sdk.ts';
 
-/** Where JSON-RPC is served, below the address of the agent. */
+/** Path of JSON-RPC, below the address of the agent. */
 const AGENT_PATH = '/a2a';
 
 export class WorkerAgent implements A2aAgent {
@@ -122,7 +122,7 @@ export class WorkerAgent implements A2aAgent {
     const { log } = this.#options;
     for (const name of this.#store.channels()) this.#adapter.channels.get(name);
     for (const { task, link, scope } of this.#store.open()) {
-      // What a partial result waits for is the client's own next message.
+      // A partial result waits for the client's own next message.
       if (task.status?.state === STATE.inputRequired && questionAskedIn(task) === undefined) continue;
       if (link === undefined) this.#executions.fail(scope, task, LOST);
       else {
@@ -156,7 +156,7 @@ export class WorkerAgent implements A2aAgent {
     this.#closed = true;
     this.#adapter.close();
     this.#executions.close();
-    // The SDK stores what was published in the turns of the event loop that follow.
+    // The SDK stores published events in the turns of the event loop that follow.
     await new Promise<void>((resolve) => setImmediate(resolve));
     this.#store.close();
   }
@@ -211,7 +211,7 @@ export class WorkerAgent implements A2aAgent {
     }
   }
 
-  /** The request as the SDK reads it correctly. Fails with its error for invalid parameters. */
+  /** Returns the request as the SDK reads it correctly. Fails with its error for invalid parameters. */
   #checked(request: Members): Record<string, unknown> {
     const { method, params } = request;
     // The SDK looks at the parameters first, and calls an unknown method with odd ones invalid parameters.
@@ -229,7 +229,7 @@ export class WorkerAgent implements A2aAgent {
 
 const LOST = 'The agent was restarted, and its worker does not know this task.';
 
-/** The header that names the extensions this call used. */
+/** Returns the header that names the extensions this call used. */
 function active({ activatedExtensions = [] }: ServerCallContext): Record<string, string> {
   return activatedExtensions.length === 0 ? {} : { 'A2A-Extensions': activatedExtensions.join(', ') };
 }

@@ -15,20 +15,20 @@ import type { WorkerPort } from '../reply-channel.ts';
 import type { PartialState } from './partial-state.ts';
 
 export interface A2aAgentOptions extends ServerAccess {
-  /** Address others reach the agent at, without a path of its own; may change once the port is known. */
+  /** Address others reach the agent at, without a path; may change once the port is known. */
   readonly url: () => string;
   /** Path everything is below, where a server mounts it. Default: none. */
   readonly base?: string;
   /** Database of its tasks. This process's alone while it runs. */
   readonly file: string;
-  /** What the card calls it. Default: the worker's agent id. */
+  /** Name on the card. Default: the worker's agent id. */
   readonly name?: string;
   readonly description?: string;
   /** Version of the program, for the card. */
   readonly version?: string;
   /** The state of unfinished work for clients without the fleet protocol. Default `failed`. */
   readonly partialState?: PartialState;
-  /** How long a task that has ended is stored, milliseconds. Default 7 days. */
+  /** Retention of a task that has ended, milliseconds. Default 7 days. */
   readonly retainMs?: number;
   readonly log: Log;
   /** Epoch milliseconds. */
@@ -62,16 +62,16 @@ export interface ServedA2a {
   close(): Promise<void>;
 }
 
-/** The agent on a port of its own. Fails as {@link a2aAgent} and `listenHttp` do. */
+/** Serves the agent on a separate port. Fails as {@link a2aAgent} and `listenHttp` do. */
 export async function serveA2a(
   worker: WorkerPort,
   options: Omit<A2aAgentOptions, 'url' | 'base'> & {
     readonly host?: string;
     /** 0: any free one. */
     readonly port: number;
-    /** Addresses and networks of proxies that are believed whom they forward. Default: none. */
+    /** Addresses and networks of trusted proxies: the address they forward is believed. Default: none. */
     readonly trustedProxies?: readonly string[];
-    /** Address for the card, where it is not that of the port. */
+    /** Address for the card, where it differs from the port's address. */
     readonly url?: () => string;
   },
 ): Promise<ServedA2a> {

@@ -2,7 +2,7 @@
  * Tasks at a receiver: a message becomes a dispatch or a message about a task, and the worker's decision becomes the
  * response, at once or when the task has ended.
  *
- * Made by `worker-server.ts`, one for each worker. @see docs/protocol/fleet.md#http
+ * One for each worker. @see docs/protocol/fleet.md#http
  */
 import type { ServerResponse } from 'node:http';
 import type { Log } from '../../../base/log.ts';
@@ -29,7 +29,7 @@ export interface TaskRequest {
   readonly message: HttpMessage;
   readonly principal: Principal;
   readonly response: ServerResponse;
-  /** The client speaks our extension. */
+  /** The client speaks the fleet extension. */
   readonly fleet: boolean;
   readonly channel: HttpReplyChannel;
 }
@@ -37,7 +37,7 @@ export interface TaskRequest {
 export interface HttpAdmissionOptions {
   readonly worker: WorkerPort;
   readonly log: Log;
-  /** How long a client may wait for the end of its task, milliseconds. */
+  /** Longest time that a client may wait for the end of its task, milliseconds. */
   readonly replyTimeoutMs: number;
   readonly newId: () => string;
 }
@@ -65,7 +65,7 @@ export class HttpAdmission {
     const { message } = received;
     const structured = message.data.find(isFleetMessage);
     if (structured !== undefined) {
-      // A client that sends messages of ours speaks our extension, named or not.
+      // A client that sends fleet messages speaks the fleet extension, named or not.
       const read = readStructured(structured, message.contextId);
       return this.#admit({ ...received, fleet: true }, read, message.contextId);
     }
@@ -108,7 +108,7 @@ export class HttpAdmission {
     this.#reply(request, contextId ?? taskId, `Not started: ${found}`, answers);
   }
 
-  /** Poll, cancel, steer and the like: the response is the worker's reply. */
+  /** Handles poll, cancel, steer and the like: the response is the worker's reply. */
   async #other(request: TaskRequest, message: Incoming): Promise<void> {
     const answers: WorkerReply[] = [];
     if (!(await this.#handler.receive(message, request.channel, (one) => answers.push(one)))) {
@@ -206,7 +206,7 @@ export class HttpAdmission {
     return flushed;
   }
 
-  /** The worker's announce, where the client has not received it in this context. */
+  /** Returns the worker's announce, where the client has not received it in this context. */
   async #announce({ principal, message }: TaskRequest, contextId: string): Promise<readonly SessionAnnounce[]> {
     // A client that names no context gets a new one with each request, and the announce once.
     const key = `${principal.name} ${message.contextId ?? ''}`;

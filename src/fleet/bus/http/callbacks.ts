@@ -14,7 +14,7 @@ import { MAX_BODY_BYTES } from '../plain/http-server.ts';
 import { withToken } from '../plain/token.ts';
 import { RPC_PATH, readReply, sendMessage } from './messages.ts';
 
-/** Where results of the tasks of one orchestrator go. */
+/** Destination of the results of one orchestrator's tasks. */
 export interface Callback {
   /** Base address of the orchestrator's receiver. */
   readonly url: string;
@@ -52,7 +52,7 @@ export async function callBack({ url, token }: Callback, reply: LateReply, deps:
   throw fail('connection_lost', `${to.origin} did not accept the reply: ${reason}`);
 }
 
-/** The body of the call. Where text and data together are too long, the data alone, which is complete. */
+/** Returns the body of the call. Where text and data together are too long, the data alone, which is complete. */
 function bounded(id: string, reply: LateReply): string {
   const whole = sendMessage(id, reply);
   if (Buffer.byteLength(whole) <= MAX_BODY_BYTES || reply.data.length === 0) return whole;

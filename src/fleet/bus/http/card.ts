@@ -1,8 +1,7 @@
 /**
- * The agent card of the upstream dialect. Public, so it says that this protocol is spoken, and nothing about the worker:
- * that is in the announce.
+ * The agent card of the upstream dialect. Public, so it names this protocol and tells nothing about the worker: the announce
+ * does.
  *
- * Used by `worker-server.ts` and `replies.ts`, and read by `peer.ts`.
  * @see docs/protocol/fleet.md#http
  */
 import { trimmedEnd } from '../../../base/trim-end.ts';
@@ -11,7 +10,7 @@ import { readStrictJson } from '../../../wire/strict-json.ts';
 import { type FleetReading, fleetExtension, MODES, readFleetExtension, TASK_SKILL } from '../plain/card.ts';
 import { RPC_PATH } from './messages.ts';
 
-/** What HTTP carries of the fleet protocol to a receiver that declares our extension. */
+/** Features of the fleet protocol that HTTP carries to a receiver that declares the fleet extension. */
 export const CARRIED: readonly Feature[] = ['cancel', 'poll', 'announce', 'steer'];
 
 export interface CardFacts {

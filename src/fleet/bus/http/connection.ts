@@ -24,7 +24,7 @@ export interface HttpConnectionOptions {
 }
 
 export interface PostOptions {
-  /** The request names our extension. */
+  /** The request names the fleet extension. */
   readonly fleet: boolean;
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
@@ -88,7 +88,7 @@ export class HttpConnection {
 
 const NOTHING_RUN: ReadonlySet<number> = new Set([403, 404, 405, 415, 503]);
 
-/** The failure to send that a receiver's reply means. */
+/** Returns the failure to send that a receiver's reply means. */
 export function refusalOf(reply: Exclude<HttpReplyBody, { kind: 'message' }>, peer: string): HandfastError {
   switch (reply.kind) {
     case 'busy':

@@ -1,8 +1,8 @@
 /**
- * The messages of one receiver, read and forwarded to the orchestrator: replies to tasks, as text or as messages, in a
- * response or in a call of the receiver's own, and the ends of tasks whose reply was lost.
+ * The messages of one receiver, read and forwarded to the orchestrator: replies to tasks, as text or as messages, in a response
+ * or in a call by the receiver, and the ends of tasks whose reply was lost.
  *
- * Made by `peer.ts`, one for each peer; `replies.ts` brings the calls of the receiver.
+ * One for each peer; `replies.ts` brings the calls of the receiver.
  * @see docs/protocol/fleet.md#http
  */
 
@@ -54,7 +54,7 @@ export class HttpInbound extends PlainInbound {
   }
 
   async #failedThere(open: OpenTask, text: string): Promise<void> {
-    // A receiver that knows our messages may have stopped waiting, not working.
+    // A receiver that knows fleet messages may have stopped waiting, not working.
     if (this.peer.features.has('poll')) return this.#follow(open);
     await this.#end(open, { status: 'error', error_summary: text || 'the receiver failed' });
   }
@@ -89,7 +89,7 @@ export class HttpInbound extends PlainInbound {
     open.ended = true;
   }
 
-  /** Handles a message that belongs to no task. True: there was an announce in it. */
+  /** Handles a message that belongs to no task. True: it had an announce. */
   async handleUnsolicited(message: HttpMessage): Promise<boolean> {
     if (await this.readData(message)) return true;
     const { profile } = announceInReply(message.text);
@@ -97,7 +97,7 @@ export class HttpInbound extends PlainInbound {
     return profile !== undefined;
   }
 
-  /** Forwards the messages in data parts. True: they settle the task, or there were some and no task. */
+  /** Forwards the messages in data parts. True: they settle the task, or the message had some and no task. */
   async readData({ data }: HttpMessage, open?: OpenTask): Promise<boolean> {
     let settled = false;
     for (const one of data) {
@@ -117,7 +117,7 @@ export class HttpInbound extends PlainInbound {
     return settled;
   }
 
-  /** The request that waited for a task's end failed. */
+  /** Handles a failed request that waited for a task's end. */
   lost(open: OpenTask, error: HandfastError): void {
     const { log, stopping } = this.#owner;
     if (stopping.aborted) return;

@@ -1,8 +1,7 @@
 /**
  * The JSON-RPC dialect of upstream's receivers, both directions, as data: the forms of a request and a response. Written as
- * upstream writes it; reading accepts the known variants. Fleet messages ride in data parts beside the text.
+ * upstream writes it; reading accepts the known variants. Fleet messages are data parts beside the text.
  *
- * Used by `worker-server.ts` and `callbacks.ts` on the worker's side, `peer.ts` and `replies.ts` on the orchestrator's.
  * @see docs/protocol/fleet.md#http
  */
 import type { FleetMessage } from '../../../protocol/fleet.ts';
@@ -50,7 +49,7 @@ export function readRequest(body: Uint8Array): HttpRequest {
 
 const refused = (id: RpcId, code: number, message: string): HttpRequest => ({ kind: 'error', id, code, message });
 
-/** The message, or what is wrong with it. */
+/** Returns the message, or the error in it. */
 function readMessage(value: unknown): HttpMessage | string {
   if (!isObject(value)) return 'params.message must be an object';
   const { parts, contextId, messageId } = value;
@@ -90,12 +89,12 @@ function message(role: 'user' | 'agent', { text, data = [], contextId, messageId
   return { role, parts, contextId, messageId };
 }
 
-/** A request, as text. */
+/** Returns a request as text. */
 export function sendMessage(id: string, outgoing: Outgoing): string {
   return JSON.stringify({ jsonrpc: '2.0', id, method: 'SendMessage', params: { message: message('user', outgoing) } });
 }
 
-/** A response that holds a message. */
+/** Returns a response that holds a message. */
 export function messageResponse(id: RpcId, outgoing: Outgoing): object {
   return { jsonrpc: '2.0', id, result: { kind: 'message', message: message('agent', outgoing) } };
 }
@@ -122,7 +121,7 @@ export function readReply(body: Uint8Array): HttpReplyBody {
 function readError({ code, message, data }: Members): HttpReplyBody {
   const text = typeof message === 'string' ? message.slice(0, 2_000) : '';
   if (typeof code !== 'number') return { kind: 'malformed', reason: 'an error without a number' };
-  // SendMessage names no task, so there is none that could be missing: the number can only mean busy.
+  // SendMessage names no task, so none can be missing: the number can only mean busy.
   if (code === RPC.busy || code === RPC.fleetBusy) return { kind: 'busy', text, data };
   return { kind: 'error', code, text };
 }

@@ -1,8 +1,8 @@
 /**
- * The bus to deployed receivers of the upstream dialect, v0.5 to v0.8, and to our own: each is found by its address,
+ * The bus to deployed receivers of the upstream dialect, v0.5 to v0.8, and to Handfast's: each is found by its address,
  * health-checked, and called; replies that come later arrive at `handle`.
  *
- * Made by `server/fleet/fleet-assembly.ts`; programs have it from `handfast/fleet`.
+ * Programs import it from `handfast/fleet`.
  * @see docs/protocol/fleet.md#http
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -18,7 +18,7 @@ import { type Recall, ReplyReceiver } from './replies.ts';
  * peer is called with.
  */
 export interface HttpPeerBusOptions extends PlainBusOptions, ServerAccess {
-  /** What the card calls this orchestrator. */
+  /** Name of this orchestrator on the card. */
   readonly name: string;
   /** Address others reach `handle` at, for the card. */
   readonly url?: () => string;

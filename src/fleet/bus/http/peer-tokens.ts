@@ -1,6 +1,6 @@
 /**
- * Whose call-back it is: the tokens of this server, and the token that each peer is called with, which managed receivers bring
- * when they call back. A peer's own token is granted the name of that peer and nothing else.
+ * Authenticates call-backs: by the tokens of this server, and by the token that each peer is called with, which managed
+ * receivers bring when they call back. A peer's own token is granted the name of that peer and nothing else.
  *
  * @see docs/fleet.md#receivers-that-call-back
  */
@@ -8,7 +8,7 @@ import type { TokenSource } from '../../../connection/token.ts';
 import { type Authenticator, createAuthenticator, tokenDigest } from '../../../session/auth.ts';
 import type { Principal } from '../../../session/principal.ts';
 
-/** How long what was read of the peers' tokens is used, milliseconds: a token may be rotated at any time. */
+/** How long the read tokens of the peers are used, milliseconds: a token may be rotated at any time. */
 const MAX_AGE_MS = 1_000;
 
 export interface PeerTokensOptions {
@@ -62,7 +62,7 @@ export class PeerTokens implements Authenticator {
       principal: { name: worker[0] as string, fleet: { worker } },
       digests: [tokenDigest(secret)],
     }));
-    // Without a grant an authenticator would admit everybody.
+    // Without a grant an authenticator would admit every caller.
     this.#peers = grants.length === 0 ? undefined : createAuthenticator(grants);
   }
 }

@@ -1,8 +1,8 @@
 /**
- * One deployed receiver as a peer of the orchestrator. Its card says what it speaks; tasks go out as messages, as hints in
- * the text or as the bare brief. Its messages are read by `inbound.ts`.
+ * One deployed receiver as a peer of the orchestrator. Its card names its dialect; tasks go out as messages, as hints in the
+ * text or as the bare brief. `inbound.ts` reads its messages.
  *
- * Made by `orchestrator-bus.ts`, one for each configured receiver.
+ * One for each configured receiver.
  * @see docs/protocol/fleet.md#http
  */
 import { Buffer } from 'node:buffer';
@@ -74,7 +74,7 @@ export class HttpPeer implements HealthCheckedPeer {
     return this.#readCard();
   }
 
-  /** Reads what the receiver speaks; true when that has changed. Never rejects. */
+  /** Reads the dialect of the receiver; true when that has changed. Never rejects. */
   async #readCard(): Promise<boolean> {
     try {
       const { status, body } = await this.#connection.get(CARD_PATH);

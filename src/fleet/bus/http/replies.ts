@@ -1,7 +1,7 @@
 /**
  * The orchestrator as a receiver of the upstream dialect: managed workers call here with their replies.
  *
- * Used by `orchestrator-bus.ts`; the server mounts it on the addresses of its configuration.
+ * The server mounts it on the addresses of its configuration.
  * @see docs/protocol/fleet.md#http
  */
 import type { Buffer } from 'node:buffer';
@@ -40,7 +40,7 @@ export interface ReplyReceiverOptions extends ServerAccess {
   readonly monotonic: () => number;
 }
 
-/** What an operator configures for receivers that call back: here, and at a receiver that sends no token. */
+/** Advice for receivers that call back: the settings here, and those at a receiver that sends no token. */
 const CONFIGURE =
   "token_env or token_file of the peer in fleet.yaml, as the receiver's own token; or a token under auth.tokens with the grant fleet.worker for the name of the peer";
 const CONFIGURE_RECEIVER =
@@ -91,7 +91,7 @@ export class ReplyReceiver {
     });
   }
 
-  /** Never rejects. */
+  /** Handles a call. Never rejects. */
   async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
     await this.#tokens.refresh();
     return this.#server.handle(request, response);
@@ -114,7 +114,7 @@ export class ReplyReceiver {
     respond(response, 200, messageResponse(read.id, { text: 'Received.', contextId, messageId: newId() }));
   }
 
-  /** Accepts a reply. What is returned is the reason it was not stored; the worker sends it again then. */
+  /** Accepts a reply. Returns the reason it was not stored; the worker sends it again then. */
   async #accept(principal: Principal, message: HttpMessage): Promise<string | undefined> {
     const { log } = this.#options;
     const peer = this.#peerOf(principal, message);
@@ -141,7 +141,7 @@ export class ReplyReceiver {
     }
   }
 
-  /** The peer its principal may be; of several, the one whose task it replies to. */
+  /** Returns the peer its principal may be; of several, the one whose task it replies to. */
   #peerOf(principal: Principal, { contextId, data }: HttpMessage): HttpPeer | undefined {
     const peers = this.#options.peers.filter(({ peerId }) => mayWork(principal, peerId));
     if (peers.length === 1) return peers[0];

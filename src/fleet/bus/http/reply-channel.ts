@@ -40,7 +40,7 @@ export class HttpReplyChannel implements ReplyChannel {
     return this.#callback !== undefined;
   }
 
-  /** Messages before the result are dropped: the announce rides on replies. */
+  /** Drops messages before the result: the announce rides on replies. */
   send(_message: FleetMessage): void {}
 
   /** Remembers the form of a task's reply, where it is sent later. */
@@ -51,7 +51,7 @@ export class HttpReplyChannel implements ReplyChannel {
     evictOldest(this.#forms, MAX_FORMS);
   }
 
-  /** Calls `waiter` with the result of a task; what is returned undoes it. */
+  /** Calls `waiter` with the result of a task; returns a function that removes it. */
   wait(taskId: string, waiter: Waiter): () => void {
     const waiters = this.#waiters.get(taskId) ?? new Set();
     this.#waiters.set(taskId, waiters.add(waiter));

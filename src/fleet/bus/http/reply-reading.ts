@@ -13,14 +13,14 @@ export function reportsFailure(body: Buffer): boolean {
   }
 }
 
-/** A TASK_ACK with which the receiver reports an unknown task. */
+/** True for a TASK_ACK with which the receiver reports an unknown task. */
 export const isUnknownTask = ({ data }: HttpMessage): boolean =>
   data.some((one) => {
     const { type, state } = one as { readonly type?: unknown; readonly state?: unknown };
     return type === 'TASK_ACK' && state === 'unknown';
   });
 
-/** The result of a reply in text. Its figures are the claim of a language model, not measured. */
+/** Returns the result of a reply in text. Its figures are the claim of a language model, not measured. */
 export function claimed(result: Reported, open: OpenTask, prose: string, conformance: string): Reported {
   const usage = { ...result.usage, source: result.tokens_spent === null ? 'unknown' : 'claimed' } as const;
   return { ...withAttempt(result, open), usage, prose: prose || null, conformance };

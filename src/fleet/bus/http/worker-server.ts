@@ -24,7 +24,7 @@ import { CARRIED, type CardFacts, cardOf } from './card.ts';
 import { ANNOUNCE_PATH, HEALTH_PATH, RPC_PATH, readRequest } from './messages.ts';
 import { HttpReplyChannel } from './reply-channel.ts';
 
-/** Whether the executor behind the port works, not only the port. */
+/** State of the executor behind the port, not only of the port. */
 export interface ReceiverHealth {
   readonly ok: boolean;
   /** One line for people. */
@@ -45,9 +45,9 @@ export interface ReceiverOptions extends ServerAccess {
   readonly ready?: () => Promise<ReceiverHealth>;
   /** Principal → where its results are sent; a principal without one gets a response when the task has ended. */
   readonly callbacks?: ReadonlyMap<string, Callback>;
-  /** How long a client may wait for the end of its task, milliseconds. Default 300,000. */
+  /** Longest time that a client may wait for the end of its task, milliseconds. Default 300,000. */
   readonly replyTimeoutMs?: number;
-  /** How long a call back may take, milliseconds. Default 15,000. */
+  /** Longest time that a call back may take, milliseconds. Default 15,000. */
   readonly callbackTimeoutMs?: number;
   readonly log: Log;
   readonly newId?: () => string;

@@ -1,7 +1,7 @@
 /**
  * One bus over several accounts of one NATS system. Within an account, a worker can make the server publish on any subject of
- * it, so that a subject identifies no sender there; the boundary of an account is what the server enforces. A worker that is
- * not trusted therefore has a separate account, and the bus believes that account about this worker only.
+ * it, so that a subject identifies no sender there; the server enforces only the boundary of an account. A worker that is not
+ * trusted therefore has a separate account, and the bus believes that account about this worker only.
  *
  * @see docs/nats.md#permissions
  */
@@ -18,13 +18,13 @@ import { tokenOf } from './subjects.ts';
 /** An account and the workers in it. */
 export interface WorkerAccount {
   readonly workers: readonly string[];
-  /** Of the orchestrator's user in this account. */
+  /** Secret of the orchestrator's user in this account. */
   readonly auth: NatsAuth;
 }
 
 type Settings = Omit<NatsBusOptions, 'leadership' | 'believes' | 'withoutPools'> & { readonly leadership: Leadership };
 
-/** The bus over the account of `leadership` and `accounts`. Pools have their queue in the account of `leadership`. */
+/** Makes the bus over the account of `leadership` and `accounts`. Pools have their queue in the account of `leadership`. */
 export function accountBuses(options: Settings, accounts: readonly WorkerAccount[]): NatsBus {
   const elsewhere = new Set(accounts.flatMap(({ workers }) => workers.map(tokenOf)));
   const main = natsBus({ ...options, believes: (agent) => !elsewhere.has(agent) });

@@ -2,7 +2,7 @@
  * A key-value bucket, with outcomes where the client has errors: another writer was first, or the outcome is unknown. An
  * unknown outcome is resolved by a read, so values must differ between writers.
  *
- * Used for leases, claims, profiles and task records.
+ * For leases, claims, profiles and task records.
  */
 import { Backoff } from '../../../base/backoff.ts';
 import { isLogged } from '../../../base/log.ts';
@@ -13,7 +13,7 @@ import { readingTurns } from './payload.ts';
 import { openBucket } from './streams.ts';
 
 const WRITE_MS = 10_000;
-/** How long a watch may pause between the entries that exist, before it counts as started. */
+/** Longest pause of a watch between the entries that exist, before it counts as started, milliseconds. */
 const FIRST_ENTRIES_MS = 2_000;
 const WATCH_AGAIN = { firstDelayMs: 1_000, maxDelayMs: 15_000 };
 
@@ -115,7 +115,7 @@ export class Bucket {
     await this.#link.until(() => manager.streams.purge(`KV_${this.name}`, { filter: this.subject(key) }));
   }
 
-  /** The value of a key could not be read. */
+  /** Handles a value of a key that could not be read. */
   setAside(key: string, reason: string): void {
     this.#link.aside.note({ bucket: this.name, key, reasons: [reason] });
   }
@@ -196,8 +196,8 @@ export class Bucket {
   }
 
   /**
-   * The stored entry, from the one server that decides about writes. The client's own read asks any server with a copy, which
-   * may be a moment behind: then a write of ours would look like another writer's.
+   * Reads the stored entry from the one server that decides about writes. The client's own read asks any server with a copy,
+   * which may be a moment behind: then a write by this process would look like another writer's.
    */
   async #latest(key: string): Promise<Entry | undefined> {
     const manager = await this.#link.manager();
@@ -213,7 +213,7 @@ export class Bucket {
     return this.#link.store(this.subject(key), value, { [EXPECTED]: `${revision}` });
   }
 
-  /** The revision a write made; undefined when another writer was first. Reads, when an earlier try had no reply. */
+  /** Returns the revision a write made; undefined when another writer was first. Reads, when an earlier try had no reply. */
   #decided(
     key: string,
     value: Uint8Array,

@@ -29,7 +29,7 @@ export interface NatsPackages {
 
 const PACKAGES = '@nats-io/transport-node @nats-io/jetstream @nats-io/kv';
 
-/** Loads the client. Fails with `not_configured`, whose message names what to install. */
+/** Loads the client. Fails with `not_configured`, whose message names the packages to install. */
 export async function loadNats(): Promise<NatsPackages> {
   try {
     const [transport, jetstream, kv] = await Promise.all([

@@ -1,8 +1,8 @@
 /**
- * One connection to NATS that is never abandoned: it reconnects by itself, with bounded waits, and reads its secrets again
- * each time. What was under way when it broke fails at once, so that callers who can ask again do so the moment it is back.
+ * One connection to NATS that is never abandoned: it reconnects by itself, with bounded waits, and reads its secrets again each
+ * time. Operations under way when it breaks fail at once, so that callers who can ask again do so the moment it is back.
  *
- * Opened by `orchestrator-bus.ts`, `join.ts` and `task-store.ts`; each has one of its own.
+ * One for each bus of an orchestrator, for each worker and for each task store.
  */
 
 import { Backoff } from '../../../base/backoff.ts';
@@ -34,7 +34,7 @@ export interface NatsOptions {
   readonly tls?: NatsTls;
   /** Timeout of the first connection, milliseconds. Default 30,000; workers: no limit. */
   readonly connectTimeoutMs?: number;
-  /** How long a message waits for its acknowledgement, while it is sent again, milliseconds. Default 20,000. */
+  /** Time that a message waits for its acknowledgement, while it is sent again, milliseconds. Default 20,000. */
   readonly publishTimeoutMs?: number;
   readonly log?: Log;
   /** Epoch milliseconds. */
@@ -43,7 +43,7 @@ export interface NatsOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-/** How long one request may take before it is sent again. */
+/** Longest time of one request before it is sent again, milliseconds. */
 const REQUEST_MS = 3_000;
 const DEFAULT_CONNECT_MS = 30_000;
 const DEFAULT_PUBLISH_MS = 20_000;
@@ -52,9 +52,9 @@ const PING_MS = 5_000;
 const CLOSE_MS = 3_000;
 
 /**
- * Opens a connection. `inboxPrefix` is where answers come to; one of its own lets a server forbid others to listen.
- * `onRetry` is called before every further attempt. Fails
- * with `unreachable`, `auth_failed`, `not_configured`, `config_invalid`.
+ * Opens a connection. `inboxPrefix` is the prefix of reply subjects; a separate one lets a server forbid others to listen.
+ * `onRetry` is called before every further attempt. Fails with `unreachable`, `auth_failed`, `not_configured`,
+ * `config_invalid`.
  */
 export async function openNats(
   name: string,
@@ -139,12 +139,12 @@ export async function openNats(
 const MAYBE = new Set(['TimeoutError', 'RequestError', 'ClosedConnectionError', 'ConnectionError', 'ProtocolError']);
 
 /**
- * JetStream's numbers for what passes by itself: a cluster that is choosing who decides, or has too few servers just now;
- * a stream or consumer whose server is unreachable.
+ * JetStream's error numbers that pass by themselves: a cluster that is electing a leader, or has too few servers just now; a
+ * stream or consumer whose server is unreachable.
  */
 const PASSING = new Set<unknown>([10004, 10005, 10008, 10009, 10118, 10119]);
 
-/** A connection, whether it stands just now, and what is sent over it. */
+/** A connection, its state (up or not), and the operations over it. */
 export class NatsLink {
   readonly packages: NatsPackages;
   readonly connection: NatsConnection;
@@ -158,7 +158,7 @@ export class NatsLink {
   readonly #publishTimeoutMs: number;
   readonly #inboxPrefix: string | undefined;
   readonly #listeners = new Set<(up: boolean) => void>();
-  /** Fails what is under way, when the connection breaks. */
+  /** Fails operations under way, when the connection breaks. */
   readonly #underWay = new Set<(error: Error) => void>();
   readonly #asking: RequestMux;
   readonly #closing = new AbortController();
@@ -167,7 +167,7 @@ export class NatsLink {
   readonly #now: () => number;
   /** Epoch milliseconds. */
   #downSince: number | undefined;
-  /** Of connections that break soon after they were made, few are logged. */
+  /** True while the outage may be logged: of connections that break soon after they were made, few are. */
   #logsOutage = true;
 
   constructor(
@@ -203,7 +203,7 @@ export class NatsLink {
     return this.#downSince === undefined;
   }
 
-  /** Since when it does not stand, epoch milliseconds; undefined: it does. */
+  /** Time since when it does not stand, epoch milliseconds; undefined: it does. */
   get downSince(): number | undefined {
     return this.#downSince;
   }
@@ -213,7 +213,7 @@ export class NatsLink {
     return this.#closing.signal;
   }
 
-  /** A new subject only this connection listens to. */
+  /** Returns a new subject only this connection listens to. */
   inbox(): string {
     return this.packages.transport.createInbox(this.#inboxPrefix);
   }
@@ -239,7 +239,7 @@ export class NatsLink {
     return this.#manager;
   }
 
-  /** Calls `listener` whenever the connection breaks or comes back. Returns what undoes it. */
+  /** Calls `listener` whenever the connection breaks or comes back. Returns a function that removes the listener. */
   onChange(listener: (up: boolean) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -258,7 +258,7 @@ export class NatsLink {
     };
   }
 
-  /** One operation, once. Fails with {@link NoReplyError} when it had no reply; with the server's error, otherwise. */
+  /** Tries one operation once. Fails with {@link NoReplyError} when it had no reply; with the server's error, otherwise. */
   async attempt<T>(operation: () => Promise<T>): Promise<T> {
     if (!this.up || this.connection.isClosed()) throw new NoReplyError('the connection is down', false);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -285,8 +285,8 @@ export class NatsLink {
   }
 
   /**
-   * An operation that does no harm when done twice, until it is answered. Fails with `unreachable` when nothing was sent,
-   * `timeout` when it may have happened, else with what the server's refusal means.
+   * Repeats an operation that does no harm when done twice, until it is answered. Fails with `unreachable` when nothing was
+   * sent, `timeout` when it may have happened, else with the error of the server's refusal.
    */
   async until<T>(
     operation: () => Promise<T>,
@@ -301,7 +301,7 @@ export class NatsLink {
       try {
         const trying = this.attempt(operation);
         const forMs = end - performance.now();
-        // Requests bound themselves; only a shorter bound needs a clock of its own.
+        // Requests bound themselves; only a shorter bound needs a separate clock.
         if (forMs >= REQUEST_MS) return await trying;
         return await withTimeout(
           trying,
@@ -343,7 +343,7 @@ export class NatsLink {
     return readPublishAck(await this.#asking.ask(subject, data, this.headers(named)));
   }
 
-  /** One request. Fails with {@link NoReplyError}, or the server's error. */
+  /** Makes one request. Fails with {@link NoReplyError}, or the server's error. */
   ask(subject: string, data: string): Promise<Msg> {
     return this.#asking.ask(subject, data);
   }
@@ -364,7 +364,7 @@ export class NatsLink {
     }
   }
 
-  /** Sends what is written, and closes. Bounded; never rejects. */
+  /** Flushes written messages, and closes. Bounded; never rejects. */
   async close(): Promise<void> {
     this.#closing.abort();
     const late = () => fail('timeout', 'not closed in time');
@@ -373,7 +373,7 @@ export class NatsLink {
     await withTimeout(this.connection.close(), CLOSE_MS, late).catch(() => {});
   }
 
-  /** Until then, or the connection is back, or closed. */
+  /** Waits for a time, or until the connection is back, or closed. */
   async #pause(ms: number, signal?: AbortSignal): Promise<void> {
     const back = new AbortController();
     const stopListening = this.onChange((up) => up && back.abort());

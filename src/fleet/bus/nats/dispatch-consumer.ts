@@ -1,6 +1,6 @@
 /**
- * What becomes of each dispatch that is delivered to a worker: it is decided on, written to the journal, leased, claimed,
- * acknowledged, and only then started. Other messages about a task wait behind that.
+ * Handles each dispatch that is delivered to a worker: it is decided on, written to the journal, leased, claimed, acknowledged,
+ * and only then started. Other messages about a task wait behind that.
  *
  * The order matters. Acknowledged at its end, a task that is half done would be redelivered; started before it is
  * acknowledged, it could start elsewhere as well.
@@ -28,13 +28,13 @@ export interface ReceptionOptions {
   readonly worker: WorkerPort;
   readonly channel: NatsReplyChannel;
   readonly leases: Leases;
-  /** There may be room for more. */
+  /** Called when the worker may have room for more. */
   readonly freed: () => void;
-  /** Between two notices to the server that a dispatch is in progress, milliseconds. */
+  /** Time between two notices to the server that a dispatch is in progress, milliseconds. */
   readonly workingMs: number;
 }
 
-/** What a worker answers. */
+/** Answers of a worker. */
 export type Answer = TaskAck | TaskResult | SessionAnnounce;
 
 /** A message about a task, and where its answer goes. */
@@ -44,11 +44,13 @@ interface Early {
   readonly timer: NodeJS.Timeout;
 }
 
-/** How long a delivery waits for room here before it goes back, for another worker of its pool. */
+/** Longest time that a delivery waits for room here before it goes back, for another worker of its pool, milliseconds. */
 const WAIT_MS = 30_000;
 const RETRY_MS = 2_000;
 const MAX_RETRY_MS = 30_000;
-/** What comes by request may overtake the dispatch it is about, which comes by way of a stream. */
+/**
+ * Time, in milliseconds, to hold an early message: a request may overtake the dispatch it is about, which comes over a stream.
+ */
 const EARLY_MS = 500;
 /** Tasks whose end, or whose cancellation before their beginning, is remembered. */
 const MAX_REMEMBERED = 10_000;
@@ -58,7 +60,7 @@ export class DispatchConsumer {
   /** Deliveries that are not settled, by queue and position on it. */
   readonly #open = new Map<string, Delivery>();
   readonly #waiting: { readonly delivery: Delivery; readonly since: number }[] = [];
-  /** Tasks that are being decided on, and what waits behind each. */
+  /** Tasks that are being decided on, and the work that waits behind each. */
   readonly #deciding = new Map<string, Promise<unknown>>();
   /** Tasks this process accepted: their attempt. The oldest are evicted. */
   readonly #accepted = new Map<string, number>();
@@ -75,7 +77,7 @@ export class DispatchConsumer {
     this.#timer = setInterval(() => this.#keepAlive(), options.workingMs);
   }
 
-  /** How many more tasks there is room for. */
+  /** Number of further tasks that the worker can accept. */
   get room(): number {
     const { worker } = this.#options;
     if (this.#stopped || worker.draining) return 0;
@@ -93,7 +95,7 @@ export class DispatchConsumer {
     } else void this.#decide(delivery);
   }
 
-  /** Capacity has appeared: decides on waiting dispatches first. */
+  /** Uses new capacity: decides on waiting dispatches first. */
   next(): void {
     const { worker } = this.#options;
     while (this.#waiting.length > 0 && worker.activeTasks + this.#undecided < worker.maxConcurrent) {
@@ -120,7 +122,7 @@ export class DispatchConsumer {
     this.#early.set(taskId, early);
   }
 
-  /** Gives back what was not decided on. What was is seen to its end. */
+  /** Gives back dispatches that were not decided on. Decisions under way are completed. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#timer);
@@ -169,7 +171,7 @@ export class DispatchConsumer {
     }
   }
 
-  /** The dispatch in a delivery. One that cannot be read is answered and ended here. */
+  /** Reads the dispatch in a delivery. One that cannot be read is answered and ended here. */
   async #read(delivery: Delivery): Promise<Dispatched | undefined> {
     const { worker, channel, link } = this.#options;
     let codes: readonly string[];
@@ -297,7 +299,7 @@ export class DispatchConsumer {
     accepted.start(lease);
   }
 
-  /** What arrived before the dispatch it is about is handled behind it. */
+  /** Handles messages that arrived before the dispatch they are about, behind it. */
   #flushEarly(taskId: string, started: boolean): void {
     const canceled = this.#canceled.get(taskId);
     this.#canceled.delete(taskId);
@@ -312,7 +314,7 @@ export class DispatchConsumer {
     }
   }
 
-  /** Runs `work` behind what is under way about the same task; at once when nothing is. */
+  /** Runs `work` behind other work on the same task; at once when none is under way. */
   #inTurn<T>(taskId: string | undefined, work: () => Promise<T>): Promise<T> {
     if (taskId === undefined) return work();
     const before = this.#deciding.get(taskId);
@@ -347,7 +349,7 @@ const nameOf = ({ subject, seq }: Delivery): string => `${subject} ${seq}`;
 /** Dispatches without an envelope are the first. */
 const attemptOf = ({ envelope }: Dispatched): number => envelope.attempt ?? 1;
 
-/** The result, as the answer to this dispatch. */
+/** Returns the result, as the answer to this dispatch. */
 function caused(result: TaskResult, { envelope: { message_id } }: Dispatched): TaskResult {
   return message_id === undefined ? result : { ...result, envelope: { ...result.envelope, causation_id: message_id } };
 }

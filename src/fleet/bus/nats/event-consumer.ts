@@ -27,7 +27,7 @@ export interface EventConsumerOptions {
   readonly pool: (pool: string) => NatsPeer;
   /** Stands for a sender that is not believed. */
   readonly unknown: NatsPeer;
-  /** Whether this account may speak for a worker, by its token. */
+  /** True when this account may speak for a worker, by its token. */
   readonly believes: (agent: string) => boolean;
   readonly restore: () => Promise<void>;
 }
@@ -45,7 +45,7 @@ const FROM_WORKERS = new Set<Incoming['type']>(['TASK_RESULT', 'TASK_ACK', 'TASK
 export class EventConsumer {
   readonly #options: EventConsumerOptions;
   readonly #puller: PullConsumer;
-  /** By position in the stream; when they arrived, in monotonic milliseconds. */
+  /** Deliveries by position in the stream, with the time of their arrival, in monotonic milliseconds. */
   readonly #inFlight = new Map<number, { readonly delivery: Delivery; readonly since: number }>();
   readonly #stored = new Set<number>();
   readonly #timer: NodeJS.Timeout;
@@ -64,7 +64,7 @@ export class EventConsumer {
     });
   }
 
-  /** A message that was not stored is redelivered. */
+  /** Stops. A message that was not stored is redelivered. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#timer);
@@ -113,7 +113,7 @@ export class EventConsumer {
       case 'max_deliveries':
         return this.#park(about.consumer, delivery.data);
       default:
-        // Announces are here for the record; who is present is in the profiles.
+        // Announces are here for the record; the profiles tell which workers are present.
         return;
     }
   }
@@ -141,8 +141,8 @@ export class EventConsumer {
   }
 
   /**
-   * A dispatch reached its delivery limit, and no worker acknowledged it: it crashes each worker, or never ends
-   * being decided on. The orchestrator gets a refusal in its name, which its policy parks for an operator; then it is
+   * Parks a dispatch that reached its delivery limit without an acknowledgement of a worker: it crashes each worker, or never
+   * ends being decided on. The orchestrator gets a refusal in its name, which its policy parks for an operator; then it is
    * removed from the queue.
    */
   async #park(consumer: string, data: Uint8Array): Promise<void> {
@@ -183,7 +183,7 @@ export class EventConsumer {
     await link.until(() => manager.streams.deleteMessage(STREAMS.dispatch, seq, false));
   }
 
-  /** The sender of a stored event may have left since, and must not count as connected. */
+  /** Forwards a stored event. Its sender may have left since, and must not count as connected. */
   #forward(peer: NatsPeer, message: Incoming): Promise<void> | void {
     const { events } = this.#options;
     const kept = events.received(peer, message);

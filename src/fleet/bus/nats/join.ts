@@ -1,8 +1,7 @@
 /**
- * How a worker joins a fleet on NATS: it pulls dispatches from its own queue and from those of its pools as it has capacity,
- * runs what it holds the lease of, and leaves its results on the events stream. It stays joined through every outage.
+ * Joins a worker to a fleet on NATS: it pulls dispatches from its own queue and from those of its pools as it has capacity,
+ * runs the attempts it holds the lease of, and leaves its results on the events stream. It stays joined through every outage.
  *
- * Called by the command line and by the fleet's own process for its workers.
  * @see docs/nats.md
  */
 
@@ -43,7 +42,7 @@ export function joinNats(worker: WorkerPort, options: JoinNatsOptions): Joined {
   return new Membership(worker, options);
 }
 
-/** Between two checks for capacity while there is none. */
+/** Time between two checks for capacity while the worker has none, in milliseconds. */
 const LOOK_MS = 50;
 const LEAVE_MS = 5_000;
 
@@ -73,7 +72,7 @@ class Membership implements Joined {
   #detach: (() => void) | undefined;
   #reason = 'stopping';
   #ended = false;
-  /** It has sent SESSION_BYE and accepts no more tasks. */
+  /** True when it has sent SESSION_BYE and accepts no more tasks. */
   #parted = false;
 
   constructor(worker: WorkerPort, options: JoinNatsOptions) {
@@ -210,7 +209,10 @@ class Membership implements Joined {
     return { link, presence, reception, control, pullers };
   }
 
-  /** Results wait in the worker's outbox while the server is unreachable, and are sent at once when it is back. */
+  /**
+   * Attaches the channel to a link: results wait in the worker's outbox while the server is unreachable, and are sent at once
+   * when it is back.
+   */
   #attach(link: NatsLink, channel: NatsReplyChannel): void {
     this.#detach = this.#worker.attach(channel);
     link.onChange((up) => {

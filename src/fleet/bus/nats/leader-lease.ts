@@ -61,7 +61,7 @@ export class LeaderLease {
   async acquire(standby = false): Promise<void> {
     const { signal, name, log } = this.#options;
     let first: Entry | undefined;
-    // Its last renewal may be as young as our first read.
+    // Its last renewal may be as young as the first read here.
     const end = this.#monotonic() + (this.#options.ttlS + 5) * 1000;
     for (;;) {
       signal.throwIfAborted();
@@ -89,7 +89,10 @@ export class LeaderLease {
     this.#ended = true;
   }
 
-  /** Acquires it where it is free, or was ours; else its holder. Undefined: another orchestrator was faster. */
+  /**
+   * Acquires it where it is free, or was held by this instance; else returns its holder. Undefined: another orchestrator was
+   * faster.
+   */
   async #try(): Promise<'taken' | Entry | undefined> {
     const { bucket, instance } = this.#options;
     const askedAt = this.#monotonic();

@@ -2,7 +2,7 @@
  * The leadership of an orchestrator on NATS: its connection, and the leader lease of its name, which only one process holds.
  * Bus and task store of one orchestrator share it, so that both end together when another one leads.
  *
- * Acquired by `server/fleet/fleet-nats.ts`, or by `orchestrator-bus.ts` for itself.
+ * A process acquires it once; the bus acquires it itself where it was given none.
  * @see docs/nats.md#leader-and-standby
  */
 import { fail, type HandfastError } from '../../../wire/errors.ts';
@@ -16,7 +16,7 @@ export interface LeadershipOptions extends NatsOptions, StorageOptions {
   /** Name of the orchestrator: its cursors are stored under it, and only one of a name leads. */
   readonly name: string;
   /**
-   * Which one of that name: the same after a restart, another on another machine. Then a restart continues at once, instead of
+   * Instance of that name: equal after a restart, different on another machine. Then a restart continues at once, instead of
    * when the lease of the process before has run out. Default: another for each process.
    */
   readonly instance?: string;
@@ -36,7 +36,7 @@ export interface Leadership {
    * @internal
    */
   readonly link: NatsLink;
-  /** How long a worker counts as present, seconds. */
+  /** Time that a worker counts as present, seconds. */
   readonly profileTtlS: number;
   /** Resolves when it ends by itself: `superseded`, or `connection_lost`. Never rejects. */
   readonly lost: Promise<HandfastError>;
@@ -113,8 +113,8 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
 }
 
 /**
- * The leadership of `main` over another account: the leader lease stays in the first one, where no worker of this account can
- * reach it. Fails as {@link acquireLeadership}, except with `superseded`.
+ * Returns the leadership of `main` over another account: the leader lease stays in the first one, where no worker of this
+ * account can reach it. Fails as {@link acquireLeadership}, except with `superseded`.
  */
 export async function accountLeadership(
   main: Leadership,

@@ -1,9 +1,9 @@
 /**
- * Who may run which attempt of a task, decided by the server: a lease that must be renewed, whose revision is the fence, and
+ * The right to run an attempt of a task, decided by the server: a lease that must be renewed, whose revision is the fence, and
  * a claim that stays. The lease prevents two at a time; the claim prevents a second start of an attempt, also after the lease
  * has ended, when the server lost the acknowledgement, and wherever the dispatch is redelivered.
  *
- * No clock of this machine is compared with another's: ages are the server's, waits are ours.
+ * No clock of this machine is compared with another's: ages are the server's, waits are this machine's.
  * @see docs/nats.md#leases
  */
 import type { Lease } from '../reply-channel.ts';
@@ -18,11 +18,11 @@ export interface LeaseValue {
   readonly incarnation: string;
   readonly attempt: number;
   readonly ttl_s: number;
-  /** How often it was renewed: no two values of one holder are alike. */
+  /** Number of its renewals: no two values of one holder are alike. */
   readonly renewed: number;
 }
 
-/** Which worker started which attempt. */
+/** The worker that started an attempt. */
 interface ClaimValue {
   readonly agent: string;
   readonly incarnation: string;
@@ -42,7 +42,7 @@ const text = (value: object): Uint8Array => Buffer.from(JSON.stringify(value));
 /** The longest of the configuration. */
 const MAX_TTL_S = 86_400;
 
-/** Reads a lease; undefined when it is none of ours. */
+/** Reads a lease; undefined when the value is not a lease of this protocol. */
 export function readLease(value: Uint8Array): LeaseValue | undefined {
   return readObject<LeaseValue>(
     value,
@@ -113,7 +113,7 @@ export class Leases {
     return { kind: 'held', agent: '' };
   }
 
-  /** Whether any worker claimed this attempt, or a later one. */
+  /** Returns whether any worker claimed this attempt, or a later one. */
   async isClaimed(taskId: string, attempt: number): Promise<boolean> {
     const entry = await this.#options.journal.get(tokenOf(taskId));
     const claimed = entry === undefined ? undefined : readObject<ClaimValue>(entry.value);

@@ -3,7 +3,6 @@
  * or pools, and one durable consumer brings all events of workers. An event is acknowledged when the orchestrator has stored
  * it, so none is lost while the orchestrator is down.
  *
- * Made by `server/fleet/fleet-nats.ts`; called by `orchestrator/`.
  * @see docs/nats.md
  */
 import type { FleetMessage } from '../../../protocol/fleet.ts';
@@ -25,7 +24,7 @@ export interface NatsBusOptions extends Omit<LeadershipOptions, 'signal' | 'stan
   /** A leadership acquired before. Default: the bus acquires one when it starts, and releases it when it stops. */
   readonly leadership?: Leadership;
   /**
-   * Whether this account may speak for a worker, by its token. Default: for every worker.
+   * True when this account may speak for a worker, by its token. Default: for every worker.
    * @internal
    */
   readonly believes?: (agent: string) => boolean;
@@ -45,7 +44,10 @@ export interface NatsBus extends OrchestratorBus {
   readonly closed: Promise<HandfastError | undefined>;
 }
 
-/** The bus over these servers. `start` fails with `unreachable`, `auth_failed`, `superseded`, `config_invalid`, `not_configured`. */
+/**
+ * Makes the bus over these servers. `start` fails with `unreachable`, `auth_failed`, `superseded`, `config_invalid`,
+ * `not_configured`.
+ */
 export function natsBus(options: NatsBusOptions): NatsBus {
   return new JetStreamBus(options);
 }
@@ -65,7 +67,7 @@ class JetStreamBus implements NatsBus {
   readonly #options: NatsBusOptions;
   readonly #ended = Promise.withResolvers<HandfastError | undefined>();
   readonly #stopping = new AbortController();
-  /** By the token of their name. */
+  /** Peers by the token of their name. */
   readonly #peers = new Map<string, NatsPeer>();
   #parts: Partial<Parts> = {};
   #events: PeerEvents | undefined;
@@ -160,7 +162,7 @@ class JetStreamBus implements NatsBus {
     if (this.#options.leadership === undefined) await leadership?.close();
   }
 
-  /** Another orchestrator leads, or the connection cannot continue: everything here ends, so that nothing is decided twice. */
+  /** Ends everything here, so that nothing is decided twice: another orchestrator leads, or the connection cannot continue. */
   async #end(error: HandfastError): Promise<void> {
     if (this.#stopping.signal.aborted) return;
     this.#stopping.abort();
@@ -188,7 +190,7 @@ class JetStreamBus implements NatsBus {
     return isWorkerToken(agent) && this.#options.believes?.(agent) !== false;
   }
 
-  /** The peer of a token. One whose name is too long for its token is named by its announce. */
+  /** Returns the peer of a token. One whose name is too long for its token is named by its announce. */
   #peer(agent: string, agentId?: string): NatsPeer {
     const known = this.#peers.get(agent);
     if (known !== undefined) return known;
@@ -220,7 +222,7 @@ class JetStreamBus implements NatsBus {
     this.#events!.left(peer, reason, asleep);
   }
 
-  /** A renewed lease means that its task still runs; a new one is reported by its TASK_ACK. */
+  /** Reads a lease: a renewed one means that its task still runs; a new one is reported by its TASK_ACK. */
   #leased({ value, update, removed, revision, key }: Entry): void {
     if (removed) return;
     const lease = readLease(value);

@@ -26,7 +26,7 @@ export class NatsPeer implements FleetPeer {
   readonly durable = true;
   /** Grows and shrinks with its announces. */
   features: ReadonlySet<Feature> = new Set();
-  /** Between `joined` and `left`. */
+  /** True between `joined` and `left`. */
   present = false;
   readonly #agent: string;
   readonly #context: PeerContext;

@@ -17,7 +17,7 @@ export interface PresenceOptions {
   readonly worker: WorkerPort;
   readonly profiles: Bucket;
   readonly discovery: Bucket;
-  /** How long a profile holds, seconds; it is rewritten three times in it. */
+  /** Lifetime of a profile, seconds; it is rewritten three times in it. */
   readonly ttlS: number;
   /** Another process has the name now. */
   readonly taken: (error: HandfastError) => void;
@@ -31,7 +31,7 @@ export class Presence {
   readonly #timer: NodeJS.Timeout;
   readonly #stopListening: () => void;
   #announce: SessionAnnounce | undefined;
-  /** Of the value this process wrote last. */
+  /** Revision of the value this process wrote last. */
   #revision = 0;
   #writing: Promise<void> | undefined;
   /** The profile changed while a write was running. */
@@ -57,7 +57,7 @@ export class Presence {
     await discovery.put(cardKey(this.#key), pack(cardOf(worker)));
   }
 
-  /** The worker describes itself again. */
+  /** Publishes a new description of the worker. */
   announce(announce: SessionAnnounce): void {
     if (this.#ended) return;
     this.#announce = announce;
@@ -65,7 +65,7 @@ export class Presence {
     void this.#write();
   }
 
-  /** The worker leaves; its profile shows that until it expires. Never rejects. */
+  /** Shows that the worker has left, in its profile, until that expires. Never rejects. */
   async bye(bye: SessionBye): Promise<void> {
     if (this.#ended) return;
     this.end();
@@ -87,8 +87,8 @@ export class Presence {
   }
 
   /**
-   * The description, with what changes all the time as it is now. Each write counts as sent again: with the time of the first one, an
-   * orchestrator that starts later would take its age for a difference of the clocks.
+   * Returns the description with the current values of the members that change all the time. Each write counts as sent again:
+   * with the time of the first one, an orchestrator that starts later would take its age for a difference of the clocks.
    */
   #now(announce: SessionAnnounce): SessionAnnounce {
     const { worker, ttlS, now = Date.now } = this.#options;
@@ -105,7 +105,7 @@ export class Presence {
     };
   }
 
-  /** Writes what is known; one write at a time, and the latest is never left out. Never rejects. */
+  /** Writes the known description; one write at a time, and the latest is never left out. Never rejects. */
   #write(): Promise<void> {
     if (this.#ended || this.#announce === undefined || this.#revision === 0 || !this.#options.link.up) {
       return Promise.resolve();
@@ -160,7 +160,7 @@ export class Presence {
   }
 }
 
-/** The announce of a worker, which others may read without a request. Stays when the worker has left. */
+/** Returns the announce of a worker, which others may read without a request. Stays when the worker has left. */
 function cardOf({ agentId, features, pools }: WorkerPort): object {
   const token = tokenOf(agentId);
   return {

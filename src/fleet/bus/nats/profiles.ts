@@ -1,6 +1,6 @@
 /**
- * Which workers are present, by the profiles bucket: reports each when it appears, whenever it writes its profile again,
- * and when it has left or stopped writing.
+ * The workers that are present, by the profiles bucket: reports each when it appears, whenever it writes its profile again, and
+ * when it has left or stopped writing.
  *
  * A worker that stops without a goodbye is missed by this machine's own clock, not by the clocks of others.
  */
@@ -14,7 +14,7 @@ import { unpack } from './payload.ts';
 const MAX_REMOVED = 10_000;
 
 export interface ProfileEvents {
-  /** A worker wrote its profile. The argument is the token of its key. */
+  /** Called when a worker wrote its profile. The argument is the token of its key. */
   present(agent: string, announce: Announced): void;
   /** `asleep`: it sent SESSION_BYE. */
   absent(agent: string, reason: string, asleep: boolean): void;

@@ -1,6 +1,6 @@
 /**
- * Makes what a worker needs on the server, for workers that may not make it themselves: run once, with the permissions of an
- * operator, before the worker joins.
+ * Makes the queues and consumers that a worker needs on the server, for workers that may not make them themselves: run once,
+ * with the permissions of an operator, before the worker joins.
  * @see docs/nats.md#permissions
  */
 import type { WorkerPort } from '../reply-channel.ts';

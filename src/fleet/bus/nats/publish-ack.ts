@@ -1,8 +1,10 @@
-/** How a NATS server acknowledges a stored message, and what its refusals mean here. */
+/**
+ * The acknowledgement of a stored message by a NATS server, and the errors that its refusals become here.
+ */
 import { fail, HandfastError } from '../../../wire/errors.ts';
 import type { Msg } from './client.ts';
 
-/** The position at which a stream stored a message; throws its error otherwise. */
+/** Returns the position at which a stream stored a message; throws its error otherwise. */
 export function readPublishAck({ data }: Pick<Msg, 'data'>): number {
   const reply = JSON.parse(Buffer.from(data).toString()) as {
     readonly type?: unknown;
@@ -24,7 +26,7 @@ const NOT_STORED = 10077;
 const TOO_LONG = 10054;
 const NO_ROOM = new Set([10002, 10023, 10028, 10047]);
 
-/** What a refusal of the server, or of the client before sending, means here. */
+/** Returns the error for a refusal of the server, or of the client before sending. */
 export function publishError(error: unknown): HandfastError {
   if (error instanceof HandfastError) return error;
   const { name, message } = error as Error;

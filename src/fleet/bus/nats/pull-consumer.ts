@@ -2,7 +2,7 @@
  * Pulls messages from a durable consumer, never more at a time than its owner has capacity for: a full worker leaves them to
  * others of its pool, and a slow orchestrator leaves them on the server.
  *
- * Used by `join.ts` for dispatches and controls, by `event-consumer.ts` for events.
+ * For dispatches, controls and events.
  */
 
 import { Backoff } from '../../../base/backoff.ts';
@@ -14,7 +14,7 @@ import type { NatsLink } from './connection.ts';
 import { readingTurns } from './payload.ts';
 import { NoReplyError } from './request-mux.ts';
 
-/** How long a server may take to confirm an acknowledgement. */
+/** Longest time a server may take to confirm an acknowledgement, milliseconds. */
 const CONFIRM_MS = 2_000;
 
 /** One delivery of a message. Exactly one of `ack`, `confirm`, `nak` and `end` settles it. */
@@ -24,7 +24,7 @@ export class Delivery {
   readonly headers: MsgHdrs | undefined;
   /** Place in the stream. */
   readonly seq: number;
-  /** How often it was delivered, with this time. */
+  /** Number of its deliveries, with this one. */
   deliveries: number;
   #reply: string;
   readonly #link: NatsLink;
@@ -42,20 +42,20 @@ export class Delivery {
     this.seq = Number(parts[at + 1]);
   }
 
-  /** Done. Not awaited: when it is lost, the message is redelivered. */
+  /** Acknowledges the message. Not awaited: when the acknowledgement is lost, the message is redelivered. */
   ack(): void {
     this.#respond('+ACK');
   }
 
-  /** The same message was redelivered: the response goes to that delivery from now on. */
+  /** Takes over from the same message that was redelivered: the response goes to that delivery from now on. */
   adopt(newer: Delivery): void {
     this.#reply = newer.#reply;
     this.deliveries = newer.deliveries;
   }
 
   /**
-   * Done; true when the server confirms it. A server that was killed may not know this delivery any more: it does not reply
-   * then, and redelivers the message.
+   * Acknowledges the message; true when the server confirms it. A server that was killed may not know this delivery any more:
+   * it does not reply then, and redelivers the message.
    */
   async confirm(): Promise<boolean> {
     try {
@@ -68,17 +68,17 @@ export class Delivery {
     }
   }
 
-  /** Not now: redeliver after this time. */
+  /** Asks for redelivery after this time. */
   nak(delayMs = 0): void {
     this.#respond(delayMs > 0 ? `-NAK {"delay":${Math.round(delayMs * 1_000_000)}}` : '-NAK');
   }
 
-  /** In progress: do not redeliver yet. */
+  /** Reports progress: the message must not be redelivered yet. */
   working(): void {
     this.#respond('+WPI');
   }
 
-  /** Never redeliver. */
+  /** Ends redelivery of the message. */
   end(reason: string): void {
     // Servers before 2.11 do not know a reason here, and redeliver.
     this.#respond(this.#link.atLeast(2, 11) ? `+TERM ${reason}` : '+TERM');
@@ -92,7 +92,7 @@ export class Delivery {
 export interface PullOptions {
   readonly stream: string;
   readonly consumer: string;
-  /** How many messages the owner can accept now, including those that were requested and have not arrived yet. */
+  /** Returns the number of messages the owner can accept now, including those that were requested and have not arrived yet. */
   readonly capacity: () => number;
   /** Must not throw. */
   readonly onDelivery: (delivery: Delivery) => void;
@@ -133,7 +133,7 @@ export class PullConsumer {
     this.#restart();
   }
 
-  /** There may be more capacity. Requests once for all changes in one turn of the event loop. */
+  /** Notes that the owner may have more capacity. Requests once for all changes in one turn of the event loop. */
   more(): void {
     this.#scheduled ??= setImmediate(() => {
       this.#scheduled = undefined;
@@ -194,7 +194,7 @@ export class PullConsumer {
     void this.#restore(message.headers?.description || `${code}`);
   }
 
-  /** In the order of arrival. Never rejects. */
+  /** Delivers in the order of arrival. Never rejects. */
   async #deliver(delivery: Delivery): Promise<void> {
     this.#waiting += 1;
     while (readingTurns.over) await readingTurns.next();

@@ -26,12 +26,12 @@ export class Redial {
   readonly #now: () => number;
   /** The delay of the next attempt; undefined until the client asks for it. */
   #delayMs: number | undefined;
-  /** When the client dialled last. */
+  /** Time when the client dialled last. */
   #dialledAt: number;
   /** Undefined: it did not stand yet. */
   #stoodFrom: number | undefined;
   #losses = 0;
-  /** In this outage. */
+  /** Number of attempts in this outage. */
   #attempt = 0;
   /** Called when a further attempt of one outage is decided; the first one follows the loss itself. */
   onRetry: ((retry: Omit<Retry, 'reason'>) => void) | undefined;
@@ -42,14 +42,14 @@ export class Redial {
     this.#dialledAt = now();
   }
 
-  /** The client asks how long it has to wait since it dialled last. */
+  /** Returns the time that the client has to wait since it dialled last. */
   delayMs(): number {
     if (this.#delayMs === undefined) {
       this.#delayMs = this.#backoff.next();
       this.#attempt += 1;
       const attempt = this.#attempt;
       const { retryInMs } = this;
-      // Not from within the loop of the client: what a listener throws must not end it.
+      // Not from within the loop of the client: an error of a listener must not end it.
       if (attempt > 1) queueMicrotask(() => this.onRetry?.({ attempt, retryInMs }));
     }
     return this.#delayMs;
@@ -60,13 +60,13 @@ export class Redial {
     return Math.max(0, (this.#delayMs ?? 0) - (this.#now() - this.#dialledAt));
   }
 
-  /** The client dials. */
+  /** Notes that the client dials. */
   dialled(): void {
     this.#dialledAt = this.#now();
     this.#delayMs = undefined;
   }
 
-  /** The connection stands. */
+  /** Notes that the connection stands. */
   ended(): void {
     this.#delayMs = undefined;
     this.#attempt = 0;
@@ -76,7 +76,9 @@ export class Redial {
     this.#stoodFrom = this.#now();
   }
 
-  /** The connection is lost. Returns how many in a row did not stand for long, with this one. */
+  /**
+   * Notes that the connection is lost. Returns the number of connections in a row that did not stand for long, with this one.
+   */
   lost(): number {
     const isSteady = this.#now() - (this.#stoodFrom ?? Number.NEGATIVE_INFINITY) >= STEADY_MS;
     this.#losses = isSteady ? 1 : this.#losses + 1;

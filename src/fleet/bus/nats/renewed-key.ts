@@ -1,6 +1,6 @@
 /**
- * A key that its holder must renew before its ttl ends: which revision is ours, when the server confirmed it last, and one
- * renewal at a time. A renewal without a reply is repeated with the same value, which the bucket recognises as ours.
+ * A key that its holder must renew before its ttl ends: the holder's revision, when the server confirmed it last, and one
+ * renewal at a time. A renewal without a reply is repeated with the same value, which the bucket recognises as the holder's.
  *
  * The lease of a task (`leases.ts`) and the leader lease of an orchestrator (`leader-lease.ts`) are such keys.
  * @see docs/nats.md#leases
@@ -11,7 +11,7 @@ export interface RenewedKeyOptions {
   readonly bucket: Bucket;
   readonly key: string;
   readonly ttlS: number;
-  /** The value after so many renewals. Values of different holders, and of different renewals, must differ. */
+  /** The value after a number of renewals. Values of different holders, and of different renewals, must differ. */
   readonly value: (renewals: number) => Uint8Array;
   /** True: writes the key again when it has expired. Default false: an expired key is lost. */
   readonly restores?: boolean;
@@ -34,7 +34,7 @@ export class RenewedKey {
     this.#confirmedAt = confirmedAt;
   }
 
-  /** True when the server has confirmed it within so many milliseconds. */
+  /** True when the server has confirmed it within `ms` milliseconds. */
   confirmedWithin(ms: number): boolean {
     return !this.#lost && this.#options.monotonic() - this.#confirmedAt < ms;
   }
@@ -48,7 +48,7 @@ export class RenewedKey {
     return this.#renewing;
   }
 
-  /** Deletes the key if it is still ours. Never rejects. */
+  /** Deletes the key if this holder still has it. Never rejects. */
   async release(): Promise<void> {
     await this.#renewing?.catch(() => {});
     if (!this.#lost) this.#options.bucket.release(this.#options.key, this.#revision);

@@ -71,7 +71,7 @@ export class NatsReplyChannel implements ReplyChannel {
     this.#options.delivered(task_id);
   }
 
-  /** A question that no orchestrator receives would block its task until it expires. */
+  /** Sends a question until an orchestrator receives it: else it would block its task until it expires. */
   #keep(taskId: string, message: FleetMessage, id: string): void {
     const { link } = this.#options;
     link.publish(subjects.events(this.#agent, tokenOf(taskId)), pack(message), id).catch((error: Error) => {

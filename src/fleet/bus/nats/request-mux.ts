@@ -1,10 +1,10 @@
 /**
- * Requests over one connection, answered on one subject of its own. The client has requests as well, with a timer and an
- * error object for each; a fleet makes several for every task.
+ * Requests over one connection, answered on one separate subject. The client has requests as well, with a timer and an error
+ * object for each; a fleet makes several for every task.
  */
 import type { Msg, MsgHdrs, NatsConnection } from './client.ts';
 
-/** Why an operation has no reply. `sent`: it may have happened. */
+/** Reason why an operation has no reply. `sent`: it may have happened. */
 export class NoReplyError extends Error {
   readonly sent: boolean;
 
@@ -28,7 +28,7 @@ export class RequestMux {
   readonly #connection: NatsConnection;
   readonly #prefix: string;
   readonly #timeoutMs: number;
-  /** In the order of asking, which is that of their ends. */
+  /** Requests in their order, which is the order of their ends. */
   readonly #asked = new Map<string, Asked>();
   #last = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -44,23 +44,23 @@ export class RequestMux {
     });
   }
 
-  /** One request. Fails with {@link NoReplyError}, or with the error of {@link refuse}. */
+  /** Makes one request. Fails with {@link NoReplyError}, or with the error of {@link refuse}. */
   ask(subject: string, data: Uint8Array | string, headers?: MsgHdrs): Promise<Msg> {
     return new Promise((resolve, reject) => {
       const token = (++this.#last).toString(36);
-      // Throws what can never be sent.
+      // Throws for a message that can never be sent.
       this.#connection.publish(subject, data, { reply: this.#prefix + token, ...(headers && { headers }) });
       this.#asked.set(token, { subject, until: performance.now() + this.#timeoutMs, resolve, reject });
       this.#timer ??= setInterval(() => this.#look(), LOOK_MS).unref();
     });
   }
 
-  /** The connection was lost: no reply will come. */
+  /** Fails all requests when the connection was lost: no reply will come. */
   broken(): void {
     this.#end(() => true, new NoReplyError('the connection broke', true));
   }
 
-  /** The server does not permit requests on this subject. */
+  /** Fails the requests on a subject for which the server permits none. */
   refuse(subject: string, error: Error): void {
     this.#end((asked) => asked.subject === subject, error);
   }

@@ -136,7 +136,7 @@ export class ControlRequests {
   }
 }
 
-/** The acknowledgement of a stream: `stored`, or its error. Undefined: this is not from a stream. */
+/** Reads the acknowledgement of a stream: `stored`, or its error. Undefined: this is not from a stream. */
 function readAcknowledgement(message: Msg): 'stored' | Error | undefined {
   // Acknowledgements are short, so that messages of the protocol are not read twice.
   if (message.data.length > 1024) return undefined;

@@ -10,7 +10,7 @@ import { secretProblem } from '../../../base/secret-text.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Authenticator, NatsPackages } from './client.ts';
 
-/** Where the secret for the server comes from; the first that is given. Without any, none is sent. */
+/** Source of the secret for the server; the first that is given. Without any, none is sent. */
 export interface NatsAuth {
   /** A `.creds` file with a JWT and its key. */
   readonly credentialsFile?: string;
@@ -38,7 +38,7 @@ interface Secret {
   authenticator(secret: string): Authenticator;
 }
 
-/** The secret of a configuration; undefined where none is configured. */
+/** Returns the secret of a configuration; undefined where none is configured. */
 function secretOf({ transport }: Pick<NatsPackages, 'transport'>, auth: NatsAuth, env: Variables): Secret | undefined {
   const { credentialsFile, nkeyFile, user, passwordFile, passwordEnv, tokenFile, tokenEnv } = auth;
   const from = (path: string | undefined, variable: string | undefined) =>
@@ -78,11 +78,11 @@ function secretOf({ transport }: Pick<NatsPackages, 'transport'>, auth: NatsAuth
   };
 }
 
-/** How one connection proves who it is. */
+/** The proof of identity of one connection. */
 export interface NatsIdentity {
   /** For the client. Reads the secret each time; undefined: the server is shown none. */
   readonly authenticator: Authenticator | undefined;
-  /** What to do when a server refuses it. */
+  /** Advice when a server refuses it. */
   readonly advice: string;
 }
 
@@ -115,7 +115,7 @@ export function identityOf(
   };
 }
 
-/** Problems with a secret are reported once, before the first connection. */
+/** Reports problems with a secret once, before the first connection. */
 function prove({ what, place, read, authenticator, isOneLine = true }: Secret): void {
   let secret: string;
   try {
@@ -135,5 +135,5 @@ function prove({ what, place, read, authenticator, isOneLine = true }: Secret): 
   }
 }
 
-/** The system's error code, or the kind of error: messages of parsers repeat what they parse. */
+/** Returns the system's error code, or the kind of error: messages of parsers repeat the parsed text. */
 const codeOf = (error: unknown): string => (error as { code?: string }).code ?? (error as Error).name;

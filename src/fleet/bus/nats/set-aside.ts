@@ -2,7 +2,7 @@
  * Entries of buckets and messages of streams that cannot be read. Each is set aside: skipped, left where it is, counted and
  * logged with the command that removes it, so that an orchestrator starts with any content of its buckets.
  *
- * One for each connection; used by the readers of buckets, and by `orchestrator-bus.ts`, which counts them in the fleet's status.
+ * One for each connection; `orchestrator-bus.ts` counts them in the fleet's status.
  * @see docs/nats.md#unreadable-entries
  */
 import { escapeControls } from '../../../base/escape-controls.ts';

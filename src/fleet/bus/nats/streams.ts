@@ -14,22 +14,22 @@ import { BUCKETS, consumers, MAX_DELIVERIES, STREAMS, subjects } from './subject
 export interface StorageOptions {
   /** Copies of every stream and bucket: 1, 3 or 5. Default: 3 where three servers or more are named, else 1. */
   readonly replicas?: number;
-  /** How long a task's lease holds without renewal, seconds. Default 45. */
+  /** Time that a task's lease holds without renewal, seconds. Default 45. */
   readonly leaseTtlS?: number;
-  /** How long a worker counts as present without rewriting its profile, seconds. Default 45. */
+  /** Time that a worker counts as present without rewriting its profile, seconds. Default 45. */
   readonly profileTtlS?: number;
-  /** How long a worker may take between receiving a dispatch and acknowledging it, seconds. Default 30. */
+  /** Longest time that a worker may take between receiving a dispatch and acknowledging it, seconds. Default 30. */
   readonly ackWaitS?: number;
-  /** Most dispatches that wait; past it they are refused with `over_capacity`. Default 1,000,000. */
+  /** Maximum number of dispatches that wait; past it they are refused with `over_capacity`. Default 1,000,000. */
   readonly maxWaiting?: number;
 }
 
 const DAY_S = 24 * 3600;
-/** How long duplicates of a message with an id are recognised. */
+/** Time in which duplicates of a message with an id are recognised, seconds. */
 const DUPLICATE_WINDOW_S = 1200;
 const MAX_WAITING = 1_000_000;
 const DEFAULT_TTL_S = 45;
-/** Which worker began which attempt is remembered longer than any message about it. */
+/** Lifetime of claims, seconds: longer than any message about the attempt. */
 const JOURNAL_TTL_S = 30 * DAY_S;
 const TASKS_IN_RECEPTION = 1000;
 /** Deliveries of a dispatch before it is parked. */
@@ -46,14 +46,14 @@ const BUCKET_WINDOW_S = 120;
 
 const nanos = (seconds: number): number => seconds * 1_000_000_000;
 
-/** Whether buckets that an earlier version made are changed to the present settings. */
+/** True: buckets that an earlier version made are changed to the present settings. */
 interface Tightens {
   readonly tightens?: boolean;
 }
 
 /** The settings in effect after {@link ensureFleet}. */
 export interface FleetStorage {
-  /** Seconds, as the bucket has it: the same for everybody. */
+  /** Seconds, as the bucket has it: equal for all members. */
   readonly leaseTtlS: number;
   readonly profileTtlS: number;
 }
@@ -103,7 +103,7 @@ export async function ensureFleet(link: NatsLink, options: StorageOptions & Tigh
   return { leaseTtlS, profileTtlS };
 }
 
-/** A bucket whose keys must expire: without a ttl, the leases of dead workers would never end. */
+/** Makes a bucket whose keys must expire: without a ttl, the leases of dead workers would never end. */
 async function ensureExpiring(
   link: NatsLink,
   bucket: string,
@@ -124,7 +124,7 @@ async function ensureStream(
   const found = await findStream(link, config.name);
   if (found === undefined) {
     const manager = await link.manager();
-    // Two who find it missing at once ask for the same, which JetStream answers to both.
+    // Two processes that find it missing at once ask for the same, and JetStream accepts both.
     await link.until(() => manager.streams.add({ ...config, num_replicas: replicas, storage: StorageType.File }));
     return;
   }
@@ -249,7 +249,7 @@ async function ensureConsumer(
     try {
       await link.until(() => manager.consumers.update(stream, name, { max_ack_pending: wanted }));
     } catch (error) {
-      // A worker that may not change it lives with what an operator gave it.
+      // A worker that may not change it uses the settings that an operator gave it.
       link.log?.warn('consumer settings were not updated', { consumer: name, error: (error as Error).message });
     }
   }
@@ -282,7 +282,7 @@ export async function ensureWorker(
 }
 
 /**
- * Makes what only orchestrators need: the consumer of worker events, and the bucket of orchestrator names, apart from
+ * Makes the parts that only orchestrators need: the consumer of worker events, and the bucket of orchestrator names, apart from
  * the leases of tasks so that workers need not be allowed to write to it. The name is a token. Resolves with how long a name
  * holds without renewal, seconds.
  */

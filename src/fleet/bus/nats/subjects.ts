@@ -1,8 +1,7 @@
 /**
- * Names on NATS: the form of ids inside subjects, keys and consumer names, and which subject carries what.
+ * Names on NATS: the form of ids inside subjects, keys and consumer names, and the subject of each kind of message.
  *
- * Pure. Used by every other file of this folder. The subjects are a contract with the permissions operators give to
- * workers, so they are all here.
+ * Pure. The subjects are a contract with the permissions operators give to workers, so they are all here.
  * @see docs/nats.md#subjects
  */
 import { createHash } from 'node:crypto';
@@ -13,7 +12,7 @@ const MAX_TOKEN_CHARS = 120;
 const PLAIN = /^[A-Za-z0-9_-]{1,120}$/;
 const HASHED = /^h=[0-9a-f]{64}$/;
 
-/** A byte of an id that may stand for itself: letters, digits, `_` and `-`. */
+/** True for a byte of an id that may stand for itself: letters, digits, `_` and `-`. */
 function isPlain(byte: number): boolean {
   return (
     (byte >= 0x61 && byte <= 0x7a) ||
@@ -33,8 +32,8 @@ function escaped(id: string): string {
 }
 
 /**
- * An id as one token of a subject, a key or a consumer name. Two ids never share a token: bytes outside `[A-Za-z0-9_-]`
- * become `=XX`; what would be longer than 120 characters, or look like a hash, becomes `h=` and the SHA-256 of the id.
+ * Returns an id as one token of a subject, a key or a consumer name. Two ids never share a token: bytes outside `[A-Za-z0-9_-]`
+ * become `=XX`; a token that would be longer than 120 characters, or look like a hash, becomes `h=` and the SHA-256 of the id.
  */
 export function tokenOf(id: string): string {
   if (PLAIN.test(id)) return id;
@@ -43,7 +42,7 @@ export function tokenOf(id: string): string {
   return `h=${createHash('sha256').update(id).digest('hex')}`;
 }
 
-/** The id a token stands for; undefined when it is a hash, or no token this module makes. */
+/** Returns the id a token stands for; undefined when it is a hash, or no token this module makes. */
 export function idOf(token: string): string | undefined {
   if (PLAIN.test(token)) return token;
   if (token === '' || HASHED.test(token)) return undefined;
@@ -79,7 +78,10 @@ export const BUCKETS = {
   journal: 'a2a_journal',
 } as const;
 
-/** The task records of an orchestrator: a bucket of its own, because all open records in it are its own. */
+/**
+ * Returns the bucket of an orchestrator's task records: a separate one, because all open records in it belong to that
+ * orchestrator.
+ */
 export function tasksBucket(name: string): string {
   const plain = /^[A-Za-z0-9_-]{1,64}$/.test(name);
   return `a2a_tasks_${plain ? name : createHash('sha256').update(name).digest('hex')}`;
@@ -107,7 +109,7 @@ export type EventSubject =
   | { readonly kind: 'announce' | 'dead'; readonly agent: string }
   | { readonly kind: 'max_deliveries'; readonly consumer: string };
 
-/** Parses a subject of the events stream; undefined: not one of ours. */
+/** Parses a subject of the events stream; undefined: the subject is of another kind. */
 export function readEventSubject(subject: string): EventSubject | undefined {
   if (subject.startsWith(`${MAX_DELIVERIES}.`)) {
     return { kind: 'max_deliveries', consumer: subject.slice(MAX_DELIVERIES.length + 1) };
@@ -127,19 +129,19 @@ export const consumers = {
   orchestrator: (name: string) => `orchestrator-${name}`,
 } as const;
 
-/** Whose consumer of the dispatch stream this is. */
+/** Returns the worker or the pool whose consumer of the dispatch stream this is. */
 export function readConsumer(name: string): { readonly agent?: string; readonly pool?: string } {
   if (name.startsWith('agent-')) return { agent: name.slice(6) };
   if (name.startsWith('pool-')) return { pool: name.slice(5) };
   return {};
 }
 
-/** Where answers to a worker come to. */
+/** Returns the inbox of a worker, where its answers arrive. */
 export function inboxOf(agentId: string): string {
   return `_INBOX_${tokenOf(agentId)}`;
 }
 
-/** Key of a worker's card. */
+/** Returns key of a worker's card. */
 export function cardKey(agent: string): string {
   return `${agent}.card`;
 }

@@ -1,6 +1,6 @@
 /**
- * Task records in a bucket, under the contract of task stores, for an orchestrator that another machine may replace: each
- * put is compared with the revision the server has, and made only while the place is held. On one machine, the SQLite store
+ * Task records in a bucket, under the contract of task stores, for an orchestrator that another machine may replace: each put
+ * is compared with the revision the server has, and made only while the leader lease is held. On one machine, the SQLite store
  * is faster.
  *
  * @see docs/nats.md#task-records
@@ -37,7 +37,7 @@ export async function natsTaskStore(
   }
 }
 
-/** What is known of a record without reading it: what queries ask for. */
+/** Facts of a record that are known without reading it: those that queries filter by. */
 interface Known {
   readonly taskId: string;
   readonly revision: number;
@@ -48,13 +48,13 @@ interface Known {
 
 /** Records read, or removed, at a time. */
 const AT_ONCE = 64;
-/** How often what the orchestrator before sent in time may get in the way of one record. */
+/** Maximum number of conflicts on one record with writes that the earlier orchestrator sent in time. */
 const REWRITES = 16;
 
 class BucketTaskStore implements TaskStore {
   readonly #link: NatsLink;
   readonly #bucket: Bucket;
-  /** By key. */
+  /** Known facts by key. */
   readonly #known = new Map<string, Known>();
   readonly #writer = crypto.randomUUID();
   #writes = 0;
@@ -86,8 +86,8 @@ class BucketTaskStore implements TaskStore {
   }
 
   /**
-   * What an orchestrator sent before its place was lost may arrive after this one has read. So each open record is written
-   * again, over which the leader before cannot write, and tasks it had only given a number cannot come any more.
+   * Writes each open record again. Writes that an orchestrator sent before it lost its lease may arrive after this one has
+   * read; it cannot write over these records, and tasks it had only given a number cannot come any more.
    */
   async #shutOut(given: readonly number[]): Promise<void> {
     const kept = new Set([...this.#known.values()].map(({ facts }) => facts.number));
@@ -194,7 +194,7 @@ class BucketTaskStore implements TaskStore {
     this.#unwatch?.();
   }
 
-  /** Two who write the same must not both believe that they wrote it. */
+  /** Packs a record with a unique mark: two writers of equal records must not both believe that they wrote it. */
   #written(record: TaskRecord): Uint8Array {
     return pack({ write: `${this.#writer}#${++this.#writes}`, record } satisfies Written);
   }

@@ -1,5 +1,5 @@
 /**
- * TLS towards NATS servers: the options of the client, and what a refusal of a certificate means.
+ * TLS towards NATS servers: the options of the client, and the errors for a refused certificate.
  *
  * @see docs/nats.md#tls
  */
@@ -19,7 +19,7 @@ export interface NatsTls {
 }
 
 /**
- * The options of the client; undefined: it uses TLS where a server requires it. Files are read for every connection.
+ * Returns the options of the client; undefined: it uses TLS where a server requires it. Files are read for every connection.
  * Fails with `not_configured` when one cannot be read or used now.
  */
 export function tlsOf(wanted: NatsTls | undefined, servers: readonly string[]): ConnectionOptions['tls'] {
@@ -29,14 +29,14 @@ export function tlsOf(wanted: NatsTls | undefined, servers: readonly string[]): 
   const named = servers.map((server) => new URL(server.replace(/^(?!\w+:\/\/)/, 'nats://')).hostname);
   const hosts = named.map((host) => host.replace(/^\[|\]$/g, ''));
   const check = (host: string, certificate: PeerCertificate) => identityProblem(hosts, host, certificate);
-  // Not in the client's type, and handed on to Node with the rest.
+  // Not in the client's type, and passed on to Node with the rest.
   const verified = { checkServerIdentity: check } as ConnectionOptions['tls'];
   return { ...wanted, ...verified };
 }
 
 /**
- * For a numeric address the client gives Node no name, and Node uses `localhost` then, which is in no
- * certificate. Such a certificate must be for one of the numbers that are configured.
+ * Checks the name of a certificate. For a numeric address the client gives Node no name, and Node uses `localhost` then, which
+ * is in no certificate. Such a certificate must be for one of the numbers that are configured.
  */
 function identityProblem(hosts: readonly string[], host: string, certificate: PeerCertificate): Error | undefined {
   const unnamed = host.replace(/\.$/, '') === 'localhost';
@@ -69,7 +69,10 @@ function prove({ caFile, certFile, keyFile }: NatsTls): void {
 const UNTRUSTED =
   /^(?:UNABLE_TO_|SELF_SIGNED_CERT|DEPTH_ZERO_|CERT_|CRL_|INVALID_CA|INVALID_PURPOSE|HOSTNAME_MISMATCH|ERR_TLS_CERT_)/;
 
-/** An error of the client that is about TLS and stays as it is, with what to do; undefined: it is about something else. */
+/**
+ * Returns the error, with advice, for a client error that is about TLS and does not pass; undefined: it is about something
+ * else.
+ */
 export function tlsProblem(error: unknown): HandfastError | undefined {
   const { code: given = '', message } = error as { readonly code?: unknown; readonly message: string };
   const code = String(given);

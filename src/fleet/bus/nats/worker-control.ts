@@ -74,7 +74,7 @@ export class WorkerControl {
   }
 
   #missed(delivery: Delivery): void {
-    // Acknowledged first: what kills the worker must not do so again and again, and who asked asks again.
+    // Acknowledged first: a message that kills the worker must not do so again and again, and its sender asks again.
     delivery.ack();
     if (this.#isNew(delivery.headers))
       this.#take(delivery.subject, delivery.data, (answer) => this.#options.send(answer));

@@ -1,8 +1,6 @@
 /**
- * Which clients have received the worker's announce: it goes with the first message of each context, and again after it has
+ * The clients that have received the worker's announce: it goes with the first message of each context, and again after it has
  * changed.
- *
- * Used by the worker servers of `http/` and `a2a/`.
  */
 
 import { evictOldest } from '../../../base/evict-oldest.ts';
@@ -39,12 +37,12 @@ export class AnnounceTracker {
     this.#sent.delete(key);
   }
 
-  /** The announce has changed: every client receives it again. */
+  /** Forgets the clients when the announce has changed: every client receives it again. */
   clear(): void {
     this.#sent.clear();
   }
 
-  /** The worker's announce; undefined when it fails or takes longer than `timeoutMs`. Never rejects. */
+  /** Returns the worker's announce; undefined when it fails or takes longer than `timeoutMs`. Never rejects. */
   async describe(contextId: string, timeoutMs: number): Promise<SessionAnnounce | undefined> {
     try {
       const announce = this.#worker.announce(contextId);

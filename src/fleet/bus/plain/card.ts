@@ -1,19 +1,19 @@
 /**
- * What the agent cards of both dialects share: where a card is, and our extension in it.
+ * The common part of the agent cards of both dialects: the path of a card, and the fleet extension in it.
  *
  * @see docs/protocol/fleet.md#http
  */
 import { type Feature, FLEET_EXTENSION, FLEET_VERSION } from '../../../protocol/fleet.ts';
 import { knownFeatures } from '../features.ts';
 
-/** Where a card is, below the address of its agent. */
+/** Path of a card, below the address of its agent. */
 export const CARD_PATH = '/.well-known/agent-card.json';
 /** Media types that tasks and replies have. */
 export const MODES = ['text/plain', 'application/json'];
 /** The one skill every worker has. */
 export const TASK_SKILL = { id: 'task', name: 'Task', description: 'Does a task in its repository.', tags: ['task'] };
 
-/** Our extension as a card declares it. */
+/** Returns the fleet extension as a card declares it. */
 export function fleetExtension(description: string, features: readonly Feature[]) {
   return {
     uri: FLEET_EXTENSION,
@@ -25,7 +25,7 @@ export function fleetExtension(description: string, features: readonly Feature[]
 
 /** The part of a card about the fleet protocol. */
 export interface FleetReading {
-  /** It declares our extension. */
+  /** True when it declares the fleet extension. */
   readonly fleet: boolean;
   readonly features: ReadonlySet<Feature>;
 }

@@ -2,7 +2,7 @@
  * The one HTTP client of a bus for plain peers: requests that are bounded in time and size, never redirected, and whose
  * failure says whether the peer may have received them.
  *
- * Made by each bus, server and executor that calls peers over HTTP; `fetch` gives it to libraries that want one.
+ * Each bus, server and executor that calls peers over HTTP has one; `fetch` is its form for libraries that want one.
  */
 
 import { Buffer } from 'node:buffer';
@@ -142,13 +142,13 @@ export function peerUrl(address: string): URL {
   return url;
 }
 
-/** The endpoint of a path below an address. */
+/** Returns the endpoint of a path below an address. */
 export function endpointBelow(base: URL, path: string): Endpoint {
   const url = below(base, path);
   return { ...httpAddress(url), path: url.pathname, headers: ['Host', url.host, 'Accept', 'application/json'] };
 }
 
-/** A path below an address. */
+/** Returns a path below an address. */
 export function below(base: URL, path: string): URL {
   const url = new URL(base);
   url.pathname = `${trimmedEnd(base.pathname, '/')}${path}`;

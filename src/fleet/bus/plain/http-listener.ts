@@ -24,7 +24,7 @@ export interface HttpListenerOptions {
   readonly port: number | PortBand;
   /** A token is required; without one, only loopback addresses may be bound. */
   readonly hasTokens: boolean;
-  /** Addresses and networks of proxies that are believed whom they forward. Default: none. */
+  /** Addresses and networks of trusted proxies: the address they forward is believed. Default: none. */
   readonly trustedProxies?: readonly string[];
   readonly handle: (request: IncomingMessage, response: ServerResponse) => void;
 }
@@ -65,7 +65,7 @@ export async function listenHttp(options: HttpListenerOptions): Promise<HttpList
   throw fail('runtime_error', `no port of ${range} is free on ${host}`, { reason: 'EADDRINUSE' });
 }
 
-/** The handler of requests; behind trusted proxies it gets them with the address of the client they name. */
+/** Returns the handler of requests; behind trusted proxies it gets them with the address of the client they name. */
 function handlerOf({ handle, trustedProxies = [] }: HttpListenerOptions): HttpListenerOptions['handle'] {
   if (trustedProxies.length === 0) return handle;
   const trust = trustProxies(trustedProxies);
@@ -83,7 +83,7 @@ async function serverOf(handle: HttpListenerOptions['handle']): Promise<Server> 
   const server = createServer({
     maxHeaderSize: 16 * 1024,
     headersTimeout: 10_000,
-    // Of the request; the handler bounds its response.
+    // The time for the request; the handler bounds its response.
     requestTimeout: 30_000,
     keepAliveTimeout: 15_000,
     keepAlive: true,
@@ -106,7 +106,7 @@ function bind(server: Server, port: number, host: string): Promise<NodeJS.ErrnoE
   });
 }
 
-/** How long running responses may take after `close`. */
+/** Longest time that running responses may take after `close`, milliseconds. */
 const DRAIN_MS = 2_000;
 
 function listening(server: Server, host: string): HttpListener {

@@ -1,7 +1,7 @@
 /**
  * The HTTP server of every dialect for plain peers: routes, authentication, bodies within their bound, responses as JSON.
  *
- * Used by the worker servers of `http/` and `a2a/`, and by `http/replies.ts`; `http-listener.ts` gives it a port.
+ * `http-listener.ts` gives it a port.
  * @see docs/protocol/fleet.md#http
  */
 
@@ -22,9 +22,11 @@ export const MAX_BODY_BYTES = 1024 * 1024;
 /** Bytes of a body that are read and dropped at most. */
 const MAX_READ_BYTES = 16 * MAX_BODY_BYTES;
 
-/** Which callers a server accepts. */
+/** Callers that a server accepts. */
 export interface ServerAccess {
-  /** Who may hand in tasks needs `fleet.submit`. Default: no token; every caller that reaches the port is this user. */
+  /**
+   * A principal that submits tasks needs `fleet.submit`. Default: no token; every caller that reaches the port is this user.
+   */
   readonly auth?: Authenticator;
   /** True: without a configured token everything but the open routes is refused with 503. Default false. */
   readonly requireToken?: boolean;
@@ -47,7 +49,7 @@ export interface Authenticated {
   readonly principal: Principal;
 }
 
-/** What serves a path. Its failure is logged and answered with 500. */
+/** Handler of a path. Its failure is logged and answered with 500. */
 export type Route =
   /** For every caller. */
   | { readonly open: (request: IncomingMessage, response: ServerResponse) => unknown }
@@ -56,7 +58,9 @@ export type Route =
   /** `POST` of JSON, with a token. */
   | { readonly needs: RouteRight; readonly post: (call: Authenticated, body: Buffer) => unknown };
 
-/** What the caller must be granted: `submit` tasks of its own, or what the handler asks for each message. */
+/**
+ * The right that the caller must be granted: `submit` tasks of its own, or the right that the handler checks for each message.
+ */
 export type RouteRight = 'submit' | 'messages';
 
 export interface HttpServerOptions extends ServerAccess {
@@ -94,7 +98,7 @@ export class HttpServer {
     }
   }
 
-  /** The principal of a request, or why it is refused. A wrong token delays the refusal. */
+  /** Returns the principal of a request, or the reason of its refusal. A wrong token delays the refusal. */
   principalOf(request: IncomingMessage): Promise<Principal | 401 | 429 | HandfastError> {
     return principalOfRequest(request, this.auth, this.#throttle, this.#options.traffic);
   }
@@ -128,7 +132,9 @@ export class HttpServer {
     if (body !== undefined) await route.post(call, body);
   }
 
-  /** Undefined: the request was refused (401, 403, 503). Each wrong token of an address delays its next refusal. */
+  /**
+   * Authenticates a request. Undefined: it was refused (401, 403, 503). Each wrong token of an address delays its next refusal.
+   */
   async #authenticate(request: IncomingMessage, response: ServerResponse): Promise<Principal | undefined> {
     const { hasTokens } = this.auth;
     if (this.#requireToken && !hasTokens) {
@@ -173,22 +179,25 @@ export function respond(
   response.end(body);
 }
 
-/** The path of a request, without its query. */
+/** Returns the path of a request, without its query. */
 function pathOf({ url = '/' }: IncomingMessage): string {
   const end = url.indexOf('?');
   return end === -1 ? url : url.slice(0, end);
 }
 
-/** Without tokens, a page of another site could get here by a name that resolves to this machine. */
+/**
+ * True when the request names this address: without tokens, a page of another site could get here by a name that resolves to
+ * this machine.
+ */
 function namesAddress({ headers }: IncomingMessage): boolean {
   const host = (headers.host ?? '').replace(/:\d+$/, '').replace(/^\[|\]$/g, '');
   return isLoopback(host) || /^[\d.]+$|:/.test(host);
 }
 
-/** Undefined: the request was refused (413, 415), or the client has closed the connection. */
+/** Reads a body. Undefined: the request was refused (413, 415), or the client has closed the connection. */
 function readBody(request: IncomingMessage, response: ServerResponse): Promise<Buffer | undefined> {
   if (!/^application\/(?:[\w.-]+\+)?json\b/i.test(request.headers['content-type'] ?? '')) {
-    // Also what keeps forms of foreign pages out.
+    // This also keeps forms of foreign pages out.
     respond(response, 415, { error: 'the body must be application/json' }, { Connection: 'close' });
     request.resume();
     return Promise.resolve(undefined);
@@ -216,5 +225,5 @@ function readBody(request: IncomingMessage, response: ServerResponse): Promise<B
   });
 }
 
-/** Most bodies come in one chunk, which needs no copy. */
+/** Joins the chunks of a body. Most bodies come in one chunk, which needs no copy. */
 const joined = (chunks: readonly Buffer[]): Buffer => (chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks));

@@ -1,7 +1,7 @@
 /**
  * The messages of one plain peer on their way to the orchestrator: read, checked, and forwarded until they are stored.
  *
- * `http/inbound.ts` and `a2a/inbound.ts` read what their wire brings and use this.
+ * `http/inbound.ts` and `a2a/inbound.ts` read the messages of their wire.
  */
 
 import { Backoff, type BackoffOptions } from '../../../base/backoff.ts';
@@ -36,7 +36,7 @@ export class PlainInbound {
     return undefined;
   }
 
-  /** Resolves when the orchestrator has stored what must be stored. */
+  /** Resolves when the orchestrator has stored the message, where it must be stored. */
   async forward(message: Incoming): Promise<void> {
     if (this.owner.stopping.aborted) throw fail('interrupted', 'the orchestrator is stopping');
     await forwardToOrchestrator(this.owner.events, this.peer, message);

@@ -1,8 +1,8 @@
 /**
- * Reads what a client of a plain worker server asks for: a task, as a message of the fleet protocol, as hints in the text or
+ * Reads the request of a client of a plain worker server: a task, as a message of the fleet protocol, as hints in the text or
  * as the bare brief; or another message of the fleet protocol.
  *
- * Called by the admission of `http/` and `a2a/`. Where text and data differ, the data counts.
+ * Where text and data differ, the data counts.
  * @see docs/a2a.md#dispatch
  */
 import { decodeValue } from '../../messages/decode.ts';
@@ -16,7 +16,7 @@ export type ClientMessage =
       readonly kind: 'dispatch';
       readonly dispatch: Dispatched;
       readonly form: ReplyForm;
-      /** `data`: a message of ours · `hints`: a text that names its task · `text`: a text whose task id was made here. */
+      /** `data`: a fleet message · `hints`: a text that names its task · `text`: a text whose task id was made here. */
       readonly by: 'data' | 'hints' | 'text';
     }
   | { readonly kind: 'message'; readonly message: Exclude<Incoming, Dispatched> }

@@ -2,13 +2,13 @@
  * The attempts a plain peer was given: by task, and by context for peers that name no task in their replies. Ended ones stay
  * known for a while, because a reply may come again.
  *
- * Made by `inbound.ts`, one for each peer.
+ * One for each peer.
  */
 
 import { evictOldest } from '../../../base/evict-oldest.ts';
 import type { ReplySchema } from '../../../protocol/fleet.ts';
 
-/** What is known of an attempt when it is dispatched. */
+/** Facts of an attempt that are known when it is dispatched. */
 export interface GivenTask {
   readonly taskId: string;
   readonly attempt: number;
@@ -16,7 +16,7 @@ export interface GivenTask {
   readonly replySchema: ReplySchema;
   /** Absent: the peer's replies name their task. */
   readonly contextId?: string;
-  /** It was sent as a message of the fleet protocol. */
+  /** True when it was sent as a message of the fleet protocol. */
   readonly structured?: boolean;
   /** The peer's own id of the task; absent or empty: it has none. */
   readonly id?: string;
@@ -79,7 +79,7 @@ export class OpenTasks {
     return open;
   }
 
-  /** The attempt; the latest one where none is named. */
+  /** Returns the attempt; the latest one where none is named. */
   get(taskId: string, attempt?: number): OpenTask | undefined {
     return attempt === undefined ? this.#latest.get(taskId) : this.#byAttempt.get(keyOf(taskId, attempt));
   }

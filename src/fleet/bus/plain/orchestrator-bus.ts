@@ -1,6 +1,6 @@
 /**
- * The part of a bus that is the same for all plain peers: found at configured addresses, health-checked, and called with one
- * HTTP client.
+ * The part of a bus that is equal for all plain peers: found at configured addresses, health-checked, and called with one HTTP
+ * client.
  *
  * `http/orchestrator-bus.ts` and `a2a/orchestrator-bus.ts` extend it.
  */

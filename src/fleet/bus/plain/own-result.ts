@@ -1,7 +1,5 @@
 /**
  * Results that this side makes for a peer that sends none: in the normalised form of one that was received.
- *
- * Used by the inbound side of `http/` and `a2a/`.
  */
 import { fail } from '../../../wire/errors.ts';
 import { decodeValue } from '../../messages/decode.ts';

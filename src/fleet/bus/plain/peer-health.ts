@@ -12,8 +12,8 @@ export interface HealthCheckedPeer extends FleetPeer {
   /** Set by the health checker. */
   reachable: boolean;
   /**
-   * Checks that the peer works and what it speaks; true: that has changed. `connected`: it worked at the last probe. Rejects
-   * when it does not; `detail.asleep` holds the reason where the peer itself says that it shut down in order.
+   * Checks that the peer works, and its dialect; true: the dialect has changed. `connected`: it worked at the last probe.
+   * Rejects when it does not; `detail.asleep` holds the reason where the peer itself says that it shut down in order.
    */
   probe(connected: boolean): Promise<boolean>;
   /** Requests the peer's announce, where it has one. A rejection means that it accepts no calls: it is down. */
@@ -23,9 +23,9 @@ export interface HealthCheckedPeer extends FleetPeer {
 /** All optional but the log. */
 export interface PeerHealthOptions {
   readonly log: Log;
-  /** Between two probes of a peer, milliseconds. Default 30,000. */
+  /** Time between two probes of a peer, milliseconds. Default 30,000. */
   readonly healthIntervalMs?: number;
-  /** Between two announces of a peer that can be asked, milliseconds. Default 300,000. */
+  /** Time between two announces of a peer that can be asked, milliseconds. Default 300,000. */
   readonly announceIntervalMs?: number;
   /** 0…1. */
   readonly random?: () => number;
@@ -104,7 +104,7 @@ export class PeerHealthChecker<P extends HealthCheckedPeer> {
         if (this.stopping.aborted) break;
         const now = monotonic();
         if (news || now - describedAt >= announceIntervalMs) {
-          // Before it counts as connected: a peer that accepts no call of ours is of no use.
+          // Before it counts as connected: a peer that accepts no call is of no use.
           await peer.askAnnounce();
           describedAt = now;
         }
@@ -119,7 +119,7 @@ export class PeerHealthChecker<P extends HealthCheckedPeer> {
         const { code, message, detail } = asError(thrown);
         failures += 1;
         const asleep = typeof detail.asleep === 'string' ? detail.asleep : undefined;
-        // A peer that reports it itself, or refuses our calls, is not probed twice.
+        // A peer that reports it itself, or refuses calls, is not probed twice.
         const certain = asleep !== undefined || code === 'unauthorized' || failures >= FAILED_PROBES;
         if (failures === 1) log.info('peer is down', { peer: peer.peerId, code, reason: message });
         if (connected && certain) {

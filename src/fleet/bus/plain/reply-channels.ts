@@ -1,7 +1,5 @@
 /**
  * The reply channels of a worker that is served to plain clients: one for each name, made and attached when it is first used.
- *
- * Used by the worker servers of `http/` and `a2a/`.
  */
 import type { ReplyChannel, WorkerPort } from '../reply-channel.ts';
 

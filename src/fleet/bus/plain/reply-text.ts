@@ -1,24 +1,24 @@
 /**
  * The reply of a worker as text, for senders that read nothing else.
  *
- * Used by the admission and reply channels of `http/` and `a2a/`. @see docs/protocol/fleet.md#http
+ * @see docs/protocol/fleet.md#http
  */
 import type { ReplySchema, SessionAnnounce, TaskResult } from '../../../protocol/fleet.ts';
 
 /** The form of reply a sender asks for; `plain`: it sent no hints, so a block would mean nothing to it. */
 export type ReplyForm = ReplySchema | 'plain';
 
-/** A fenced block that the other side finds again in a text. */
+/** Returns a fenced block that the other side finds again in a text. */
 function block(value: object): string {
   return `\`\`\`json\n${JSON.stringify(value, null, 2)}\n\`\`\``;
 }
 
-/** The block beside the first reply of a context, without the envelope, which belongs to one link. */
+/** Returns the block beside the first reply of a context, without the envelope, which belongs to one link. */
 export function announceBlock({ envelope: _, ...announce }: SessionAnnounce): string {
   return block(announce);
 }
 
-/** The result in the form the sender asked for. */
+/** Returns the result in the form the sender asked for. */
 export function replyText(result: TaskResult, form: ReplyForm): string {
   const { envelope: _envelope, prose, conformance: _conformance, ...members } = result;
   if (form === 'json') return JSON.stringify(members);
@@ -46,7 +46,7 @@ function remaining({ status, next_steps }: TaskResult): string[] {
   return [['Not finished. What remains:', ...(next_steps ?? []).map((step) => `- ${step}`)].join('\n')];
 }
 
-/** The text of a receiver that will send its reply later. Upstream looks at its end. */
+/** Returns the text of a receiver that will send its reply later. Upstream looks at its end. */
 export function queuedText(announce: string): string {
   return [announce, 'Message received; executing. [queued]'].filter(Boolean).join('\n\n');
 }

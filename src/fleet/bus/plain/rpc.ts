@@ -1,7 +1,7 @@
 /**
- * The JSON-RPC that both dialects of plain peers share: error numbers, the body of a request, and how a busy worker says so.
+ * The JSON-RPC that both dialects of plain peers share: error numbers, the body of a request, and the reply of a busy worker.
  *
- * Used by both sides of `http/` and `a2a/`. @see docs/protocol/fleet.md#http
+ * @see docs/protocol/fleet.md#http
  */
 import { FLEET_EXTENSION } from '../../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
@@ -17,7 +17,7 @@ export const RPC = {
   failed: -32000,
   /** Busy in the dialect of upstream's receivers; "no such task" in A2A 1.0. */
   busy: -32001,
-  /** Busy, for a peer that speaks our extension: outside the reserved range. */
+  /** Busy, for a peer that speaks the fleet extension: outside the reserved range. */
   fleetBusy: -31001,
 } as const;
 
@@ -46,7 +46,7 @@ export function errorResponse(id: RpcId, code: number, message: string, data?: u
   return { jsonrpc: '2.0', id, error: { code, message, ...(data !== undefined && { data }) } };
 }
 
-/** Why a dispatch cannot run now. */
+/** Reason why a dispatch cannot run now. */
 export interface Busy {
   readonly retryAfterS: number;
   /** `in_flight`: another attempt of the task runs · `context`: another turn of its conversation does. */
@@ -54,8 +54,8 @@ export interface Busy {
 }
 
 /**
- * The error of a busy worker. Without `own` (a peer that does not speak our extension) it has upstream's number, which means
- * "no such task" for a message that names one. `taskId` is the peer's own id of the task that runs already.
+ * Returns the error of a busy worker. Without `own` (a peer that does not speak the fleet extension) it has upstream's number,
+ * which means "no such task" for a message that names one. `taskId` is the peer's own id of the task that runs already.
  */
 export function busyError(own: boolean, { retryAfterS, reason }: Busy, taskId?: string): object {
   const message = `busy: ${reason === 'in_flight' ? 'this task is running' : 'a turn of this context is running'}; retry after ${retryAfterS} s`;

@@ -1,7 +1,7 @@
 /**
  * A task as text, for peers that read text: with hints in front and the form of the reply behind, or the bare brief.
  *
- * Used by the peers of `http/` and `a2a/`. @see docs/fleet-phases.md#inline-hints
+ * @see docs/fleet-phases.md#inline-hints
  */
 import type { Priority, ReplySchema, TaskDispatch } from '../../../protocol/fleet.ts';
 import { emitInline } from '../../phases/inline-emit.ts';
@@ -11,11 +11,11 @@ import type { DispatchMode } from '../peer.ts';
 /** Replaces the text where text and data together exceed one request. */
 export const DATA_SAYS_ALL = 'The task is in the data of this message.';
 
-/** The form of the reply a dispatch asks for: a peer that receives the bare brief is asked for text only. */
+/** Returns the form of the reply a dispatch asks for: a peer that receives the bare brief is asked for text only. */
 export const replySchemaOf = ({ task }: TaskDispatch, mode: DispatchMode): ReplySchema =>
   mode === 'plain' ? 'prose' : (task.reply_schema ?? 'structured');
 
-/** The text of a dispatch. A peer that reads the message itself needs no more than the brief beside it. */
+/** Returns the text of a dispatch. A peer that reads the message itself needs no more than the brief beside it. */
 export function taskText(dispatch: TaskDispatch, mode: DispatchMode): string {
   if (mode !== 'inline') return dispatch.brief;
   const { task, requirements, deadline, brief } = dispatch;

@@ -1,8 +1,6 @@
 /**
  * The token of a peer: read from its one place for each call, and once more when the peer refused it, because a token that
  * was rotated since would otherwise be refused permanently.
- *
- * Used by every call to a peer over HTTP.
  */
 import type { Log } from '../../../base/log.ts';
 import type { TokenSource } from '../../../connection/token.ts';

@@ -16,7 +16,7 @@ import { FleetCodec, type FleetMalformed } from '../../../wire/fleet.ts';
 import type { Incoming } from '../../messages/decoded.ts';
 import { MAX_SEND_BUFFER_BYTES, readMessage } from './messages.ts';
 
-/** Messages being handled at once; past it the peer is not read from, and feels it. */
+/** Messages being handled at once; past it reading from the peer stops, which makes the peer wait. */
 const INBOX_LIMIT = 256;
 
 const limits: ConnectionLimits = {
@@ -32,15 +32,15 @@ const limits: ConnectionLimits = {
   inboxLimit: INBOX_LIMIT,
 };
 
-/** What the two ends do differently. */
+/** The behaviour in which the two ends differ. */
 export interface FleetConnectionOwner {
-  /** A message that was read. A promise delays further reading while many are pending. */
+  /** Receives a message that was read. A promise delays further reading while many are pending. */
   receive(message: Incoming): Promise<unknown> | undefined;
-  /** Input that is not a message of this protocol. */
+  /** Receives input that is not a message of this protocol. */
   malformed(problem: FleetMalformed): void;
-  /** The peer has ended its side and still reads. */
+  /** Called when the peer has ended its side and still reads. */
   ended(): void;
-  /** The link is lost. */
+  /** Called when the link is lost. */
   linkLost(cause: CloseInfo): void;
 }
 
@@ -75,7 +75,7 @@ export class FleetConnection {
     );
   }
 
-  /** Its messages and its link count against these shares. Called before a link is attached. */
+  /** Counts its messages and its link against these shares. Called before a link is attached. */
   share(traffic: Traffic | undefined): void {
     this.#connection.traffic = traffic;
   }
@@ -134,7 +134,7 @@ export class FleetConnection {
       timeoutMs: 0,
     });
     const call = calls.call(untyped(message.type), message, { timeoutMs, signal, streaming: false });
-    // Now, not in the next microtask: what is sent after it must arrive after it.
+    // Now, not in the next microtask: messages sent after it must arrive after it.
     calls.flush();
     const pending = calls.find(call.id);
     if (pending !== undefined) this.#asked.set(pending, asked);
@@ -153,8 +153,8 @@ export class FleetConnection {
   }
 
   /**
-   * Settles what an acknowledgement is about: the message it names as its cause, the oldest of its task when it names none.
-   * False: nothing waits for it.
+   * Settles the message of an acknowledgement: the one it names as its cause, the oldest of its task when it names none. False:
+   * nothing waits for it.
    */
   settle(taskId: string, causationId: string | undefined, error?: HandfastError): boolean {
     const call = this.#find(taskId, causationId);
@@ -187,7 +187,7 @@ export class FleetConnection {
     return this.#ended;
   }
 
-  /** Reads and settles nothing more; what waits for an acknowledgement fails. The link is the owner's to close. */
+  /** Reads and settles nothing more; sends that wait for an acknowledgement fail. The link is the owner's to close. */
   end(error: () => HandfastError): void {
     if (this.#ended) return;
     this.#ended = true;

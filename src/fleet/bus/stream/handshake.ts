@@ -2,8 +2,8 @@
  * The handshake of stream links: the first message is a valid SESSION_ANNOUNCE with the token of a principal that is granted to
  * work under the name, or the link ends with a SESSION_BYE that says why.
  *
- * `FleetHandshake` stands behind the gate of every listener that serves workers; `OutboundHandshake` at a link that was opened from here,
- * whose worker is trusted.
+ * `FleetHandshake` stands behind the gate of every listener that serves workers; `OutboundHandshake` at a link that was opened
+ * from here, whose worker is trusted.
  * @see docs/protocol/fleet.md#stream-links
  */
 
@@ -17,13 +17,16 @@ import type { WorkerIdentity } from '../worker-rights.ts';
 import { bye, MAX_MESSAGE_BYTES, readMessage, written } from './messages.ts';
 import type { StreamPeer } from './stream-peer.ts';
 
-/** What a handshake needs of its bus. */
+/** The part of its bus that a handshake needs. */
 export interface FleetHandshakeDeps {
   readonly name: string;
   readonly incarnation: string;
   readonly authThrottle: AuthThrottle;
   readonly log: Log;
-  /** Who the worker is, by its token, or why it is refused: the token is missing or wrong, or its principal may not be it. */
+  /**
+   * Returns the identity of the worker, by its token, or why it is refused: the token is missing or wrong, or its principal may
+   * not be it.
+   */
   identify(link: Link, announced: Announced, token: unknown): WorkerIdentity | 'auth_failed' | 'unauthorized';
   /** Makes the peer of a link, or returns the reason to refuse it. */
   admit(
@@ -36,7 +39,7 @@ export interface FleetHandshakeDeps {
   welcome(peer: StreamPeer, announced: Announced): void;
 }
 
-/** The announce in a first message, or the reason to refuse it. */
+/** Returns the announce in a first message, or the reason to refuse it. */
 function announceIn(decoded: Decoded): Announced | string {
   if (decoded.valid) return decoded.message.type === 'SESSION_ANNOUNCE' ? decoded.message : 'announce_required';
   const [error] = decoded.errors;
@@ -46,7 +49,7 @@ function announceIn(decoded: Decoded): Announced | string {
   return `invalid_announce: ${found.join(', ')}`;
 }
 
-/** When a worker that was refused for want of room may try again, seconds. */
+/** Time after which a worker that was refused for want of room may try again, seconds. */
 const RETRY_AFTER_S = 1;
 
 /** Sends SESSION_BYE on a link that has no peer. */
@@ -95,7 +98,7 @@ export class FleetHandshake implements Dialect {
   }
 }
 
-/** Waits for the announce on a link of our own. */
+/** Waits for the announce on a link that was opened from here. */
 export class OutboundHandshake implements LinkReceiver {
   /** Resolves with the peer once it announced itself, or with undefined when the link ended before. */
   readonly settled: Promise<StreamPeer | undefined>;

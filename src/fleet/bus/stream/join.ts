@@ -1,9 +1,9 @@
 /**
- * How a worker joins an orchestrator over stream links: it dials, announces itself, and dials again whenever the link ends,
+ * Joins a worker to an orchestrator over stream links: it dials, announces itself, and dials again whenever the link ends,
  * after a delay that grows while that fails. Results that were not confirmed are sent again over the next link.
  *
- * `joinOverLink` is for workers that dial; `workerOverStdio` for one that was started by its orchestrator and lives as long
- * as the link. How an address becomes a link is the caller's matter.
+ * `joinOverLink` is for workers that dial; `workerOverStdio` for one that was started by its orchestrator and lives as long as
+ * the link. The caller turns an address into a link.
  * @see docs/protocol/fleet.md#stream-links
  */
 import type { Closable } from '../../../base/lifetime.ts';
@@ -34,7 +34,7 @@ export interface JoinOptions {
   readonly token?: Token;
   /** Cancels joining; has no effect once the worker was accepted. `closed` then resolves as after `close`. */
   readonly signal?: AbortSignal;
-  /** Name of the outlet in the worker's journal. Default: what the orchestrator calls itself. */
+  /** Name of the outlet in the worker's journal. Default: the orchestrator's own name. */
   readonly channelName?: string;
   /** Default: nothing is written. */
   readonly log?: Log;
@@ -44,9 +44,9 @@ export interface JoinOptions {
   readonly onState?: (change: StateChange) => void;
   /** Called when the orchestrator refused the worker permanently before accepting it. Joining is retried until `close`. */
   readonly onRefused?: (reason: string) => void;
-  /** How long the orchestrator may take to accept an announce, milliseconds. Default 10,000. */
+  /** Longest time that the orchestrator may take to accept an announce, milliseconds. Default 10,000. */
   readonly acceptTimeoutMs?: number;
-  /** How long it may take to confirm a result, milliseconds. Default 15,000. */
+  /** Longest time that it may take to confirm a result, milliseconds. Default 15,000. */
   readonly deliverTimeoutMs?: number;
   readonly newId?: () => string;
 }
@@ -232,7 +232,7 @@ class Membership implements Joined {
   }
 }
 
-/** Why a session ended: the reason of the orchestrator's goodbye is `detail.reason`. */
+/** Returns the reason why a session ended: the reason of the orchestrator's goodbye is `detail.reason`. */
 function lossOf({ farewell, cause }: SessionEnd, agentId: string): HandfastError {
   if (farewell === 'superseded') return fail('superseded', `another worker named ${agentId} has joined`);
   if (farewell === undefined) return fail('connection_lost', `the link ended: ${cause.reason}`);

@@ -1,7 +1,6 @@
 /**
- * How fleet messages are on a stream link: one JSON object a line; on the in-memory pair the object itself.
+ * The form of fleet messages on a stream link: one JSON object a line; on the in-memory pair the object itself.
  *
- * Used by `handshake.ts` and both ends, `stream-peer.ts` and `worker-connection.ts`.
  * @see docs/protocol/fleet.md#stream-links
  */
 import type { FleetMessage, SessionBye } from '../../../protocol/fleet.ts';
@@ -15,7 +14,7 @@ export { MAX_MESSAGE_BYTES } from '../../../wire/strict-json.ts';
 /** Limit of unsent bytes of a peer; past it messages are refused. */
 export const MAX_SEND_BUFFER_BYTES = 8 * 1024 * 1024;
 
-/** A peer that sends nothing for so many heartbeats is lost. */
+/** Number of heartbeats without a message after which a peer is lost. */
 export const SILENT_HEARTBEATS = 3;
 
 /** Reads a message, text or object. Never throws. */
@@ -23,12 +22,12 @@ export function readMessage(raw: string | Message): Decoded {
   return typeof raw === 'string' ? decode(raw) : decodeValue(raw);
 }
 
-/** A message in the form of its link: text or object. Throws what `JSON.stringify` throws. */
+/** Returns a message in the form of its link: text or object. Throws as `JSON.stringify` does. */
 export function written(link: Link, message: FleetMessage): string | Message {
   return link.text ? JSON.stringify(message) : (message as unknown as Message);
 }
 
-/** SESSION_BYE. */
+/** Makes a SESSION_BYE. */
 export function bye(agent_id: string, reason: string, incarnation?: string): SessionBye {
   return fleetMessage('SESSION_BYE', { agent_id, reason, ...(incarnation !== undefined && { incarnation }) });
 }

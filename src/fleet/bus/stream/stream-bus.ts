@@ -2,8 +2,8 @@
  * The bus over stream links: workers connect to a listener of the host, or are programs this side starts, announce
  * themselves, and are peers of the orchestrator from then on.
  *
- * `dialect` is given to a host, whose listeners then serve workers beside everybody else; `accept` takes links that speak
- * nothing else; `supervise` keeps a link to a worker that is dialled or started from here.
+ * A host gets `dialect`, and its listeners then serve workers beside all other clients; `accept` takes links that speak nothing
+ * else; `supervise` keeps a link to a worker that is dialled or started from here.
  * @see docs/protocol/fleet.md#stream-links
  */
 
@@ -27,9 +27,11 @@ import { type PeerOwner, StreamPeer, withoutToken } from './stream-peer.ts';
 import { reportLoss, supervision } from './supervision.ts';
 
 export interface StreamBusOptions {
-  /** What workers know this orchestrator by; results wait for it under this name. An agent id. */
+  /** The name by which workers know this orchestrator; results wait for it under this name. An agent id. */
   readonly name: string;
-  /** Whose token is this, and which workers may it be? Default: no token, every peer of the listener may be any worker. */
+  /**
+   * Finds the principal of a token, and the workers it may be. Default: no token, every peer of the listener may be any worker.
+   */
   readonly auth?: Authenticator;
   /**
    * Slows guessing down; share the host's where both serve the same listeners.
@@ -56,7 +58,7 @@ export interface StreamBusOptions {
   readonly maxPeers?: number;
   /** Links before their announce at once. Default 1,000. */
   readonly maxPending?: number;
-  /** How a worker that is dialled or started here is reconnected. */
+  /** Settings of reconnecting to a worker that is dialled or started here. */
   readonly reconnect?: ReconnectSettings;
   readonly newId?: () => string;
 }
@@ -97,7 +99,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
   readonly #options: StreamBusOptions;
   readonly #acceptor: Acceptor;
   readonly #peers = new Map<string, StreamPeer>();
-  /** Principal → links refused because it may not work under the name. Principals are as many as are configured. */
+  /** Principal → links refused because it may not work under the name. The configuration bounds the number of principals. */
   readonly #refused = new Map<string, number>();
   /** Ends the links that are supervised from here. */
   readonly #supervised = new Set<() => Promise<void>>();
@@ -154,7 +156,7 @@ class LinkBus implements StreamBus, PeerOwner, FleetHandshakeDeps {
     clearInterval(this.#timer);
     this.#acceptor.close();
     const peers = [...this.#peers.values()];
-    // What ends now ends because of us; the orchestrator knows.
+    // Links that end now are ended from here; the orchestrator knows.
     this.#peers.clear();
     await Promise.all(peers.map((peer) => peer.dismiss('stopping')));
     await Promise.all([...this.#supervised].map((stop) => stop()));

@@ -2,7 +2,7 @@
  * A worker at the other end of a stream link, as the orchestrator sees it: its messages go to the orchestrator, dispatches
  * wait for its acknowledgement, stored results are acknowledged, and silence ends the link.
  *
- * Made by `stream-bus.ts` for a link whose announce was accepted.
+ * For a link whose announce was accepted.
  * @see docs/protocol/fleet.md#stream-links
  */
 
@@ -25,18 +25,18 @@ import { bye } from './messages.ts';
 /** Dispatches of one link that are neither acknowledged nor polled for; past it the oldest count as acknowledged. */
 const MAX_UNACKNOWLEDGED = 10_000;
 
-/** What a peer needs of its bus. */
+/** The part of its bus that a peer needs. */
 export interface PeerOwner {
   readonly name: string;
   readonly incarnation: string;
   readonly events: PeerEvents;
   readonly log: Log;
-  /** How long a worker may take to acknowledge a dispatch, milliseconds. */
+  /** Longest time that a worker may take to acknowledge a dispatch, milliseconds. */
   readonly ackTimeoutMs: number;
   readonly newId: () => string;
-  /** Its principal may not be this worker. */
+  /** Called when its principal may not be this worker. */
   unauthorized(principal: Principal, worker: string, link: Link): void;
-  /** The peer is lost; called once. */
+  /** Called once, when the peer is lost. */
   gone(peer: StreamPeer, reason: string, asleep: boolean): void;
 }
 
@@ -48,7 +48,7 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
   readonly durable = false;
   readonly incarnation: string | null;
   readonly link: Link;
-  /** What receives from the link. */
+  /** The connection that receives from the link. */
   readonly connection: FleetConnection;
   readonly #owner: PeerOwner;
   readonly #onClosed: ((cause: CloseInfo) => void) | undefined;
@@ -80,19 +80,22 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
     return this.#features;
   }
 
-  /** Whose token it joined with, with the rights of now; undefined for a link that was opened from here. */
+  /** The principal of the token it joined with, with its current rights; undefined for a link that was opened from here. */
   get principal(): Principal | undefined {
     return this.#principal;
   }
 
-  /** Its principal has these rights now; undefined: it is no longer configured. */
+  /** Notes the present rights of its principal; undefined: it is no longer configured. */
   rightsChanged(principal: Principal | undefined): void {
     if (principal === undefined) return this.#unauthorized();
     this.#principal = principal;
     if (!this.#permitted(this.#pools)) this.#unauthorized();
   }
 
-  /** Asked for every message: what was granted may have been withdrawn, and a new announce may name other pools. */
+  /**
+   * Returns whether the principal may work for these pools. Checked for every message: a right may have been withdrawn, and a
+   * new announce may name other pools.
+   */
   #permitted(pools: readonly string[]): boolean {
     return this.#principal === undefined || mayWork(this.#principal, this.peerId, pools);
   }
@@ -233,7 +236,8 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
 
   #settleByResult({ task_id: taskId, status, envelope }: Reported): void {
     const { causation_id: causationId } = envelope;
-    // A result that names no cause may be of an earlier attempt. Only a refusal of what could not be read cannot name it.
+    // A result that names no cause may be of an earlier attempt. Only a refusal of a message that could not be read cannot name
+    // it.
     if (causationId !== undefined || status === 'blocked') this.connection.settle(taskId, causationId);
   }
 
@@ -260,7 +264,7 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
     }
   }
 
-  /** The connection continues after malformed input. */
+  /** Reports malformed input; the connection continues. */
   #reportMalformed(codes: readonly string[], type: string | null): void {
     const count = this.connection.countMalformed();
     if (count !== undefined) {
@@ -276,7 +280,7 @@ export class StreamPeer implements FleetPeer, FleetConnectionOwner {
   }
 }
 
-/** An announce without the secret it may have brought. */
+/** Returns an announce without the secret it may have brought. */
 export function withoutToken(announced: Announced): Announced {
   if (announced.envelope.token === undefined) return announced;
   const { token: _secret, ...envelope } = announced.envelope;

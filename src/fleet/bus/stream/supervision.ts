@@ -1,12 +1,12 @@
 /**
- * How both ends of stream links reconnect: without a bound, patiently, and with few lines in the log.
+ * Reconnecting at both ends of stream links: without a bound, patiently, and with few lines in the log.
  *
- * Used by `join.ts` and `stream-bus.ts`; `connection/reconnect.ts` does the work.
+ * `connection/reconnect.ts` does the work.
  */
 import { isLogged, type Log } from '../../../base/log.ts';
 import type { ReconnectOptions, ReconnectSettings, StateChange } from '../../../connection/reconnect.ts';
 
-/** The settings of a link that is dialled for as long as it takes. */
+/** Returns the settings of a link that is dialled for as long as it takes. */
 export function supervision({ maxMs, backoff, ...settings }: ReconnectSettings = {}): ReconnectOptions {
   return {
     ...settings,

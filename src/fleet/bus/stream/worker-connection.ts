@@ -1,8 +1,8 @@
 /**
- * One session of a worker over one stream link: it announces itself, waits to be accepted, and from then on handles what the
- * orchestrator sends, sends what the worker sends, and ends the link of a silent orchestrator.
+ * One session of a worker over one stream link: it announces itself, waits to be accepted, and from then on handles the
+ * orchestrator's messages, sends the worker's messages, and ends the link of a silent orchestrator.
  *
- * Made by `join.ts`, one for each link.
+ * One for each link.
  * @see docs/protocol/fleet.md#stream-links
  */
 import type { Log } from '../../../base/log.ts';
@@ -27,20 +27,20 @@ import { FleetConnection, type FleetConnectionOwner } from './fleet-connection.t
 import { bye, MAX_MESSAGE_BYTES, SILENT_HEARTBEATS } from './messages.ts';
 
 export interface WorkerSessionOptions {
-  /** Name of the reply channel. Default: what the orchestrator calls itself. */
+  /** Name of the reply channel. Default: the orchestrator's own name. */
   readonly channelName?: string;
   readonly log: Log;
-  /** How long the orchestrator may take to accept an announce, milliseconds. */
+  /** Longest time that the orchestrator may take to accept an announce, milliseconds. */
   readonly acceptTimeoutMs: number;
-  /** How long it may take to acknowledge a result, milliseconds. */
+  /** Longest time that it may take to acknowledge a result, milliseconds. */
   readonly deliverTimeoutMs: number;
   readonly newId: () => string;
 }
 
-/** How a session ended. */
+/** The end of a session. */
 export interface SessionEnd {
   readonly cause: CloseInfo;
-  /** It had been accepted. */
+  /** True when it had been accepted. */
   readonly accepted: boolean;
   /** The reason of the orchestrator's SESSION_BYE, where it sent one. */
   readonly farewell: string | undefined;
@@ -92,7 +92,7 @@ export class WorkerConnection implements FleetConnectionOwner, ReplyChannel {
   }
 
   /**
-   * How long the orchestrator may be silent, milliseconds; undefined while it sends no heartbeats. Its heartbeats come by
+   * Longest silence of the orchestrator, milliseconds; undefined while it sends no heartbeats. Its heartbeats come by
    * themselves, so nothing need be sent for them.
    */
   get livenessTimeoutMs(): number | undefined {
@@ -108,7 +108,7 @@ export class WorkerConnection implements FleetConnectionOwner, ReplyChannel {
     await this.#link.close(reason);
   }
 
-  // ReplyChannel: what the worker sends.
+  // ReplyChannel: the worker's messages.
 
   get name(): string {
     return this.#options.channelName ?? this.#accepted?.envelope?.sender ?? 'orchestrator';
@@ -202,7 +202,10 @@ export class WorkerConnection implements FleetConnectionOwner, ReplyChannel {
 
   readonly #reply = (reply: FleetMessage): void => this.#put(reply);
 
-  /** The orchestrator has stored a result, or could not. False: the worker itself may know what it acknowledges. */
+  /**
+   * Handles an acknowledgement: the orchestrator has stored a result, or could not. False: the worker itself may know the
+   * acknowledged message.
+   */
   #acknowledged({ task_id: taskId, accepted, envelope }: TaskAck): boolean {
     const error = accepted ? undefined : fail('over_capacity', 'the result could not be stored', { task_id: taskId });
     // Nothing waits any more for a result that was not stored: it is in the outbox already.
@@ -221,7 +224,7 @@ export class WorkerConnection implements FleetConnectionOwner, ReplyChannel {
     this.#options.log.warn('the orchestrator sent invalid messages', { peer: this.#link.peer, type, codes, count });
   }
 
-  /** Sends, or drops what cannot be sent: a peer that misses it asks again. */
+  /** Sends, or drops a message that cannot be sent: a peer that misses it asks again. */
   #put(message: FleetMessage): void {
     if (this.#connection.ended) return;
     try {
@@ -232,7 +235,7 @@ export class WorkerConnection implements FleetConnectionOwner, ReplyChannel {
     }
   }
 
-  /** Nothing is sent or read any more; what waits for an acknowledgement waits in the outbox again. */
+  /** Ends sending and reading; results that wait for an acknowledgement wait in the outbox again. */
   #end(): void {
     if (this.#connection.ended) return;
     clearInterval(this.#timer);

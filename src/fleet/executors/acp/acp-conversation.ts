@@ -1,6 +1,6 @@
 /**
- * The agent process of a conversation, with its turns one after the other. Made by `acp.ts`, which decides how long the idle
- * process lives and where its session is stored.
+ * The agent process of a conversation, with its turns one after the other. `acp.ts` decides how long the idle process lives and
+ * where its session is stored.
  */
 import { AgentConversation } from '../../../acp/agent-conversation.ts';
 import { CANCELLED } from '../../../acp/answers.ts';
@@ -172,7 +172,7 @@ export class AcpConversation {
     }
   }
 
-  /** The running turn, if the agent's session is the open one. */
+  /** Returns the running turn, if the agent's session is the open one. */
   #turnOf(session: string): AcpTurn | undefined {
     return this.#agent.isOpen(session) ? this.#turn : undefined;
   }

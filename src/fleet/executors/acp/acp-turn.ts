@@ -1,6 +1,6 @@
 /**
  * One turn of an agent of the Agent Client Protocol. It reports text and tool calls as progress and requests as questions, and
- * queues input that arrives meanwhile as the next prompt. Made by `acp.ts`, run by `acp-conversation.ts`.
+ * queues input that arrives meanwhile as the next prompt.
  */
 import { CANCELLED, filledIn, formSchema, optionOf, promptTokens } from '../../../acp/answers.ts';
 import type {
@@ -98,14 +98,14 @@ export class AcpTurn {
     return 'queued';
   }
 
-  /** The next input; undefined: none, and no more is accepted. */
+  /** Returns the next input; undefined: none, and no more is accepted. */
   next(): string | undefined {
     const text = this.#pending.length === 0 ? undefined : this.#pending.splice(0).join('\n\n');
     if (text === undefined) this.#ended = true;
     return text;
   }
 
-  /** The turn accepts no more input. */
+  /** Ends the input: the turn accepts no more. */
   end(): void {
     this.#ended = true;
   }

@@ -55,7 +55,7 @@ class AcpExecutor implements Executor {
   readonly #parts: AcpExecutorDeps;
   readonly #settings: AcpSettings;
   readonly #contexts: ContextMap<{ readonly session: string }>;
-  /** By context; least recently used first. */
+  /** Conversations by context; least recently used first. */
   readonly #open = new Map<string, OpenConversation>();
   readonly #turns = new RunningTurns();
   /** Processes that are being stopped. */
@@ -119,7 +119,7 @@ class AcpExecutor implements Executor {
     }
   }
 
-  /** The conversation of a context; stops its idle timer. */
+  /** Returns the conversation of a context; stops its idle timer. */
   #acquire(contextId: string): OpenConversation {
     const known = this.#open.get(contextId);
     clearTimeout(known?.idle);

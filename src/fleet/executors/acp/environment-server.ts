@@ -8,7 +8,7 @@ import { nodeProgram } from '../../../base/node-program.ts';
 import type { ExecutorEnvironment } from '../executor.ts';
 import { environmentValues } from '../programs/cli.ts';
 
-/** The server in the form of the protocol. */
+/** Returns the server in the form of the protocol. */
 export function environmentServer(
   environment: ExecutorEnvironment,
   { mcpCapabilities }: AgentCapabilities,

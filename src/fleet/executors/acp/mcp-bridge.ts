@@ -1,8 +1,8 @@
 /**
- * A program that is an MCP server on its pipes and hands every message to one at an address, for agents that connect to
+ * A program that is an MCP server on its pipes and forwards every message to one at an address, for agents that connect to
  * programs only. Reads the address from `HANDFAST_MCP_URL` and the token from `HANDFAST_MCP_TOKEN`.
  *
- * Started by agents, which learn of it from `environment-server.ts`. Ends with its input.
+ * An agent starts it, as `environment-server.ts` describes it. It ends with its input.
  */
 import { createInterface } from 'node:readline';
 
@@ -11,7 +11,7 @@ interface Message {
   readonly method?: string;
 }
 
-/** Error code for what the server did not answer. */
+/** Error code for a message that the server did not answer. */
 const SERVER_ERROR = -32000;
 
 const { HANDFAST_MCP_URL: url = '', HANDFAST_MCP_TOKEN: token = '' } = process.env;
@@ -31,7 +31,7 @@ function headers(): Record<string, string> {
   };
 }
 
-/** Hands one message over and prints what comes back. Never rejects. */
+/** Forwards one message and prints the reply. Never rejects. */
 async function forward(line: string): Promise<void> {
   let message: Message = {};
   try {
@@ -60,7 +60,7 @@ function refuse({ id }: Message, why: string): void {
   if (id !== undefined) print({ jsonrpc: '2.0', id, error: { code: SERVER_ERROR, message: why } });
 }
 
-/** What belongs to no request, for as long as the server sends it. */
+/** Forwards messages that belong to no request, for as long as the server sends them. */
 async function listen(): Promise<void> {
   try {
     const response = await fetch(url, {

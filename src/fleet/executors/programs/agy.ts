@@ -32,7 +32,7 @@ const OWNED: OwnedFlags = {
 };
 
 const TIMEOUT_MS = 900_000;
-/** How much later our timer fires than the program's own, milliseconds. */
+/** Time by which the executor's timer fires later than the program's own, milliseconds. */
 const GRACE_MS = 60_000;
 /** Printed when the program has run in a new conversation instead. */
 const NOT_FOUND = /^Warning: conversation ".*" not found\.$/;
@@ -60,7 +60,7 @@ export function agyCli({ sandbox = false, timeoutMs = TIMEOUT_MS, conversationsF
   };
 }
 
-/** The last conversation of a directory; undefined when none can be read. */
+/** Returns the last conversation of a directory; undefined when none can be read. */
 async function conversationOf(file: string, cwd: string): Promise<string | undefined> {
   try {
     const known = objectOf(JSON.parse(await readFile(file, 'utf8')));
@@ -120,7 +120,7 @@ class AgyReader implements CliReader {
     };
   }
 
-  /** The conversation that this turn started: the directory's last one, if it changed during the turn. */
+  /** Returns the conversation that this turn started: the directory's last one, if it changed during the turn. */
   async #startedSession(): Promise<string | undefined> {
     const now = await conversationOf(this.#file, this.#turn.cwd);
     return now === this.#before ? undefined : now;

@@ -74,7 +74,7 @@ const HEALTH: Readonly<Record<string, string>> = {
   disabled: 'disabled',
 };
 
-/** The session id of a context: UUID version 5 of `a2a:<context id>`. */
+/** Returns the session id of a context: UUID version 5 of `a2a:<context id>`. */
 export function claudeSession(contextId: string): string {
   const hash = createHash('sha1').update(Buffer.from(URL_NAMESPACE, 'hex')).update(`a2a:${contextId}`).digest();
   hash[6] = ((hash[6] as number) & 0x0f) | 0x50;
@@ -117,7 +117,7 @@ export function claudeCli({ model, role = ROLE, mcpConfig, timeoutMs }: ClaudeCo
   };
 }
 
-/** A configuration with the environment as its MCP server. The program puts the variable with the token in itself. */
+/** Returns a configuration with the environment as its MCP server. The program puts the variable with the token in itself. */
 function serversWith({ name, url }: ExecutorEnvironment): string {
   const headers = { Authorization: `Bearer \${${ENVIRONMENT_TOKEN}}` };
   return JSON.stringify({ mcpServers: { [name]: { type: 'http', url, headers } } });
@@ -211,11 +211,11 @@ class ClaudeReader extends FrameReader {
   }
 }
 
-/** The errors in a result. */
+/** Returns the errors in a result. */
 const errorsIn = (result: Frame | undefined): string =>
   (Array.isArray(result?.errors) ? result.errors : []).filter((one) => typeof one === 'string').join('; ');
 
-/** A tool call in a line: its name and its main argument. */
+/** Returns a tool call in a line: its name and its main argument. */
 function callNote({ name, input }: Frame): string | undefined {
   const given = objectOf(input) ?? {};
   const about = [given.file_path, given.command, given.pattern, given.path, given.description, given.url].find(

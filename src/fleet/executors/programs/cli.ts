@@ -41,7 +41,7 @@ export interface CliTurn {
   readonly extra: readonly string[];
   /** The worker's environment for this task; undefined: it has none. */
   readonly environment?: ExecutorEnvironment | undefined;
-  /** Whether it may use settings and MCP servers that the working directory brings. */
+  /** True when it may use settings and MCP servers that the working directory brings. */
   readonly usesFolder: boolean;
 }
 
@@ -51,16 +51,18 @@ export interface Cli {
   readonly program: string;
   /** Arguments that the adapter sets; the operator's own are filtered by it. */
   readonly owned: OwnedFlags;
-  /** How a user signs in, for messages. */
+  /** Way in which a user signs in, for messages. */
   readonly signIn?: string;
   /** Arguments that print its version; absent: it has no such option. */
   readonly version?: readonly string[];
-  /** Whether it is signed in; undefined: unknown. `run` resolves with undefined when the program exceeds its timeout. */
+  /**
+   * Returns whether it is signed in; undefined: unknown. `run` resolves with undefined when the program exceeds its timeout.
+   */
   authenticated?(
     run: (...args: string[]) => Promise<ProgramEnd | undefined>,
     env: Readonly<Record<string, string>>,
   ): Promise<boolean | undefined>;
-  /** Milliseconds after which we stop a turn; undefined: never. Always later than the program's own timer. */
+  /** Milliseconds after which the executor stops a turn; undefined: never. Always later than the program's own timer. */
   readonly killMs?: number;
   /** Its reply is all that it prints, and of a very long one the end is read: it has the result. */
   readonly keepsEnd?: boolean;
@@ -69,19 +71,22 @@ export interface Cli {
   argv(turn: CliTurn): readonly string[];
   /** @param own the environment it gets anyway */
   env?(turn: CliTurn, own: Readonly<Record<string, string>>): Readonly<Record<string, string>>;
-  /** Made before the program starts. */
+  /** Makes the reader of a turn, before the program starts. */
   read(turn: CliTurn, events: ExecutorEvents): CliReader | Promise<CliReader>;
 }
 
 /** Reads the output of one run. */
 export interface CliReader {
-  /** A line of stdout. Never throws. */
+  /** Takes a line of stdout. Never throws. */
   line(line: string): void;
   /** The program's id of the conversation, once it has reported it. */
   readonly session: string | undefined;
-  /** How to retry when the program refused the conversation and ran nothing: start a new one or resume; undefined: no retry. */
+  /**
+   * Returns the way to retry when the program refused the conversation and ran nothing: start a new one or resume; undefined:
+   * no retry.
+   */
   retry?(end: ProgramEnd): 'start' | 'resume' | undefined;
-  /** The reply of an ended run; `stopped`: we ended it. */
+  /** Returns the reply of an ended run; `stopped`: the executor ended it. */
   finish(end: ProgramEnd, stopped: boolean): CliReply | Promise<CliReply>;
 }
 
@@ -93,14 +98,14 @@ export interface CliReply {
   readonly failure?: string;
   readonly warnings?: readonly string[];
   readonly facts?: Readonly<Record<string, unknown>>;
-  /** Undefined: there is no conversation to continue. */
+  /** Undefined: no conversation to continue. */
   readonly conversation?: StoredConversation;
 }
 
-/** The variable in which a program finds the token of its environment: arguments can be read by every user of the machine. */
+/** The variable in which a program finds the token of its environment: every user of the machine can read arguments. */
 export const ENVIRONMENT_TOKEN = 'HANDFAST_MCP_TOKEN';
 
-/** The address of the environment and its token as variables of a program. */
+/** Returns the address of the environment and its token as variables of a program. */
 export const environmentValues = ({ url, token }: ExecutorEnvironment): Readonly<Record<string, string>> => ({
   HANDFAST_MCP_URL: url,
   [ENVIRONMENT_TOKEN]: token,
@@ -123,7 +128,7 @@ export function readConversation(value: Readonly<Record<string, unknown>>): Stor
 
 const NOTE_CHARACTERS = 200;
 
-/** A text as one line for people; undefined when it is blank. */
+/** Returns a text as one line for people; undefined when it is blank. */
 export function noteOf(text: unknown): string | undefined {
   if (typeof text !== 'string') return undefined;
   const line = text
@@ -136,7 +141,7 @@ export function noteOf(text: unknown): string | undefined {
 
 const STDERR_CHARACTERS = 600;
 
-/** The end of stderr in a line, without colours and without stack frames that have no symbols. */
+/** Returns the end of stderr in a line, without colours and without stack frames that have no symbols. */
 export function summaryOfStderr(stderr: string): string {
   const lines = stripVTControlCharacters(stderr)
     .split('\n')

@@ -1,6 +1,6 @@
 /**
- * The adapter of the `codex` command line (`codex exec --json`). Its thread has an id of its own, reported at the start, and
- * its token counters continue from turn to turn: both are stored.
+ * The adapter of the `codex` command line (`codex exec --json`). Its thread has a separate id, reported at the start, and its
+ * token counters continue from turn to turn: both are stored.
  * @see docs/fleet-executors.md
  */
 import { readFileSync } from 'node:fs';
@@ -70,7 +70,7 @@ export function codexCli({ model, sandbox = 'workspace-write', args = [], timeou
   };
 }
 
-/** The environment as one of its MCP servers. The token is in a variable that the argument names. */
+/** Returns arguments with the environment as one of its MCP servers. The token is in a variable that the argument names. */
 function environmentArgs(environment: ExecutorEnvironment | undefined): string[] {
   if (environment === undefined) return [];
   const { name, url } = environment;
@@ -180,7 +180,7 @@ class CodexReader extends FrameReader {
   }
 }
 
-/** An item in a line. */
+/** Returns an item in a line. */
 function itemNote(item: Frame): string | undefined {
   switch (item.type) {
     case 'command_execution':

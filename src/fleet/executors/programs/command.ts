@@ -1,8 +1,8 @@
 /**
  * The adapter of the `command` kind: any program as an executor.
  *
- * Each turn starts it once in the working directory, with stdin closed and the prompt as an argument. Its environment also
- * has `HANDFAST_TASK_ID`, `HANDFAST_CONTEXT_ID`, `HANDFAST_ACCESS` (`read` or `write`), `HANDFAST_TOKEN_BUDGET` if there is a
+ * Each turn starts it once in the working directory, with stdin closed and the prompt as an argument. Its environment also has
+ * `HANDFAST_TASK_ID`, `HANDFAST_CONTEXT_ID`, `HANDFAST_ACCESS` (`read` or `write`), `HANDFAST_TOKEN_BUDGET` if the task has a
  * budget, and `HANDFAST_SESSION` if an earlier turn reported one. Its stderr is for people. SIGTERM stops it.
  *
  * With `output: text` its stdout is the reply, and its usage is unknown. With `output: json_lines` each line is one of the

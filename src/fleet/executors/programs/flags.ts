@@ -1,6 +1,6 @@
 /**
  * Filters the operator's own arguments for a program: removes those that its adapter sets, because a second `--resume` or
- * another output format breaks the conversation. Pure; called by `program-executor.ts`.
+ * another output format breaks the conversation. Pure.
  */
 
 /** Flag → whether it has a value. */
@@ -40,7 +40,7 @@ export function filterFlags(given: readonly string[], owned: OwnedFlags): Filter
   return { kept, dropped };
 }
 
-/** The owned flag that a word is or starts with. */
+/** Returns the owned flag that a word is or starts with. */
 function ownedFlag(word: string, owned: OwnedFlags): string | undefined {
   if (!word.startsWith('-')) return undefined;
   const name = word.startsWith('--') ? (word.split('=', 1)[0] as string) : word.slice(0, 2);

@@ -1,6 +1,5 @@
 /**
- * The common part of readers for programs that report each step as a line of JSON. Extended by `claude.ts`, `codex.ts` and
- * `opencode.ts`.
+ * The common part of readers for programs that report each step as a line of JSON. Each such program extends it.
  */
 import type { ProgramEnd } from '../../../base/program.ts';
 import type { ExecutorEvents } from '../executor.ts';

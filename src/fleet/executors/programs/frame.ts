@@ -1,13 +1,12 @@
 /**
- * Reads the JSON lines of programs without trust: members may be missing or of any type. Pure; called by the adapters and the
- * meters.
+ * Reads the JSON lines of programs without trust: members may be missing or of any type. Pure.
  */
 import { isObject } from '../../../wire/json.ts';
 
 /** One line of JSON of a program's output. */
 export type Frame = Readonly<Record<string, unknown>>;
 
-/** A line of output as an object; undefined for anything else. Never throws. */
+/** Returns a line of output as an object; undefined for anything else. Never throws. */
 export function frameOf(line: string): Frame | undefined {
   const text = line.trim();
   if (!text.startsWith('{')) return undefined;
@@ -18,8 +17,8 @@ export function frameOf(line: string): Frame | undefined {
   }
 }
 
-/** A value as an object; undefined for anything else. */
+/** Returns a value as an object; undefined for anything else. */
 export const objectOf = (value: unknown): Frame | undefined => (isObject(value) ? (value as Frame) : undefined);
 
-/** A value as text; '' for anything that is not a string, because a program may write values of any type. */
+/** Returns a value as text; '' for anything that is not a string, because a program may write values of any type. */
 export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');

@@ -62,10 +62,10 @@ export function opencodeCli({ agent, model, timeoutMs }: OpencodeConfig): Cli {
   };
 }
 
-/** The variable with configuration that is merged into that of its files. */
+/** The variable with configuration that is merged into the configuration of its files. */
 const CONFIG = 'OPENCODE_CONFIG_CONTENT';
 
-/** The configuration with the environment as one of its MCP servers. */
+/** Returns the configuration with the environment as one of its MCP servers. */
 function withEnvironment(configured: string | undefined, { name, url, token }: ExecutorEnvironment): string {
   const headers = { Authorization: `Bearer ${token}` };
   const config = frameOf(configured ?? '') ?? {};

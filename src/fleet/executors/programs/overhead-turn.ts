@@ -1,6 +1,6 @@
 /**
- * Measures the tokens of an empty turn. Every first turn spends that much before any work. Called by the executors that run
- * agents with their own prompts and tools.
+ * Measures the tokens of an empty turn. Every first turn of an agent with its own prompts and tools spends that many before any
+ * work.
  */
 import { randomUUID } from 'node:crypto';
 import type { Executor, ExecutorContext, ExecutorEvents } from '../executor.ts';
@@ -16,7 +16,9 @@ const IGNORED_EVENTS: ExecutorEvents = {
   ask: async () => ({ allowed: false, reason: 'no user can be asked' }),
 };
 
-/** Tokens; null where the turn failed or its usage is unknown. `forget` removes the conversation of the measurement. */
+/**
+ * Returns the tokens; null where the turn failed or its usage is unknown. `forget` removes the conversation of the measurement.
+ */
 export async function overheadOf(
   executor: Executor,
   { cwd, signal }: Pick<ExecutorContext, 'cwd' | 'signal'>,

@@ -1,6 +1,5 @@
 /**
- * Probes whether a command-line agent can work: installed, version, signed in. Starts no turn. Called by
- * `program-executor.ts`; the worker caches the result.
+ * Probes whether a command-line agent can work: installed, version, signed in. Starts no turn; the worker caches the result.
  */
 import { delimiter, join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
@@ -59,13 +58,13 @@ export async function probeProgram(
   };
 }
 
-/** The executable file of a program; undefined without one. */
+/** Returns the executable file of a program; undefined without one. */
 export function findProgram(program: string, path: string): string | undefined {
   const places = program.includes('/') ? [program] : path.split(delimiter).map((folder) => join(folder, program));
   return places.find(isExecutable);
 }
 
-/** The version in the first line of the output. */
+/** Returns the version in the first line of the output. */
 function versionOf(stdout: string): string | undefined {
   const line = stripVTControlCharacters(stdout).trim().split('\n', 1)[0] ?? '';
   return /\d+(?:\.\d+)+[\w.+-]*/.exec(line)?.[0];

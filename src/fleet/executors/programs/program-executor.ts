@@ -35,7 +35,7 @@ export interface ProgramExecutorDeps {
   readonly contextFile: string | undefined;
   /** Folder for prompts that are too long to be an argument. */
   readonly promptFolder: string;
-  /** Whether the user trusts the settings and MCP servers that a working directory brings. Default: always. */
+  /** Returns whether the user trusts the settings and MCP servers that a working directory brings. Default: always. */
   readonly trustsFolder?: (cwd: string) => Promise<boolean>;
   readonly log: Log;
 }
@@ -232,7 +232,7 @@ class ProgramExecutor implements Executor {
     };
   }
 
-  /** The failure of a turn without output; undefined when there was some. */
+  /** Returns the failure of a turn without output; undefined when it had some. */
   #emptyOutput({ code, stderr, killedBy }: ProgramEnd, { text }: CliReply): string | undefined {
     if (text.trim() !== '') return undefined;
     const summary = summaryOfStderr(stderr);

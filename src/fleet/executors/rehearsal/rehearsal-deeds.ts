@@ -6,7 +6,7 @@ import { readFlags } from '../../../base/workspace/held-directory.ts';
 import { locate } from '../../../base/workspace/workspace-path.ts';
 import { fail } from '../../../wire/errors.ts';
 
-/** Where the directives run, and the signal that stops them. */
+/** The folder in which the directives run, and the signal that stops them. */
 export interface Deeds {
   /** Absolute. */
   readonly cwd: string;
@@ -20,7 +20,7 @@ const MAX_READ_BYTES = 256 * 1024;
 const MAX_OUTPUT_BYTES = 64 * 1024;
 const TERMINATE_MS = 2000;
 
-/** The text of a file. @throws tool_error if it is not a file or too large; tool_denied outside of the directory */
+/** Returns the text of a file. @throws tool_error if it is not a file or too large; tool_denied outside of the directory */
 export async function readText({ cwd }: Deeds, path: string): Promise<string> {
   await using place = await locate(cwd, path);
   if (place.kind !== 'file')

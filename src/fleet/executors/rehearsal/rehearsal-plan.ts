@@ -37,7 +37,7 @@ const MAX_LINE_CHARACTERS = 4096;
 const MAX_DIRECTIVES = 1000;
 const MAX_WAIT_MS = 3_600_000;
 
-/** The directives of a text, in order. Prose is skipped; a part of a directive that cannot be parsed is `unknown`. */
+/** Returns the directives of a text, in order. Prose is skipped; a part of a directive that cannot be parsed is `unknown`. */
 export function directivesOf(text: string): readonly Directive[] {
   const directives: Directive[] = [];
   let fenced = false;
@@ -81,7 +81,7 @@ type Clause = readonly Word[];
 
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', t: '\t', r: '\r' };
 
-/** Words of a line; a quoted text is one word. */
+/** Returns words of a line; a quoted text is one word. */
 function wordsOf(line: string): Word[] {
   const words: Word[] = [];
   for (const [raw] of line.matchAll(/"(?:[^"\\]|\\.)*"|`[^`]*`|“[^”]*”|'[^']*'|;|[^\s;]+?(?=[,;]?(?:\s|;|$))|,/g)) {
@@ -163,7 +163,7 @@ function ofClause(clause: Clause, before: Directive | undefined): Directive | un
   }
 }
 
-/** The name at an index, without articles before it and punctuation after it. */
+/** Returns the name at an index, without articles before it and punctuation after it. */
 function nameIn(words: readonly Word[], from: number): string {
   let at = from;
   while (at < words.length - 1 && ['the', 'file', 'a', 'of', 'in'].includes(lower(words[at]))) at += 1;

@@ -1,6 +1,5 @@
 /**
- * Writes the TASK_RESULT of a rehearsal turn as agents do: after the prose, or alone where the prompt requests that. Pure;
- * called by `rehearsal.ts`.
+ * Writes the TASK_RESULT of a rehearsal turn as agents do: after the prose, or alone where the prompt requests that. Pure.
  */
 import { FLEET_VERSION, type Status, type TaskResult } from '../../../protocol/fleet.ts';
 
@@ -18,7 +17,7 @@ export interface TurnSummary {
   readonly never?: boolean;
 }
 
-/** The reply: `prose` followed by the block, or only the object where the prompt requests that. */
+/** Returns the reply: `prose` followed by the block, or only the object where the prompt requests that. */
 export function resultOf(taskId: string, turn: TurnSummary, prose: string, prompt: string): string {
   const { status, summary, files, next, trouble, answer } = turn;
   const alone = /\bnothing else\b/i.test(prompt);

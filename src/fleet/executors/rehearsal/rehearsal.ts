@@ -275,7 +275,7 @@ function counted(text: string, unit: 'lines' | 'words' | 'characters'): number {
   return text === '' ? 0 : text.replace(/\n$/, '').split('\n').length;
 }
 
-/** A short title of a directive. */
+/** Returns a short title of a directive. */
 function titleOf(directive: Directive): string {
   switch (directive.kind) {
     case 'read':

@@ -1,6 +1,6 @@
 /**
- * Names of branches for the work of conversations, as a repository can have them: git holds a branch `a` or branches `a/…`, never
- * both, and a branch can be checked out in one worktree.
+ * Names of branches for the work of conversations, as a repository can have them: git holds a branch `a` or branches `a/…`,
+ * never both, and a branch can be checked out in one worktree.
  */
 import { git } from './git.ts';
 
@@ -8,13 +8,16 @@ import { git } from './git.ts';
 const MAX_NAMES = 16;
 
 export interface BranchNames {
-  /** Of this conversation, those that exist, the preferred one first. */
+  /** Existing branches of this conversation, the preferred one first. */
   readonly existing: readonly string[];
   /** Names that can be taken, the preferred one first. */
   readonly free: readonly string[];
 }
 
-/** `name` has letters, digits and `-` only. Names that differ from others by case alone count as taken: some file systems see no difference. */
+/**
+ * `name` has letters, digits and `-` only. Names that differ from others by case alone count as taken: some file systems see no
+ * difference.
+ */
 export async function branchNames(repository: string, name: string): Promise<BranchNames> {
   const [below, beside] = [`refs/heads/handfast/${name}`, `refs/heads/handfast-${name}`];
   // In brackets it is a pattern, which means this branch and none below it.

@@ -1,5 +1,5 @@
 /**
- * What git reports about the folder a worker works in: branch, commit, what is not committed, and what a task changed.
+ * Git's report about the folder a worker works in: branch, commit, uncommitted files, and the changes of a task.
  *
  * Only asks, takes no locks an agent's own git would meet, and runs no hook or monitor of the repository.
  */
@@ -18,7 +18,7 @@ import { type ProgramEnd, programEnvironment, runProgram } from '../../../base/p
 import { sleep } from '../../../base/sleep.ts';
 import { fail } from '../../../wire/errors.ts';
 
-/** How long one question may take. */
+/** Longest time that one question may take, milliseconds. */
 const GIT_MS = 10_000;
 /** Paths that are compared, or reported, for one task. */
 const MAX_PATHS = 5000;
@@ -27,7 +27,7 @@ const MAX_OUTPUT = 8 * 1024 * 1024;
 /** Delays before git is run again that met the lock of another git. */
 const LOCK_MS = [50, 100, 200, 400, 800, 1600];
 
-/** Why git cannot read a repository. */
+/** Reason why git cannot read a repository. */
 export interface Unreadable {
   readonly reason: string;
   /** Git took too long: the next attempt may succeed. For all else a person is needed. */
@@ -38,7 +38,7 @@ export interface Unreadable {
 export interface TreeState {
   /** null: no branch, a commit is checked out. */
   readonly branch: string | null;
-  /** null: there is no commit yet. */
+  /** null: the repository has no commit yet. */
   readonly head: string | null;
   readonly clean: boolean;
   /** Paths from the top of the repository that differ from the commit, untracked files included, as `decodeNames` has them. */
@@ -49,30 +49,30 @@ export interface TreeState {
   readonly unreadable?: Unreadable;
 }
 
-/** The same, with what shows later which of these paths were changed again. */
+/** The state of a tree, with stamps that show later which of these paths were changed again. */
 export interface TreeMark extends TreeState {
   /** Top of the working tree, absolute. */
   readonly top: string;
-  /** From the top to the folder that was marked: empty, or a path that ends with `/`. */
+  /** Path from the top to the folder that was marked: empty, or a path that ends with `/`. */
   readonly prefix: string;
   readonly stamps: ReadonlyMap<string, string>;
 }
 
-/** What became of a tree since it was marked. */
+/** Changes of a tree since it was marked. */
 export interface TreeChanges {
   readonly branch: string | null;
   readonly base_commit: string | null;
   readonly head_commit: string | null;
   readonly clean: boolean;
-  /** From the folder that was marked, in order. */
+  /** Paths from the folder that was marked, in order. */
   readonly files_changed: readonly string[];
   /** Changed elsewhere in the repository, from its top. */
   readonly files_outside?: readonly string[];
-  /** True when there were more. */
+  /** True when more exist. */
   readonly truncated: boolean;
 }
 
-/** What a worker asks about the folder it works in. Each method is the function of that name in this file. */
+/** Questions of a worker about the folder it works in. Each method is the function of that name in this file. */
 export interface RepositoryReader {
   treeState(cwd: string): Promise<TreeState | null>;
   markTree(cwd: string, known?: TreeState): Promise<TreeMark | null>;
@@ -82,8 +82,8 @@ export interface RepositoryReader {
 
 /**
  * Runs git in `cwd`. Rejects with `unreachable` when git is missing, `runtime_error` with git's reason when it fails (with
- * `detail.timed_out` where it took too long), or when it prints more than `wholeBytes`, where these are given: half of a list would
- * look like the whole.
+ * `detail.timed_out` where it took too long), or when it prints more than `wholeBytes`, where these are given: half of a list
+ * would look like the whole.
  */
 export async function git(
   cwd: string,
@@ -147,7 +147,7 @@ export function tryGit(
   });
 }
 
-/** The tree `cwd` is in; null when it is in none, or there is no git. Rejects when git cannot tell. */
+/** Returns the tree `cwd` is in; null when it is in none, or the machine has no git. Rejects when git cannot tell. */
 export async function treeState(cwd: string): Promise<TreeState | null> {
   let end: ProgramEnd;
   try {
@@ -166,12 +166,13 @@ export async function treeState(cwd: string): Promise<TreeState | null> {
     };
   }
   if (/must be run in a work tree/.test(end.stderr)) return bareState(cwd);
-  // Of a `.git` file that leads nowhere git says which folder is not one: that is damage, and no folder without a repository.
+  // About a `.git` file that leads nowhere, git names the folder that is not one: that is damage, and no folder without a
+  // repository.
   if (/not a git repository \(or any/.test(end.stderr)) return null;
   throw gitFailure('status', end, GIT_MS);
 }
 
-/** A bare repository; null for the inside of another one. */
+/** Returns the state of a bare repository; null for the inside of another one. */
 async function bareState(cwd: string): Promise<TreeState | null> {
   if ((await git(cwd, ['rev-parse', '--is-bare-repository'])).trim() !== 'true') return null;
   const [head, branch] = await Promise.all([
@@ -182,7 +183,7 @@ async function bareState(cwd: string): Promise<TreeState | null> {
   return { branch: said(branch), head: said(head), clean: true, dirty: [], bare: true };
 }
 
-/** Marks the tree before a task; null where there is none. `known` saves asking again. */
+/** Marks the tree before a task; null without a tree. `known` saves asking again. */
 export async function markTree(cwd: string, known?: TreeState): Promise<TreeMark | null> {
   const state = known ?? (await treeState(cwd));
   if (state === null || state.bare) return null;
@@ -190,13 +191,16 @@ export async function markTree(cwd: string, known?: TreeState): Promise<TreeMark
   return { ...state, top, prefix, stamps: await stampsOf(top, state.dirty) };
 }
 
-/** {@link placeIn}, or null in a bare repository. */
+/** Returns {@link placeIn}, or null in a bare repository. */
 export async function placeUnlessBare(cwd: string): Promise<Awaited<ReturnType<typeof placeIn>> | null> {
   const inside = await git(cwd, ['rev-parse', '--is-inside-work-tree']);
   return inside.trim() === 'true' ? placeIn(cwd) : null;
 }
 
-/** The top of the working tree that `cwd` is in, its real path, and the way from there: empty, or a path that ends with `/`. */
+/**
+ * Returns the top of the working tree that `cwd` is in, its real path, and the way from there: empty, or a path that ends with
+ * `/`.
+ */
 export async function placeIn(cwd: string): Promise<Pick<TreeMark, 'top' | 'prefix'>> {
   const lines = (await git(cwd, ['rev-parse', '--show-toplevel', '--show-prefix'])).split('\n');
   // The last is empty; a folder of the way up may have a line break in its name.
@@ -204,7 +208,7 @@ export async function placeIn(cwd: string): Promise<Pick<TreeMark, 'top' | 'pref
   return { top: lines.slice(0, -2).join('\n'), prefix };
 }
 
-/** What has changed since `mark`, whether committed or not. */
+/** Returns the changes since `mark`, committed or not. */
 export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   const now = await treeState(mark.top);
   if (now === null) throw fail('runtime_error', 'the repository was removed');
@@ -234,12 +238,12 @@ export async function changesSince(mark: TreeMark): Promise<TreeChanges> {
   };
 }
 
-/** The tree without a file, in the object format of the repository: the first commit is compared with it. */
+/** Returns the tree without a file, in the object format of the repository: the first commit is compared with it. */
 async function emptyTree(cwd: string): Promise<string> {
   return (await git(cwd, ['hash-object', '-t', 'tree', '--stdin'])).trim();
 }
 
-/** Path → text that differs when the file was written since. */
+/** Returns, for each path, a text that differs when the file was written since. */
 export async function stampsOf(top: string, paths: readonly string[]): Promise<ReadonlyMap<string, string>> {
   const stamps = new Map<string, string>();
   for (let from = 0; from < Math.min(paths.length, MAX_PATHS); from += 64) {

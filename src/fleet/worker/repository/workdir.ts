@@ -1,4 +1,7 @@
-/** Where an attempt works: the worker's folder, or a worktree of its own. Marked before the task, compared after it. */
+/**
+ * The folder an attempt works in: the worker's folder, or a separate worktree. It is marked before the task and compared after
+ * it.
+ */
 import type { Log } from '../../../base/log.ts';
 import { asError } from '../../../wire/errors.ts';
 import type { Dispatched } from '../../messages/decoded.ts';
@@ -37,7 +40,7 @@ export async function openWorkdir(dispatch: Dispatched, contextId: string, optio
   return { cwd, mark: unmarked ? null : await repository.markTree(cwd, tree), worktree: undefined };
 }
 
-/** What has changed; undefined: there is no repository. Never rejects. */
+/** Returns the changes; undefined without a repository. Never rejects. */
 export async function changesIn(
   { mark, cwd }: Workdir,
   { repository, log }: WorkdirOptions,

@@ -1,8 +1,8 @@
 /**
- * Finds the work that would be lost with a worktree: files that are in no commit, those that git ignores or does not look at, work in
- * submodules, commits that nothing else has.
+ * Finds the work that would be lost with a worktree: files that are in no commit, those that git ignores or does not look at,
+ * work in submodules, commits that nothing else has.
  *
- * Called by `worktrees.ts` before it removes one, and where a conversation continues in another.
+ * It is checked before a worktree is removed, and where a conversation continues in another.
  */
 
 import { createHash } from 'node:crypto';
@@ -35,7 +35,10 @@ import { git, stampsOf, type TreeMark } from './git.ts';
 
 /** Files that are copied for a conversation that continues elsewhere. */
 const MAX_COPIED = 5000;
-/** Bytes of the list of an index, which is that of a million files, and files that are looked at in a turn of the event loop. */
+/**
+ * Maximum bytes of the list of an index (enough for a million files), and number of files looked at in a turn of the event
+ * loop.
+ */
 const MAX_INDEX = 128 * 1024 * 1024;
 const FILES_PER_TURN = 10_000;
 /** Bytes of other lists. A worktree with longer ones stays. */
@@ -45,14 +48,16 @@ const MAX_DEPTH = 8;
 /** Changed files that are compared with the commit byte by byte. */
 const MAX_COMPARED = 5000;
 const SHA1_DIGITS = 40;
-/** In the folder of a worktree in the repository: the files that differed from the commit right after the checkout. */
+/** File in the folder of a worktree in the repository: the files that differed from the commit right after the checkout. */
 const FRESH_FILE = 'handfast-fresh.json';
 
 /** Paths from the top of the worktree, as `decodeNames` has them. */
 export interface WorktreeContent {
   readonly head: string | null;
   readonly branch: string | null;
-  /** Differ from the commit, without those that did so when it was checked out and were not touched since, or have its bytes. */
+  /**
+   * Differ from the commit, without those that did so when it was checked out and were not touched since, or have its bytes.
+   */
   readonly uncommitted: readonly string[];
   /** Ignored by git; folders end with `/`. */
   readonly ignored: readonly string[];
@@ -91,8 +96,8 @@ async function statusOf(path: string) {
 }
 
 /**
- * Paths of entries whose content is not that of the commit. Git lists a file with the bytes of its commit as changed where its rules
- * for line ends or a filter would commit other bytes.
+ * Returns the paths of entries whose content differs from the commit's. Git lists a file with the bytes of its commit as
+ * changed where its rules for line ends or a filter would commit other bytes.
  */
 async function withoutCommitted(top: string, entries: readonly StatusEntry[]): Promise<string[]> {
   const found: string[] = [];
@@ -199,7 +204,7 @@ export async function noteFresh({ top, stamps }: TreeMark): Promise<void> {
   await writeFile(await freshFile(top), JSON.stringify([...stamps]));
 }
 
-/** The noted files that are still as the checkout left them. */
+/** Returns the noted files that are still as the checkout left them. */
 async function freshFiles(path: string): Promise<ReadonlySet<string>> {
   const noted = await notedFresh(path);
   const stamps = await stampsOf(path, [...noted.keys()]);

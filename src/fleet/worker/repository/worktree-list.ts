@@ -1,6 +1,6 @@
 /**
- * The worktrees of a repository as git lists them, and the locks of those that a task works in now. A lock names the process, so that
- * no other worker of the repository takes the worktree, and `git worktree remove` of a person refuses it.
+ * The worktrees of a repository as git lists them, and the locks of those that a task works in now. A lock names the process,
+ * so that no other worker of the repository takes the worktree, and `git worktree remove` of a person refuses it.
  */
 import { LIST_WORKTREES, readWorktrees, type WorktreeEntry } from '../../../base/git-output.ts';
 import { identityOf } from '../process-identity.ts';
@@ -18,17 +18,17 @@ export async function worktreesOf(repository: string): Promise<readonly Worktree
   return readWorktrees(await git(repository, LIST_WORKTREES.slice(0, -1)));
 }
 
-/** Git was stopped while it made this one. */
+/** True when git was stopped while it made this one. */
 export const isHalfMade = ({ locked }: WorktreeEntry): boolean => locked === 'initializing';
 
-/** A person locked it, to protect it from removal. */
+/** True when a person locked it, to protect it from removal. */
 export const isProtected = (entry: WorktreeEntry): boolean =>
   entry.locked !== undefined && !isHalfMade(entry) && !WORKING.test(entry.locked);
 
 /** A task works in it, or did so when its process ended. */
 export const isMarked = ({ locked = '' }: WorktreeEntry): boolean => WORKING.test(locked);
 
-/** A task works in it, of this process or of another. */
+/** Returns whether a task works in it, of this process or of another. */
 export async function isInUse({ path, locked = '' }: WorktreeEntry): Promise<boolean> {
   if (inUse.has(path)) return true;
   const [, pid, started] = WORKING.exec(locked) ?? [];

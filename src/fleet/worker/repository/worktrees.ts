@@ -1,10 +1,9 @@
 /**
- * A git worktree of its own for a task that asks for one: a branch and a folder below the worker's home, removed at once when
- * the task left nothing. What stays is removed by retention: the folder goes, what was committed stays on its branch.
+ * A separate git worktree for a task that asks for one: a branch and a folder below the worker's home, removed at once when the
+ * task left nothing. Retention removes the folders that stay; committed work stays on its branch.
  *
- * Called by `workdir.ts` and, for the end, by `worker.ts`. Turns of one context share one, since their executor's conversation
- * is about that folder, also where another worker of the same repository continues it; one that was removed meanwhile is made
- * again from its branch.
+ * Turns of one context share one, since their executor's conversation is about that folder, also where another worker of the
+ * same repository continues it; one that was removed meanwhile is made again from its branch.
  * @see docs/fleet.md#worktrees
  */
 import { createHash } from 'node:crypto';
@@ -35,7 +34,7 @@ const MAX_KEPT = 64;
 const MAX_NAMED = 20;
 /** Folders of one conversation that are tried, where others are taken or belong to another repository. */
 const MAX_FOLDERS = 16;
-/** In the folder of a repository: held by the process that changes worktrees. */
+/** File in the folder of a repository: the process that changes worktrees holds its lock. */
 const LOCK_FILE = 'handfast-worktrees';
 /** Longest wait for this lock: some checkouts of other processes. */
 const LOCK_MS = 10 * 60_000;
@@ -72,8 +71,8 @@ interface Found {
 }
 
 /**
- * Work on worktrees of one repository, by its common folder: git's own lock fails the second of two that come together, here the
- * second waits, from any worker. Between processes a lock file makes it wait.
+ * Work on worktrees of one repository, by its common folder: git's own lock fails the second of two that come together, here
+ * the second waits, from any worker. Between processes a lock file makes it wait.
  */
 const turns = new Map<string, SerialWork>();
 
@@ -96,10 +95,10 @@ export class Worktrees {
   }
 
   /**
-   * The worktree of a context: the one it has, here or at another worker of the repository that does not work in it now; else one
-   * that is made from its branch, with a copy of the uncommitted files at that worker, or from the repository's present commit. A
-   * context that is no conversation (`continues` false) has none at other workers. Fails with `runtime_error` where git will not
-   * make one.
+   * Opens the worktree of a context: the one it has, here or at another worker of the repository that does not work in it now;
+   * else one that is made from its branch, with a copy of the uncommitted files at that worker, or from the repository's
+   * present commit. A context that is no conversation (`continues` false) has none at other workers. Fails with `runtime_error`
+   * where git will not make one.
    */
   open(contextId: string, continues = true): Promise<Worktree> {
     const name = nameOf(contextId);
@@ -131,13 +130,13 @@ export class Worktrees {
     }
   }
 
-  /** From the top of the repository to the worker's folder; nothing where the repository is bare. */
+  /** Returns the path from the top of the repository to the worker's folder; nothing where the repository is bare. */
   async #prefix(): Promise<string> {
     this.#way ??= (await placeUnlessBare(this.#repository))?.prefix ?? '';
     return this.#way;
   }
 
-  /** The folders of a conversation below this worker's home. Takes half-made and missing ones off git's list. */
+  /** Returns the folders of a conversation below this worker's home. Takes half-made and missing ones off git's list. */
   async #ownFolders(folder: string, name: string, list: readonly WorktreeEntry[]): Promise<Found> {
     const usable: string[] = [];
     let vacant: string | undefined;
@@ -145,7 +144,7 @@ export class Worktrees {
       const path = join(folder, number === 1 ? name : `${name}-${number}`);
       const entry = list.find((one) => one.path === path);
       const missing = !existsSync(path);
-      // Of a disk that is not there now, perhaps.
+      // The worktree may lie on a disk that is not mounted now.
       if (missing && entry !== undefined && isProtected(entry)) continue;
       if (entry !== undefined && (isHalfMade(entry) || missing)) await this.#discard(path);
       if (!existsSync(path)) vacant ??= path;
@@ -162,7 +161,7 @@ export class Worktrees {
     await forget(this.#repository, path);
   }
 
-  /** Those of this conversation below the homes of other workers, in which no task works. */
+  /** Returns the worktrees of this conversation below the homes of other workers, in which no task works. */
   async #elsewhere(folder: string, name: string, list: readonly WorktreeEntry[]): Promise<string[]> {
     const found: string[] = [];
     for (const entry of list) {
@@ -209,7 +208,7 @@ export class Worktrees {
     const other = continues ? await this.#otherFolder(name, list) : undefined;
     const switched = other !== undefined && !existing.includes(other.branch ?? '');
     const kept = existing.find((branch) => !held.has(branch));
-    // Where the task has switched to another branch, the conversation is there.
+    // Where the task has switched to another branch, the conversation is on that branch.
     if (kept !== undefined && !switched && (await this.#checkedOut(path, kept))) return path;
     const start = other?.head ?? (continues ? existing.at(-1) : undefined) ?? 'HEAD';
     const commit = (await git(this.#repository, ['rev-parse', '--verify', `${start}^{commit}`])).trim();
@@ -224,7 +223,7 @@ export class Worktrees {
         return path;
       } catch (thrown) {
         const { message } = asError(thrown);
-        // A checkout that failed leaves its branch; one that another has made since is not ours.
+        // A checkout that failed leaves its branch; one that another has made since belongs to that one.
         if (!/already exists/.test(message)) {
           await tryGit(this.#repository, ['update-ref', '-d', `refs/heads/${branch}`, commit]);
         }
@@ -235,7 +234,7 @@ export class Worktrees {
   }
 
   /**
-   * The folder in which the conversation is so far, and which cannot be worked in now. A person may have the branch as well: the
+   * Returns the current folder of the conversation, which no task can work in now. A person may have the branch as well: the
    * uncommitted files there are not part of the conversation.
    */
   async #otherFolder(name: string, list: readonly WorktreeEntry[]): Promise<WorktreeEntry | undefined> {
@@ -245,7 +244,10 @@ export class Worktrees {
     return whole.find((entry) => entry.path === path);
   }
 
-  /** Makes a worktree from a branch; false: another worktree has it, one in the middle of a rebase, of which the list says nothing. */
+  /**
+   * Makes a worktree from a branch; false: another worktree has it, one in the middle of a rebase, of which the list says
+   * nothing.
+   */
   async #checkedOut(path: string, branch: string): Promise<boolean> {
     try {
       await git(this.#repository, ['worktree', 'add', '--quiet', path, branch], CHECKOUT_MS);
@@ -262,7 +264,10 @@ export class Worktrees {
     if (mark !== null) await noteFresh(mark);
   }
 
-  /** The worktree in which the conversation was so far is worked in, or was when its worker was lost: its content is continued. */
+  /**
+   * Copies the content of the worktree in which the conversation was so far: a task works in it, or did when its worker was
+   * lost.
+   */
   async #copy(from: string, to: string): Promise<void> {
     try {
       if (await copyUncommitted(from, to)) return;
@@ -277,8 +282,8 @@ export class Worktrees {
   }
 
   /**
-   * No task works in it any more. Removes it when nothing is in it: no commit the repository does not have elsewhere, no file that
-   * was not checked out, none that git ignores. True: it was removed. `changes` absent: unknown.
+   * Ends the work in a worktree. Removes it when nothing is in it: no commit the repository does not have elsewhere, no file
+   * that was not checked out, none that git ignores. True: it was removed. `changes` absent: unknown.
    */
   leave(worktree: Worktree, changes: TreeChanges | undefined): Promise<boolean> {
     const { path, branch, mark } = worktree;
@@ -307,8 +312,8 @@ export class Worktrees {
   }
 
   /**
-   * Removes those past their retention. `unseen` gives the folders whose tasks run, or have unconfirmed results; those stay.
-   * What is committed stays, on its branch. Never rejects.
+   * Removes the worktrees past their retention. `unseen` gives the folders whose tasks run, or have unconfirmed results; those
+   * stay. Committed work stays, on its branch. Never rejects.
    */
   async end(unseen: () => readonly string[]): Promise<void> {
     try {
@@ -341,12 +346,12 @@ export class Worktrees {
     }
   }
 
-  /** Those that exist, least recently worked in first. */
+  /** Returns the existing folders, least recently worked in first. */
   async #kept(folder: string): Promise<{ readonly path: string; readonly ageMs: number }[]> {
     const found: { readonly path: string; readonly ageMs: number }[] = [];
     for (const name of await readdir(folder)) {
       const path = join(folder, name);
-      // Folders without one are not worktrees of git, and none of ours.
+      // A folder without `.git` is not a worktree of git, so this worker did not make it.
       if (existsSync(join(path, '.git'))) found.push({ path, ageMs: await this.#ageOf(path) });
     }
     return found.sort((one, other) => other.ageMs - one.ageMs);
@@ -417,7 +422,9 @@ export class Worktrees {
     return Number(await git(path, ['rev-list', '--count', ...own, '--not', ...elsewhere]));
   }
 
-  /** Removes a folder whose content was checked. Renames it first: an interruption leaves no half of a worktree in its place. */
+  /**
+   * Removes a folder whose content was checked. Renames it first: an interruption leaves no half of a worktree in its place.
+   */
   async #remove(path: string): Promise<void> {
     const aside = `${path}${REMOVING}`;
     await rm(aside, { recursive: true, force: true });
@@ -462,7 +469,7 @@ const isFolderOf = (name: string, path: string): boolean =>
 
 const someOf = (names: readonly string[]): readonly string[] => names.slice(0, MAX_NAMED).map(readableName);
 
-/** The folder that was worked in last. */
+/** Returns the folder that was worked in last. */
 async function newest(paths: readonly string[]): Promise<string | undefined> {
   const dated = await Promise.all(paths.map(async (path) => ({ path, at: (await stat(path)).mtimeMs })));
   return dated.sort((one, other) => other.at - one.at)[0]?.path;
@@ -496,7 +503,7 @@ async function isWritable(path: string): Promise<boolean> {
   }
 }
 
-/** A name that is safe as a folder and as a branch, readable, and different for different contexts. */
+/** Returns a name that is safe as a folder and as a branch, readable, and different for different contexts. */
 function nameOf(contextId: string): string {
   const readable = contextId
     .toLowerCase()

@@ -1,4 +1,6 @@
-/** Where secrets are kept: sealed with a key from the keyring, or in a private file; and keyrings that fail in every way. */
+/**
+ * Storage of secrets: sealed with a key from the keyring, or in a private file; and keyrings that fail in every way.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -135,7 +137,7 @@ test('sealed credentials whose key is out of reach are kept, and set aside by th
   assert.equal((await CredentialStore.open({ home, keyring, log })).get('exa'), undefined);
 });
 
-/** A stand-in for the keyring library: what the child process imports. */
+/** Writes a stand-in for the keyring library: the module that the child process imports. */
 function libraryFile(t: TestContext, body: string): { module: string; folder: string } {
   const folder = temporaryFolder(t);
   const file = join(folder, 'library.mjs');
@@ -170,7 +172,7 @@ test('the keyring is asked in a child process, and no secret is among its argume
 });
 
 test('a keyring that never answers is given up after its deadline', async (t) => {
-  // What the real library does on a session bus that accepts and says nothing: it holds its thread for good.
+  // The real library on a session bus that accepts and says nothing: it holds its thread for good.
   const { module } = libraryFile(t, 'export class Entry { constructor() { for (;;); } }');
   const keyring = systemKeyring({ module, env: {}, timeoutMs: 300 })!;
   await assert.rejects(keyring.read('one'), {

@@ -1,11 +1,13 @@
-/** Tokens of sign-ins: renewed in time, once, for everybody, and never against a sign-out. */
+/**
+ * Tokens of sign-ins: renewed in time, once, for all callers, and never against a sign-out.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { HandfastError } from '../../../../src/wire/errors.ts';
 import { type LoginService, startLoginService } from '../../support/login-service.ts';
 import { type OpenSettings, openSettings } from '../open-settings.ts';
 
-/** Settings that have signed in to OpenAI, on a clock of their own. */
+/** Opens settings that have signed in to OpenAI, on a separate clock. */
 async function signedIn(t: TestContext): Promise<OpenSettings & { login: LoginService; clock: { ahead: number } }> {
   const login = await startLoginService();
   t.after(() => login[Symbol.asyncDispose]());

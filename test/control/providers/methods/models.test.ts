@@ -12,7 +12,7 @@ async function catalogue(t: TestContext): Promise<ProviderCatalogue> {
   return started;
 }
 
-/** Settings with a key for the catalogue, whose list has been read. */
+/** Opens settings with a key for the catalogue, whose list has been read. */
 async function withKey(t: TestContext, options: Parameters<typeof openSettings>[1] = {}) {
   const provider = await catalogue(t);
   const opened = await openSettings(t, { env: provider.env, ...options });
@@ -118,7 +118,7 @@ test('a wrong key is kept, as the protocol has it, but told apart', async (t) =>
   const { call } = await openSettings(t, { env: provider.env });
   const wrong = await call('auth.set.openrouter_key', { api_key: 'wrong-key' });
   const { host } = new URL(provider.baseUrl);
-  // What the provider repeats of the key is not repeated further.
+  // The parts of the key that the provider repeats are not repeated further.
   assert.deepEqual(wrong, {
     configured: true,
     model_count: 1,
@@ -385,7 +385,7 @@ test('keys in the environment enable their providers; the configuration says whi
     models.map(({ id }: { id: string }) => id),
     ['demo/alpha', 'demo/beta', 'm'],
   );
-  // Nothing is stored, so there is nothing to remove.
+  // Nothing is stored, so nothing can be removed.
   assert.deepEqual(await call('auth.logout', { provider: 'openrouter' }), { provider: 'openrouter', removed: false });
 });
 

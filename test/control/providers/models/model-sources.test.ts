@@ -1,4 +1,6 @@
-/** How each provider's list is read: what becomes a row, what is left out, and what of an answer is not believed. */
+/**
+ * The reading of each provider's list: the rows, the entries left out, and the parts of an answer that are not believed.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ProviderAccess } from '../../../../src/control/contract/providers.ts';
@@ -8,7 +10,7 @@ import type { ModelOption, Provider } from '../../../../src/protocol/session-typ
 
 const ACCESS: ProviderAccess = { baseUrl: 'https://api.example/v1', token: 'k', kind: 'api_key', headers: {} };
 
-/** A provider that gives one answer and remembers what it was asked. */
+/** Makes a provider that gives one answer and records its requests. */
 function answering(body: unknown, status = 200) {
   const asked: { url: string; headers: Record<string, string>; body: unknown }[] = [];
   const answer: typeof fetch = async (input, init) => {

@@ -16,7 +16,7 @@ async function service(t: TestContext): Promise<LoginService> {
   return started;
 }
 
-/** Time that passes only when a caller waits. */
+/** Makes a clock whose time passes only when a caller waits. */
 function virtualTime() {
   let time = Date.parse('2030-01-01T00:00:00Z');
   const waits: number[] = [];
@@ -38,7 +38,10 @@ const isError = (code: string, message: RegExp) => (error: unknown) => {
   return true;
 };
 
-/** The page of a sign-in is closed. Another server may have its port by now: to that one, our state is wrong. */
+/**
+ * Asserts that the page of a sign-in is closed. Another server may have its port by now: for that server, the state of this
+ * sign-in is wrong.
+ */
 async function assertClosed(address: string): Promise<void> {
   const { searchParams } = new URL(address);
   const visit = `${searchParams.get('redirect_uri')}?error=late&state=${searchParams.get('state')}`;

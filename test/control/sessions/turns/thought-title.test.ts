@@ -1,4 +1,6 @@
-/** The title of what a model thinks, as it grows. */
+/**
+ * The title of a model's thought, as it grows.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { ThoughtTitle } from '../../../../src/control/sessions/turns/thought-title.ts';

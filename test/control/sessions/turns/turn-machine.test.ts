@@ -28,20 +28,20 @@ function run(state: TurnState, ...inputs: readonly TurnInput[]): { state: TurnSt
 const send = (turnId: string, enqueue = true): TurnInput => ({ type: 'send', turnId, enqueue });
 const ended = (turnId: string): TurnInput => ({ type: 'ended', turnId });
 
-/** What the world outside of the machine saw: checks every effect as it comes. */
+/** The view from outside of the machine: checks every effect as it comes. */
 class World {
   state: TurnState = IDLE;
   readonly ends = new Map<string, number>();
   running: string | null = null;
   #ids = 0;
-  /** What was said to turns and is not settled. */
+  /** Inputs for turns that are not settled. */
   readonly said = new Set<string>();
 
   feed(input: TurnInput): readonly TurnEffect[] {
     const { state, effects } = step(this.state, input, LIMITS);
     this.state = state;
     for (const effect of effects) this.#saw(effect, input);
-    // What a machine says it holds is what the world saw it take.
+    // The machine's own state must agree with the inputs that the world saw it take.
     assert.equal(this.state.turn, this.running);
     assert.ok(this.state.steered <= this.state.queue.length);
     assert.ok(this.state.queue.length <= LIMITS.queueLength + LIMITS.queueLength);

@@ -1,4 +1,6 @@
-/** An orchestrator over a scripted bus and virtual time, and what tests ask of it again and again. */
+/**
+ * An orchestrator over a scripted bus and virtual time, and the common questions of tests to it.
+ */
 import type { TestContext } from 'node:test';
 import { createOrchestrator } from '../../../../src/fleet/orchestrator/orchestrator.ts';
 import type { Orchestrator, OrchestratorOptions } from '../../../../src/fleet/orchestrator/orchestrator-options.ts';
@@ -19,11 +21,11 @@ export interface Fleet {
   readonly journal: Journal;
   readonly orchestrator: Orchestrator;
   state(taskId: string): Promise<TaskState>;
-  /** Kinds of what the journal holds of a task. */
+  /** Kinds of the journal's entries of a task. */
   kinds(taskId: string): Promise<string[]>;
 }
 
-/** Started; stopped when the test ends. */
+/** Starts a fleet, which is stopped when the test ends. */
 export async function fleet(
   t: TestContext,
   options: Partial<OrchestratorOptions> & { readonly bus?: ScriptedBus; readonly clock?: VirtualClock } = {},
@@ -65,7 +67,7 @@ export async function fleet(
   };
 }
 
-/** A store that waits for `gate`, or fails with what it throws, before each put. */
+/** Makes a store that waits for `gate`, or fails with its error, before each put. */
 export function guardedStore(gate: () => Promise<void> | void, store: TaskStore = memoryTaskStore()): TaskStore {
   return {
     put: async (record, revision) => {

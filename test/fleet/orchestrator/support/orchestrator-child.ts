@@ -1,4 +1,6 @@
-/** An orchestrator over a real file in a process of its own, which may be killed at any moment. Its workers live in the test. */
+/**
+ * An orchestrator over a real file in a separate process, which may be killed at any moment. Its workers live in the test.
+ */
 
 import type { Binding, FleetPeer, OrchestratorBus, PeerEvents } from '../../../../src/fleet/bus/peer.ts';
 import { decodeValue } from '../../../../src/fleet/messages/decode.ts';
@@ -8,12 +10,12 @@ import { memoryJournal } from '../../../../src/journal/memory.ts';
 import type { Feature, FleetMessage } from '../../../../src/protocol/fleet.ts';
 import { asError } from '../../../../src/wire/errors.ts';
 
-/** What the test sends. */
+/** Messages of the test. */
 export type ToChild =
   | { readonly kind: 'submit'; readonly task_id: string; readonly retry_safe: boolean }
   | { readonly kind: 'say'; readonly number: number; readonly peer: string; readonly message: FleetMessage };
 
-/** What it answers. */
+/** Replies of the child. */
 export type FromChild =
   | { readonly kind: 'ready' }
   | { readonly kind: 'submitted'; readonly task_id: string }

@@ -1,4 +1,6 @@
-/** A bus whose workers do what a test says, message by message. */
+/**
+ * A bus whose workers act as a test says, message by message.
+ */
 import type { Binding, DispatchMode, FleetPeer, OrchestratorBus, PeerEvents } from '../../../../src/fleet/bus/peer.ts';
 import { decodeValue } from '../../../../src/fleet/messages/decode.ts';
 import { fleetMessage, resultMessage } from '../../../../src/fleet/messages/encode.ts';
@@ -20,7 +22,7 @@ export interface PeerScript {
   readonly features?: readonly Feature[];
   readonly structured?: boolean;
   readonly durable?: boolean;
-  /** Called with each dispatch; what it throws, `send` fails with. Default: it is acknowledged. */
+  /** Called with each dispatch; `send` fails with an error it throws. Default: the dispatch is acknowledged. */
   readonly onDispatch?: (dispatch: TaskDispatch, peer: ScriptedPeer) => unknown;
   readonly onMessage?: (message: FleetMessage, peer: ScriptedPeer) => unknown;
 }
@@ -158,7 +160,7 @@ export class ScriptedBus implements OrchestratorBus {
     this.stopped = true;
   }
 
-  /** A worker that joins, without a word about itself. */
+  /** Makes a worker join, without a word about itself. */
   bare(peerId: string, script: PeerScript = {}): ScriptedPeer {
     const peer = new ScriptedPeer(this, peerId, script);
     this.peers.set(peerId, peer);
@@ -166,7 +168,7 @@ export class ScriptedBus implements OrchestratorBus {
     return peer;
   }
 
-  /** A worker that joins and describes itself. */
+  /** Makes a worker join and describe itself. */
   async worker(
     peerId: string,
     script: PeerScript = {},

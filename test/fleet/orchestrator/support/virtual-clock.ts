@@ -47,10 +47,10 @@ export class VirtualClock {
   }
 }
 
-/** What a disk has not answered yet; it takes no time of the clock. */
+/** Writes that a disk has not answered yet; they take no time of the clock. */
 const writing = new Set<Promise<unknown>>();
 
-/** The same store; `settle` waits for what it writes. */
+/** Returns the same store; `settle` waits for its writes. */
 export function settledWith(store: TaskStore): TaskStore {
   const put = store.put.bind(store);
   store.put = (record, revision) => {

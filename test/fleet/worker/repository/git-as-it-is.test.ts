@@ -1,4 +1,7 @@
-/** Worktrees in repositories as they are: taken names, submodules, ignored files, filters, links, several workers, half-made folders. */
+/**
+ * Worktrees in repositories as they are: taken names, submodules, ignored files, filters, links, several workers, half-made
+ * folders.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -28,7 +31,7 @@ interface Place {
   after(days: number): Promise<void>;
 }
 
-/** A worker's worktrees of a repository, which is made where none is given. */
+/** Opens a worker's worktrees of a repository, which is made where none is given. */
 async function place(t: TestContext, given: { cwd?: string; home?: string } = {}): Promise<Place> {
   const cwd = given.cwd ?? (await folder(t));
   if (given.cwd === undefined) await repository(cwd);

@@ -1,4 +1,6 @@
-/** Real git repositories under a worker: what tasks change, whose changes they are, and worktrees of their own. */
+/**
+ * Real git repositories under a worker: the changes of tasks, their owners, and separate worktrees.
+ */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { appendFile, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';

@@ -1,4 +1,6 @@
-/** The end of worktrees that were kept: when a folder goes, what stays of it, and which are never touched. */
+/**
+ * The end of worktrees that were kept: when a folder is removed, the parts that stay, and worktrees that are never touched.
+ */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises';
@@ -36,7 +38,7 @@ class Stand {
     return new Stand(cwd, await folder(test), maxKept);
   }
 
-  /** A turn of a context that leaves a file behind; `how` it does so. */
+  /** Runs a turn of a context that leaves a file behind, in the way that `how` says. */
   async turn(context: string, how: 'commit' | 'detach' | 'leave'): Promise<Worktree> {
     const worktree = await this.worktrees.open(context);
     const { path } = worktree;
