@@ -1,6 +1,6 @@
 /**
- * How an agent is started: its command line, and the function that starts it. Apart from the files that use the SDK, so that
- * a program can name these types without it.
+ * The start of an agent: its command line, and the function that starts it. Apart from the files that use the SDK, so
+ * that a program can name these types without it.
  */
 import type { Link } from '../transport/link.ts';
 

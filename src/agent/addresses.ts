@@ -13,7 +13,7 @@ export interface DialOptions {
   /** For `stdio:` addresses: working directory and environment additions of the child. */
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** For `stdio:` addresses: gets the lines the child writes to its stderr. */
+  /** For `stdio:` addresses: receives the lines that the child writes to its stderr. */
   readonly onStderr?: (line: string) => void;
 }
 
@@ -31,7 +31,7 @@ const socket = onceSucceeded(() => import('../transport/socket.ts'));
 const stdio = onceSucceeded(() => import('../transport/stdio.ts'));
 const subprocess = onceSucceeded(() => import('../transport/subprocess.ts'));
 
-/** What an address may look like; for messages and help texts. */
+/** The forms of an address, for messages and help texts. */
 export const ADDRESS_FORMS =
   'http(s)://host:port, ws(s)://host:port/ws, tcp://host:port, unix:///path or stdio:COMMAND';
 

@@ -1,8 +1,8 @@
 /**
  * Files that only their owner may read: written whole or not at all, mode 0600 in a folder of mode 0700.
  *
- * Used for settings, credentials, the model cache, and the folder of this user's token. A file that others could read is closed and reported; one that
- * belongs to another user is refused, because its owner decides what is in it.
+ * For settings, credentials, the model cache, and the folder of this user's token. A file that others could read is
+ * closed and reported; one that belongs to another user is refused, because its owner decides what is in it.
  */
 import { constants } from 'node:fs';
 import { chmod, mkdir, open, rename, rm, stat } from 'node:fs/promises';
@@ -32,9 +32,9 @@ export async function ensurePrivateFolder(folder: string): Promise<void> {
 }
 
 /**
- * The text of a private file; undefined when there is none. Permissions are checked on what was opened: bits for others
- * are removed, and `log` is warned, because the content may have been read. Fails with `config_invalid` when it
- * is another user's, not a file, or too long.
+ * Returns the text of a private file; undefined when it does not exist. Permissions are checked on the opened file:
+ * bits for others are removed, and `log` is warned, because the content may have been read. Fails with `config_invalid`
+ * when the file is another user's, is not a regular file, or is too long.
  */
 export async function readPrivateFile(file: string, log: Log): Promise<string | undefined> {
   try {
@@ -75,7 +75,7 @@ export async function writePrivateFile(file: string, text: string): Promise<void
   }
 }
 
-/** Where {@link setAside} puts a file. */
+/** Returns the path to which {@link setAside} moves a file. */
 export const asideOf = (file: string): string => `${file}.unusable`;
 
 /** Quarantines a file with unusable content; an older quarantined one is replaced. Returns its new path. */
@@ -99,7 +99,7 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** True for files of this user, or any when this is root, which can read everything anyway. */
+/** Returns true for files of this user, or for any file when this is root, which can read everything anyway. */
 function isOurs(uid: number): boolean {
   const self = process.geteuid!();
   return uid === self || self === 0;

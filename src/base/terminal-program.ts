@@ -1,8 +1,8 @@
 /**
- * Runs a program that the user sees and types into: it shares this process's terminal and its process group, so that its
- * keys reach it. What is written to it is its standard input.
+ * Runs a program that the user sees and types into: it shares this process's terminal and its process group, so that
+ * its keys reach it. Written text is its standard input.
  *
- * Called by the command line for the pager, and by `handfast proc attach` for `stty`.
+ * For example the pager, and `stty`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 

@@ -1,9 +1,7 @@
 /**
- * Shares the process: work that does not wait, for example the expressions of many nodes or the lines of a document, stops after
- * some milliseconds until the others of the process have had their turn. All work of a plugin shares one, so that many requests
- * take no more of a turn than one.
- *
- * Used by chains, by planning, by the import of sessions, by the search for secrets and for the tools of requests to providers.
+ * Shares the process: work that does not wait, for example the expressions of many nodes or the lines of a document,
+ * stops after some milliseconds until other work of the process has had its turn. All work of a plugin shares one, so
+ * that many requests take no more of a turn than one.
  */
 
 /** Milliseconds of a turn; the evaluation that is running then still ends. */
@@ -15,8 +13,8 @@ export class Turns {
   #next: PromiseWithResolvers<void> | undefined;
 
   /**
-   * True when others should have their turn. After `while (turns.over) await turns.next()` the next statements have time, up to an
-   * await.
+   * True when other work should have its turn. After `while (turns.over) await turns.next()` the next statements have
+   * time, up to an await.
    */
   get over(): boolean {
     if (this.#until !== undefined) return performance.now() >= this.#until;

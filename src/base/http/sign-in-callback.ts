@@ -2,7 +2,7 @@
  * The loopback page a browser comes back to at the end of a sign-in: listens on this machine only, believes nothing
  * without the right state, is used once, and closes afterwards.
  *
- * Opened for each sign-in in a browser, e.g. by `control/providers/sign-in/login.ts`.
+ * It opens for each sign-in in a browser.
  * @see https://www.rfc-editor.org/rfc/rfc8252#section-7.3
  */
 import { timingSafeEqual } from 'node:crypto';
@@ -92,7 +92,7 @@ export async function openCallback(path: string, ports: readonly number[]): Prom
     close() {
       server.close();
       server.closeIdleConnections();
-      // Who does not read the last answer is not waited for.
+      // A client that does not read the last reply is not waited for.
       setTimeout(() => server.closeAllConnections(), CONNECTION_TIMEOUT_MS).unref();
     },
   };
@@ -123,7 +123,7 @@ function isSame(one: string, other: string): boolean {
   return bytes.length === others.length && timingSafeEqual(bytes, others);
 }
 
-/** One short page of text without scripts; its address, which holds the code, is never sent as a referrer. */
+/** Sends one short page of text without scripts; its address, which holds the code, is never sent as a referrer. */
 function page(response: ServerResponse, status: number, message: string): void {
   const text = message.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
   response
