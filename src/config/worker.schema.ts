@@ -1,6 +1,6 @@
 /**
- * What a worker is, in `fleet.yaml` or in a file of its own: executor, MCP servers, receiver, A2A agent, and how it joins
- * over NATS. `fleet.schema.ts` puts it together with the rest; nothing imports this file at run time.
+ * The settings of a worker, in `fleet.yaml` or in a separate file: executor, MCP servers, receiver, A2A agent, and how
+ * it joins over NATS. `fleet.schema.ts` puts it together with the rest; nothing imports this file at run time.
  * @see docs/fleet-executors.md#settings and docs/nats.md#authentication
  */
 import { type Static, Type } from '../wire/schema.ts';
@@ -137,7 +137,7 @@ const sender = group(
   },
 );
 
-/** The address of an endpoint that a worker serves itself. */
+/** Returns the settings for the address of an endpoint that a worker serves itself. */
 const endpoint = (portWords: string) => ({
   host: Type.String({
     default: '127.0.0.1',

@@ -1,6 +1,6 @@
 /**
- * Bytes to and from a target, over every transport. The links of this library are not used here: they mend and number what they
- * carry, and a case must see what the target does with exactly the bytes it is given.
+ * Bytes to and from a target, over every transport. The links of this library are not used here: they repair and number
+ * messages, and a case must see the target's reaction to exactly the sent bytes.
  */
 
 import { connect as connectSocket, type NetConnectOpts, type Socket } from 'node:net';
@@ -18,7 +18,7 @@ export type Binding = 'stdio' | 'tcp' | 'unix' | 'websocket' | 'http';
 /** Puts bytes on one transport. */
 export interface Carrier {
   readonly binding: Binding;
-  /** As they stand on a byte stream; one frame on WebSocket, one body on HTTP. */
+  /** Writes bytes unchanged on a byte stream; as one frame on WebSocket, as one body on HTTP. */
   write(bytes: Uint8Array): void;
   /** Ends our side only; absent where the transport cannot say that. */
   end?(): void;
@@ -26,11 +26,11 @@ export interface Carrier {
   close(): Promise<void>;
 }
 
-/** What a carrier tells. */
+/** Events of a carrier. */
 export interface CarrierSink {
-  /** Part of the output of the target; `\n` ends a line. */
+  /** Receives part of the output of the target; `\n` ends a line. */
   text(chunk: string): void;
-  /** The target ended the connection, or it broke. `exitCode` of a child. */
+  /** Called when the target ended the connection, or it broke. `exitCode` of a child. */
   gone(exitCode?: number | null): void;
   /** HTTP: the status of the answer to a body. */
   status?(code: number): void;
@@ -42,7 +42,7 @@ export interface CarrierSink {
 export const TARGET_FORMS =
   'stdio:COMMAND, tcp://host:port, unix:///path, ws(s)://host:port/path or http(s)://host:port';
 
-/** The binding of an address. Throws `usage` for another form. */
+/** Returns the binding of an address. Throws `usage` for another form. */
 export function bindingOf(address: string): Binding {
   const scheme = /^([a-z]+):/.exec(address)?.[1] ?? '';
   const bindings: Readonly<Record<string, Binding>> = {
@@ -134,7 +134,7 @@ async function openSocket(
   return socketCarrier(binding, socket, sink);
 }
 
-/** A carrier over a socket that is connected, also one that the target has opened. */
+/** Returns a carrier over a socket that is connected, also one that the target has opened. */
 export function socketCarrier(binding: 'tcp' | 'unix', socket: Socket, sink: CarrierSink): Carrier {
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   socket.setEncoding('utf8').on('data', (chunk: unknown) => sink.text(String(chunk)));
@@ -187,7 +187,10 @@ async function openWebSocket(address: string, sink: CarrierSink, abandoned: Abor
   };
 }
 
-/** The HTTP and SSE binding as a plain client speaks it: a session, one stream, one body for each write, in order. */
+/**
+ * Opens a carrier over the HTTP and SSE binding as a plain client speaks it: a session, one stream, one body for each
+ * write, in order.
+ */
 async function openHttp(origin: string, sink: CarrierSink, abandoned: AbortSignal): Promise<Carrier> {
   const stop = new AbortController();
   const { signal } = stop;
@@ -226,7 +229,7 @@ async function openHttp(origin: string, sink: CarrierSink, abandoned: AbortSigna
   };
 }
 
-/** `POST /session`: the id. Fails with `unreachable`. */
+/** Sends `POST /session` and returns the id. Fails with `unreachable`. */
 export async function createSession(base: string, signal: AbortSignal): Promise<string> {
   const response = await fetch(`${base}/session`, { method: 'POST', signal }).catch((error: Error) => {
     throw fail('unreachable', `POST /session: ${(error.cause as Error | undefined)?.message ?? error.message}`);

@@ -1,7 +1,5 @@
 /**
  * Targets that open their connections themselves: the kit listens, and each case takes the next connection.
- *
- * Used by the cases of fleet workers.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import { withTimeout } from '../base/race.ts';
@@ -32,7 +30,7 @@ export class DiallingTarget {
     server.on('connection', (socket) => this.#offer(socket));
   }
 
-  /** Listens; port 0 is any free one. Fails with `runtime_error` where it cannot. */
+  /** Listens; port 0 is any free one. Fails with `runtime_error` if it cannot. */
   static async listen(at: DiallingAddress): Promise<DiallingTarget> {
     const server = createServer({ allowHalfOpen: true, pauseOnConnect: true });
     await new Promise<void>((resolve, reject) => {
@@ -49,7 +47,7 @@ export class DiallingTarget {
     return new DiallingTarget(server, at.kind, address);
   }
 
-  /** The next connection. Fails with `unreachable` when none comes. */
+  /** Returns the next connection. Fails with `unreachable` when none comes. */
   async accept(sink: CarrierSink): Promise<Carrier> {
     const waiting = this.#waiting;
     this.#waiting = undefined;

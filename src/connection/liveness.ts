@@ -1,10 +1,10 @@
 /**
- * Detects silent links: a network that drops everything, a machine without power, a suspended process. A link that neither
- * carries traffic nor replies to a ping within its bound is destroyed; its owner then handles an ordinary lost link.
+ * Detects silent links: a network that drops everything, a machine without power, a suspended process. A link that
+ * neither carries traffic nor replies to a ping within its bound is destroyed; its owner then handles an ordinary lost
+ * link.
  *
- * `connection/reconnect.ts` watches the links it dials, `connection/accept.ts` those that were accepted. Time is counted in
- * ticks of one timer, not in milliseconds: after our own process was suspended, only one tick has passed, and messages that
- * arrived meanwhile are read before the next one.
+ * Time is counted in ticks of one timer, not in milliseconds: after this process was suspended, only one tick has
+ * passed, and messages that arrived meanwhile are read before the next one.
  * @see docs/architecture.md#liveness
  */
 import type { Link } from '../transport/link.ts';
@@ -16,7 +16,7 @@ const TICKS = 5;
 const PING_AT = 2;
 const LOST_AT = TICKS - 1;
 
-/** Calls `tick` every `ms` milliseconds until what it returns is called. Does not keep the process alive. */
+/** Calls `tick` every `ms` milliseconds until the returned function is called. Does not keep the process alive. */
 export type Every = (ms: number, tick: () => void) => () => void;
 
 const processTimer: Every = (ms, tick) => {
@@ -46,7 +46,7 @@ interface Watched {
   silentTicks: number;
 }
 
-/** Watches any number of links with one timer, which runs only while there are some. */
+/** Watches any number of links with one timer, which runs only while links exist. */
 export class Liveness {
   readonly #livenessTimeoutMs: number;
   readonly #every: Every;

@@ -1,9 +1,9 @@
 /**
- * Whether a connection reads from its link: there may be several reasons not to at once, and a peer is read no faster than
- * what it sends can be refused.
+ * Decides whether a connection reads from its link: several reasons not to read may exist at once, and a peer is read
+ * no faster than its input can be refused.
  *
- * `wire/frame.ts` decides how much of a link is read in one turn. This file spreads the messages of one long piece over
- * several turns.
+ * `wire/frame.ts` decides the amount that is read from a link in one turn. This file spreads the messages of one long
+ * piece over several turns.
  */
 import { nextTurn } from '../base/next-turn.ts';
 import type { Link } from '../transport/link.ts';
@@ -15,7 +15,7 @@ export const PAUSED_BY = { inbox: 1, slowConsumer: 2, lines: 4, refusals: 8, sha
 export const LONG_CHARS = 1024 * 1024;
 /** Lines that came in one message and are read in one turn. */
 const MAX_LINES_A_TURN = 64;
-/** Refusals of what became no request that are sent at once; past it so many a second. */
+/** Refusals of input that became no request that are sent at once; beyond it, the same number a second. */
 const MAX_REFUSALS = 1000;
 /** How long a peer that had too many refusals is not read from, and how often lines that wait are looked at. */
 const REST_MS = 50;
@@ -29,7 +29,7 @@ export class Reading {
   #refusals = 0;
   #refusedAt = 0;
 
-  /** @param link the link of the connection at the moment */
+  /** @param link returns the present link of the connection */
   constructor(link: () => Link | undefined) {
     this.#link = link;
   }
@@ -39,7 +39,7 @@ export class Reading {
     return this.#reasons === 0;
   }
 
-  /** The connection has detached its link. */
+  /** Resets the state when the connection has detached its link. */
   release(): void {
     this.#reasons = 0;
     this.#ended = undefined;
@@ -52,7 +52,7 @@ export class Reading {
     if (open !== this.open) this.#link()?.pause(paused);
   }
 
-  /** Something was refused that became no request. */
+  /** Counts a refusal of input that became no request. */
   refused(): void {
     if (++this.#refusals <= MAX_REFUSALS) return;
     const now = performance.now();
@@ -94,7 +94,7 @@ export class Reading {
     else this.#ended = ended;
   }
 
-  /** Not before another turn, and only while the connection has this link. */
+  /** Runs a function not before another turn, and only while the connection has this link. */
   #later(run: () => void, ms: number): void {
     const link = this.#link();
     if (link === undefined) return;

@@ -1,8 +1,8 @@
 /**
- * One incoming request while it runs: its signal, its deadline, its events, its one reply, and the stream of events that may
- * outlive the reply.
+ * One incoming request while it runs: its signal, its deadline, its events, its one reply, and the stream of events
+ * that may outlive the reply.
  *
- * `connection/incoming-requests.ts` starts and ends it. Edges extend it into what their handlers see, as `host/call.ts` does.
+ * `connection/incoming-requests.ts` starts and ends it. Edges extend it for their handlers, as `host/call.ts` does.
  */
 import { nextTurn } from '../base/next-turn.ts';
 import type { Method } from '../protocol/method.ts';
@@ -30,14 +30,17 @@ export interface Route {
   refuses?(body: unknown, session: unknown): HandfastError | undefined;
   /** True when repeating this request does no more than running it once. Absent: as the method says. */
   isIdempotent?(body: unknown, session: unknown): boolean | undefined;
-  /** Does the work: the reply's own fields, or a promise of them. What it throws becomes the error reply. */
+  /**
+   * Does the work: returns the reply's fields (without the base fields), or a promise of them. An error that it throws
+   * becomes the error reply.
+   */
   run(body: unknown, request: RunningRequest): unknown;
 }
 
 /** Sends one event; `fields` are those of the method's own, beside `kind`, `data` and `seq`. */
 export type Emit = (kind: string, data: Record<string, unknown>, fields?: object) => Promise<void> | undefined;
 
-/** What a running request needs of its connection. */
+/** Members of a connection that a running request uses. */
 export interface RequestChannel {
   /** True while events should wait for the reader. */
   readonly congested: boolean;
@@ -52,13 +55,13 @@ export interface RequestChannel {
 
 /** The counts of a connection's running requests. */
 export interface RequestCounts {
-  /** A running request's deadline came forward. */
+  /** Called when a running request's deadline was moved forward. */
   watch(deadlineAt: number): void;
   /** Counts a stream that will outlive its request. Throws `over_capacity`. */
   openStream(request: RunningRequest): void;
-  /** Its stream has ended. */
+  /** Called when its stream has ended. */
   closeStream(request: RunningRequest): void;
-  /** It only waits for a later message of its peer; the returned function ends that. */
+  /** Gives up its place while it only waits for a later message of its peer; the returned function ends that. */
   yieldSlot(request: RunningRequest): () => void;
 }
 
@@ -132,7 +135,7 @@ export class RunningRequest {
     return this.#controller.signal;
   }
 
-  /** Milliseconds left until the deadline; `Infinity` without one. */
+  /** Returns the milliseconds left until the deadline; `Infinity` without one. */
   remainingMs(): number {
     return Math.max(0, this.deadlineAt - performance.now());
   }
@@ -163,7 +166,7 @@ export class RunningRequest {
     this.#afterReply.push(work);
   }
 
-  /** Runs what was to follow the reply; called by the connection. */
+  /** Runs the works that were to follow the reply; called by the connection. */
   replied(): void {
     const works = this.#afterReply;
     this.#afterReply = undefined;
@@ -180,7 +183,7 @@ export class RunningRequest {
     this.subscribed = true;
   }
 
-  /** Ends the stream: what is emitted from now on is not sent. */
+  /** Ends the stream: events emitted later are not sent. */
   endStream(): void {
     if (!this.subscribed) return;
     this.#flushProgress();
@@ -225,7 +228,7 @@ export class RunningRequest {
     return channel.congested ? channel.drained() : this.#turn();
   }
 
-  /** An event that breaks its schema fails in the handler, not at the caller. */
+  /** Checks the fields of an event: one that breaks its schema fails in the handler, not at the caller. */
   #checkFields(kind: string, data: object, fields: object): void {
     const { method } = this.route;
     const { checkEvent } = method;
@@ -234,7 +237,10 @@ export class RunningRequest {
     if (!checkEvent(event)) throw violation(method.event, checkEvent.errors);
   }
 
-  /** Nothing to wait for, or now and then the next turn of the event loop. */
+  /**
+   * Returns undefined if no wait is needed; at every `EVENTS_PER_TURN` events, a promise of the next turn of the event
+   * loop.
+   */
   #turn(): Promise<void> | undefined {
     if (++this.#emitted % EVENTS_PER_TURN !== 0) return undefined;
     return new Promise(nextTurn);

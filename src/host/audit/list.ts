@@ -1,8 +1,8 @@
 /**
- * Lists and follows the lines of an audit. Reads the files as streams from the newest back, stores at most the lines that
- * were asked for, and may run while a host writes and rotates them. Called by `handfast audit ls`.
+ * Lists and follows the lines of an audit. Reads the files as streams from the newest back, holds at most the requested
+ * lines, and may run while a host writes and rotates them.
  *
- * It proves nothing: lines that cannot be read are counted and left out, and `verify.ts` says what is wrong with them.
+ * It proves nothing: lines that cannot be read are counted and left out, and `verify.ts` reports their problems.
  */
 import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,7 +18,7 @@ export interface AuditLine extends AuditRecord {
   readonly n: number;
 }
 
-/** Which lines are listed. What is left out matches all. */
+/** A filter for lines. A missing member matches all. */
 export interface AuditFilter {
   /** Requests that arrived at this time or later, epoch milliseconds. */
   readonly sinceMs?: number;
@@ -64,8 +64,8 @@ export interface AuditPosition {
 }
 
 /**
- * The newest lines that match, by their time: of a file, or of all chains of a folder. Fails with `usage` where there is none,
- * and for `before` with several chains, each of which counts its own lines.
+ * Returns the newest matching lines, by their time: of a file, or of all chains of a folder. Fails with `usage` if no
+ * audit is found, and for `before` with several chains, each of which counts its own lines.
  */
 export async function listAudit(fileOrFolder: string, options: AuditListOptions): Promise<AuditPage> {
   const { limit, before } = options;
@@ -126,8 +126,8 @@ async function listChain(file: string, options: AuditListOptions): Promise<Chain
 const FOLLOW_MS = 300;
 
 /**
- * The lines that match and are written after these positions, until the signal aborts, which throws its reason. Lines of a chain
- * stay in order when its files are rotated.
+ * Yields the matching lines that are written after these positions, until the signal aborts, which throws its reason.
+ * Lines of a chain stay in order when its files are rotated.
  */
 export async function* followAudit(
   ends: readonly AuditEnd[],
@@ -141,7 +141,7 @@ export async function* followAudit(
   }
 }
 
-/** The lines behind the position of a chain, which moves to its end. */
+/** Yields the lines after the position of a chain, and moves the position to its end. */
 async function* newLines(
   chain: { readonly file: string; position: { readonly inode: number; offset: number } },
   filter: AuditFilter,
@@ -162,7 +162,10 @@ async function* newLines(
   }
 }
 
-/** The lines of a file from an offset on, which moves behind each; undefined for one that cannot be read. */
+/**
+ * Yields the lines of a file from an offset on, and moves the offset after each; undefined for a line that cannot be
+ * read.
+ */
 async function* readLines(
   { handle }: OpenedFile,
   position: { offset: number },

@@ -1,5 +1,5 @@
 /**
- * What the audit stores of a request. Made by the host, counted by `repeats.ts`, written by `audit.ts`.
+ * The data that the audit stores of a request.
  */
 
 /** One handled request. These are the field names in the file. */
