@@ -1,8 +1,9 @@
 /**
- * Notifications of a server of the generation without sessions: it sends only what a stream asks for, and a stream asks for all
- * at once. Holds one stream open: opened again with what was added, and with a delay after it ended.
+ * Notifications of a server of the generation without sessions: it sends only notifications that a stream requests, and
+ * a stream requests all at once. Holds one stream open: opened again with additional resources, and with a delay after
+ * it ended.
  *
- * Used by `connection.ts`, which opens the streams.
+ * `connection.ts` opens the streams.
  */
 import { Backoff } from '../base/backoff.ts';
 import { processTimer } from '../base/timer-queue.ts';
@@ -59,7 +60,7 @@ export class Listening {
     });
   }
 
-  /** No stream is opened any more. The connection closes the last one. */
+  /** Opens no further stream. The connection closes the last one. */
   end(): void {
     this.#isEnded = true;
   }
@@ -70,7 +71,7 @@ export class Listening {
     return changed;
   }
 
-  /** The new stream is there before the old one ends: no change is missed between them. */
+  /** Opens a stream. The new stream exists before the old one ends: no change is missed between them. */
   async #open(): Promise<void> {
     const stream = await this.#listen([...this.#resources]);
     const before = this.#stream;

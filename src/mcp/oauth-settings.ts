@@ -1,4 +1,6 @@
-/** Our client at an authorization server, as the configuration has it. */
+/**
+ * This client at an authorization server, as the configuration describes it.
+ */
 
 /** Our client at the authorization server, where it was registered by hand. */
 export interface OAuthSettings {
@@ -19,7 +21,7 @@ export interface OAuthSettings {
   readonly callbackPort?: number | undefined;
 }
 
-/** The registration, with the secret of the configuration, which is not stored. */
+/** Returns the registration, with the secret of the configuration, which is not stored. */
 export function clientOf(
   client: Readonly<Record<string, unknown>>,
   { clientId, clientSecret }: OAuthSettings,

@@ -35,7 +35,7 @@ export interface OverHttpOptions {
   readonly address: NonNullable<McpAddress['http']>;
   readonly authorization: McpAuthorization | undefined;
   readonly reader: MessageReader;
-  /** A stream was cut off: the server may have ended. */
+  /** Called when a stream was cut off: the server may have ended. */
   readonly onDoubt: () => void;
 }
 
@@ -87,12 +87,12 @@ export class OverHttp {
     };
   }
 
-  /** Whether the server may have received a request that got no response; undefined for another failure. */
+  /** Returns true if the server may have received a request that got no response; undefined for another failure. */
   mayHaveReceived(thrown: object): boolean | undefined {
     return isCutOff(thrown) || this.#unanswered.get(thrown);
   }
 
-  /** Whether the server refused a request because it does not know the session: it did not run the request. */
+  /** Returns true if the server refused a request because it does not know the session: it did not run the request. */
   forgot(thrown: unknown): boolean {
     const { status, data } = (thrown ?? {}) as { readonly status?: unknown; readonly data?: unknown };
     return this.expired && (status === NOT_FOUND || data === FORGOTTEN);
@@ -103,7 +103,10 @@ export class OverHttp {
     this.#end.abort();
   }
 
-  /** How long to wait before a stream is opened again: a server that ends each at once would get one request after the other. */
+  /**
+   * Returns the milliseconds to wait before a stream is opened again: a server that ends each at once would get one
+   * request after the other.
+   */
   #reopensIn(wished: number): number {
     const least = Math.max(wished, MIN_REOPEN_MS);
     // The rest of a response is waited for within the time of its call.
@@ -168,7 +171,7 @@ export class OverHttp {
     return { ...message, error: { ...message.error, data: FORGOTTEN } };
   }
 
-  /** An error response, with a part of its body. */
+  /** Returns an error response, with a part of its body. */
   async #failed(response: Response, init: Init): Promise<Response> {
     const { status, statusText, headers } = response;
     const body = await errorBody(response).catch(() => '');
@@ -193,6 +196,6 @@ export class OverHttp {
   }
 }
 
-/** The token that a request was sent with. */
+/** Returns the token that a request was sent with. */
 const bearerOf = (headers: unknown): string | undefined =>
   new Headers(headers as ConstructorParameters<typeof Headers>[0]).get('authorization')?.replace(/^Bearer /, '');

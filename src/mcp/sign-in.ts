@@ -1,9 +1,8 @@
 /**
- * Signing in to an MCP server, which a person does in a browser: finds the authorization server, registers this program there if need
- * be, sends the person to it, and stores the tokens that come back. And signing out.
+ * Sign-in to an MCP server, which a person does in a browser: finds the authorization server, registers this program
+ * there if need be, sends the person to it, and stores the returned tokens. Also sign-out.
  *
- * Called by `handfast mcp login` and `logout`. The protocol's own checks (PKCE, state, issuer, resource) are those of the
- * official client.
+ * The official client makes the protocol's own checks (PKCE, state, issuer, resource).
  * @see docs/mcp.md#sign-in
  */
 import { type Arrival, openCallback } from '../base/http/sign-in-callback.ts';
@@ -26,13 +25,13 @@ export interface SignInOptions {
   readonly show: (address: string) => void;
   /** The address the browser was sent back to, for a browser that is not on this machine. */
   readonly pasted?: Promise<string> | undefined;
-  /** Epoch milliseconds. */
+  /** Returns epoch milliseconds. */
   readonly now?: () => number;
 }
 
 type Provider = NonNullable<Parameters<McpSdk['auth']>[0]>;
 const CALLBACK_PATH = '/callback';
-/** How long finding out what the server asks for may take. */
+/** Time limit for learning the server's demand. */
 const PROBE_MS = 30_000;
 /** How long a person may take. */
 const PERSON_MS = 15 * 60_000;
@@ -95,14 +94,14 @@ export async function signOut(authorization: McpAuthorization, signal: AbortSign
   let wasThere = false;
   await authorization.file.change(signal, async (stored) => {
     wasThere = stored.tokens !== undefined;
-    // What cannot be revoked expires.
+    // Tokens that cannot be revoked expire.
     if (wasThere) await revoke(authorization, stored, checkedFetch(authorization.url, signal)).catch(() => {});
     return undefined;
   });
   return wasThere;
 }
 
-/** What is stored, with what the server asks for: it is asked where it was not asked yet. */
+/** Returns the stored sign-in, with the server's demand: a request asks for it if it is not stored yet. */
 async function asked({ name, url, file, settings }: McpAuthorization, signal: AbortSignal): Promise<StoredSignIn> {
   const stored = await file.read();
   if (stored.challenge !== undefined) return stored;
@@ -231,7 +230,7 @@ const portOf = (address: string | undefined): number | undefined =>
 const configuredClient = ({ settings }: McpAuthorization, issuer: string): Record<string, unknown> | undefined =>
   settings.clientId === undefined ? undefined : clientOf({ issuer }, settings);
 
-/** The client of the configuration, else the one that was registered before, if it can still be used. */
+/** Returns the client of the configuration, else the one that was registered before, if it is still usable. */
 function usableClient(
   { client, redirectUri }: StoredSignIn,
   wanted: string,
@@ -249,7 +248,7 @@ function usableClient(
   return isExpired || isOther ? undefined : { ...client };
 }
 
-/** The arrival of a browser on another machine. Throws `login_failed` for an address that is not of this sign-in. */
+/** Returns the arrival of a browser on another machine. Throws `login_failed` for an address that is not of this sign-in. */
 function pastedArrival(text: string, state: string): Arrival {
   const url = URL.parse(text.trim());
   if (url === null)
@@ -264,7 +263,7 @@ function pastedArrival(text: string, state: string): Arrival {
   return { url, show: () => {} };
 }
 
-/** RFC 7009: the refresh token, which ends the others. */
+/** Revokes the refresh token (RFC 7009), which ends the other tokens. */
 async function revoke(authorization: McpAuthorization, stored: StoredSignIn, fetch: CheckedFetch): Promise<void> {
   const { tokens, client = {}, discovery = {} } = stored;
   const metadata = discovery.authorizationServerMetadata as RevocationMetadata | undefined;

@@ -1,8 +1,8 @@
 /**
- * The reader of the session RPC dialect: walks the short forms of the parameters of a method. Reading is part of the wire
- * contract: the order of the checks, what counts as absent, and the words of each refusal are fixed.
+ * The reader of the session RPC dialect: walks the short forms of the parameters of a method. Reading is part of the
+ * wire contract: the order of the checks, the values that count as absent, and the words of each refusal are fixed.
  *
- * Called by `control/rpc/` with the method values of `session-rpc.ts` and `fleet-rpc.generated.ts`.
+ * The method values are in `session-rpc.ts` and `fleet-rpc.generated.ts`.
  * @see docs/protocol/session-rpc.md#parameters
  */
 import { fail } from '../wire/errors.ts';
@@ -28,10 +28,10 @@ export type MethodOf<S extends { readonly params: TSchema; readonly result: TSch
   Wire<S['result']>
 >;
 
-/** What a handler gets, and a caller passes, as the parameters of a method. */
+/** The parameters of a method, as a handler gets them and a caller passes them. */
 export type ParamsOf<M> = M extends RpcMethod<infer Params, unknown> ? Params : never;
 
-/** What a method returns. */
+/** The result of a method. */
 export type ResultOf<M> = M extends RpcMethod<object, infer Result> ? Result : never;
 
 /** Fails as the protocol says for a parameter of the wrong kind. */
@@ -39,7 +39,7 @@ export function wrongParam(method: string, field: string, expected: string): Err
   return fail('schema_violation', `invalid params for ${method}: \`${field}\` must be ${expected}`, { field });
 }
 
-/** What a parameter must be, in the words of its refusal. */
+/** Returns the expected value of a parameter, in the words of its refusal. */
 function expectedOf({ as, needed, oneOf = [] }: Member): string {
   switch (as) {
     case 'string':

@@ -1,9 +1,11 @@
 /**
- * A text as decoders of its place would read it: percent-encoding, escapes of JSON, C, shells, YAML and TOML, HTML entities,
- * quoted-printable, folded lines, case and normal forms of Unicode; also several of them inside each other. Each view knows where
- * its characters stand in the text, so that a secret found in a view is replaced in the text. Pure; used by the redactor.
+ * A text as decoders of its place would read it: percent-encoding, escapes of JSON, C, shells, YAML and TOML, HTML
+ * entities, quoted-printable, folded lines, case and normal forms of Unicode; also several of them inside each other.
+ * Each view maps its characters to their positions in the text, so that a secret found in a view is replaced in the
+ * text. Pure.
  *
- * The work is linear in the length of a text: views are made of windows, and a window has at most {@link MAX_VIEWS} of them.
+ * The work is linear in the length of a text: views are made of windows, and a window has at most {@link MAX_VIEWS} of
+ * them.
  */
 
 /** A decoded text and, for each of its UTF-16 units, the range of the original that it stands for. */
@@ -279,7 +281,7 @@ const TOGETHER: Kind = {
   },
 };
 
-/** The kinds whose escapes a text has. */
+/** Returns the kinds of escapes that a text has. */
 function kindsOf(text: string): readonly Kind[] {
   const kinds: Kind[] = [];
   if (/%(?:u[\da-f]{4}|[\da-f]{2})/i.test(text)) kinds.push(PERCENT);
@@ -420,8 +422,8 @@ const ASCII = /^[\0-\x7f]*$/;
 const SEGMENTS = /\P{M}?\p{M}*/gsu;
 
 /**
- * The text as systems compare it that ignore case and forms of one character: host names, names of headers, file names. A plus sign is
- * a space, as in forms.
+ * Returns the text in the form for comparisons that ignore case and forms of one character: host names, names of
+ * headers, file names. A plus sign is a space, as in forms.
  */
 export const folded = (text: string): string =>
   ASCII.test(text)
@@ -430,7 +432,7 @@ export const folded = (text: string): string =>
 
 const foldedSegment = (segment: string): string => segment.normalize('NFKC').toLowerCase().replaceAll('+', ' ');
 
-/** The view in its {@link folded} form. */
+/** Returns the view in its {@link folded} form. */
 export function foldedView(view: View): View {
   if (ASCII.test(view.text)) return { ...view, text: folded(view.text) };
   const writer = new ViewWriter(view);
@@ -440,11 +442,11 @@ export function foldedView(view: View): View {
   return writer.view(view.joined);
 }
 
-/** The text itself as a view, in its {@link folded} form. */
+/** Returns the text itself as a view, in its {@link folded} form. */
 export const foldedText = (text: string): View => foldedView(plainView(text));
 
 /** An escape that the end of a piece has cut. */
 const CUT_ESCAPE = /(?:%[\da-f]?|\\(?:u[\da-f]{0,3}|x[\da-f]?|[0-7]{0,2})?|&#?\w{0,8}|=[\da-f]?)$/i;
 
-/** The text of a view without an escape that was cut at its end. */
+/** Returns the text of a view without an escape that was cut at its end. */
 export const withoutCut = (text: string): string => text.replace(CUT_ESCAPE, '');
