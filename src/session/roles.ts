@@ -1,6 +1,6 @@
 /**
- * Roles: named sets of grants, and how the grants of several are put together. The configuration gives tokens roles; the
- * principal that comes out has one flat set of grants, which `rights.ts` reads.
+ * Roles: named sets of grants, and their combination. The configuration gives tokens roles; the resulting principal has
+ * one flat set of grants, which `rights.ts` reads.
  *
  * @see docs/security/rights.md
  */
@@ -14,11 +14,11 @@ const all: SessionGrants = { read: 'all', drive: 'all', approve: 'all' };
 export const ROLES = Object.freeze({
   /** Everything. */
   admin: { admin: true },
-  /** Sees and steers every session and task, and reads what is recorded; has no tools of its own. */
+  /** Sees and steers every session and task, and reads the audit and journals; has no tools. */
   operator: { sessions: all, fleet: { submit: true, operate: true }, observe: true, backends: ['*'] },
   /** Calls tools of the environment; guarded risks and other capabilities are named beside the role. */
   agent: { capabilities: ['tools'] },
-  /** Has sessions of its own on the built-in backends, whose models edit files of the workspace. */
+  /** Has its own sessions on the built-in backends, whose models edit files of the workspace. */
   client: {
     sessions: own,
     backends: ['model', 'rehearsal'],
@@ -27,7 +27,7 @@ export const ROLES = Object.freeze({
   },
   /** Reads every session. */
   viewer: { sessions: { read: 'all' } },
-  /** Joins the fleet as the worker of its own name. */
+  /** Joins the fleet as the worker of its name. */
   worker: {},
 } as const satisfies Record<string, Grants>);
 
@@ -38,7 +38,7 @@ const union = <Item>(...lists: readonly (readonly Item[] | undefined)[]): readon
   return given.length === 0 ? undefined : [...new Set(given.flat())];
 };
 
-/** A list whose absence means all: it stays absent when one of them leaves it out. */
+/** Returns the union of lists whose absence means all: it stays absent when one of them is absent. */
 const unionOrAll = <Item>(a: readonly Item[] | undefined, b: readonly Item[] | undefined) =>
   a === undefined || b === undefined ? undefined : union(a, b);
 
@@ -70,7 +70,10 @@ function joinFleet(a: FleetGrants | undefined, b: FleetGrants | undefined): Flee
   };
 }
 
-/** Both sets of grants together: what either grants, less what either denies. Limits of the second come first. */
+/**
+ * Returns both sets of grants together: everything that either grants, without what either denies. Limits of the second
+ * come first.
+ */
 export function joinGrants(a: Grants, b: Grants): Grants {
   return {
     capabilities: union(a.capabilities, b.capabilities),
@@ -90,12 +93,12 @@ export function joinGrants(a: Grants, b: Grants): Grants {
   };
 }
 
-/** Drops what says nothing, so that equal rights are equal values. */
+/** Drops empty members, so that equal rights are equal values. */
 const said = (grants: Grants): Grants =>
   Object.fromEntries(Object.entries(grants).filter(([, value]) => value !== undefined && value !== false)) as Grants;
 
 /**
- * The principal of this name with its roles and what is granted to it alone.
+ * Returns the principal of this name with its roles and its own grants.
  *
  * Fails with `config_invalid` for a role that is neither in {@link ROLES} nor in `custom`.
  */
@@ -108,7 +111,7 @@ export function principalWith(
   let joined: Grants = {};
   for (const role of roles)
     joined = joinGrants(joined, role === 'worker' ? { fleet: { worker: [name] } } : roleOf(role, custom));
-  // An administrator has every capability; only a list of its own narrows that, not one of a lesser role.
+  // An administrator has every capability; only its own list narrows that, not the list of a lesser role.
   if (joined.admin === true) joined = { ...joined, capabilities: undefined };
   return Object.freeze({ name, ...said(joinGrants(joined, grants)) });
 }

@@ -1,5 +1,5 @@
 /**
- * How the scripted model server says a round in the streaming format of each provider's API. Pure: a round in, the
+ * The streaming format of each provider's API for a round of the scripted model server. Pure: a round in, the
  * server-sent events out. Written from the providers' public API references.
  */
 
@@ -25,7 +25,7 @@ export interface ScriptedRound {
   readonly error?: string;
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** What the provider calls the failure, e.g. `context_length_exceeded`. */
+  /** The provider's name of the failure, e.g. `context_length_exceeded`. */
   readonly error_code?: string;
   /** The body of a failure as it is, instead of the API's own shape. */
   readonly body?: string;
@@ -38,15 +38,15 @@ export interface ScriptedRound {
     readonly cost?: number;
   };
   /**
-   * How the answer breaks off after what is said above: `silence` never answers at all, `stall` stops after the output,
-   * `end` ends the answer without its last messages, `reset` cuts the connection, `error` reports `error` in the stream.
+   * How the reply breaks off after the output above: `silence` never replies at all, `stall` stops after the output,
+   * `end` ends the reply without its last messages, `reset` cuts the connection, `error` reports `error` in the stream.
    */
   readonly breaks?: 'silence' | 'stall' | 'end' | 'reset' | 'error';
 }
 
 export type ModelApi = 'chat' | 'openrouter' | 'responses' | 'anthropic' | 'google' | 'cloud-code';
 
-/** The events of an answer: what is said, and what ends it. */
+/** The events of a reply: its output, and its end. */
 export interface ScriptedStream {
   readonly output: readonly string[];
   readonly end: readonly string[];
@@ -60,7 +60,7 @@ const named = (value: { readonly type: string; readonly [field: string]: unknown
   `event: ${value.type}\n${data(value)}`;
 const DEFAULT_USAGE: NonNullable<ScriptedRound['usage']> = { input: 100, output: 20 };
 
-/** The events with which `api` says `round`. */
+/** Returns the events of `round` in the format of `api`. */
 export function streamOf(api: ModelApi, round: ScriptedRound, model: string, number: number): ScriptedStream {
   switch (api) {
     case 'chat':
@@ -77,7 +77,7 @@ export function streamOf(api: ModelApi, round: ScriptedRound, model: string, num
   }
 }
 
-/** The body with which `api` reports a failed request. */
+/** Returns the body with which `api` reports a failed request. */
 export function failureOf(api: ModelApi, status: number, message: string, code: string | undefined): string {
   switch (api) {
     case 'anthropic':

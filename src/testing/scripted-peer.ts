@@ -17,11 +17,11 @@ export type ScriptedDialect = 'a2e' | 'session-rpc' | 'fleet';
 export interface ScriptedPeerOptions {
   /** Longest wait for a message or an end, milliseconds. Default 60,000: only a lost message reaches it. */
   readonly patienceMs?: number;
-  /** Called for each message; what it returns is sent back at once. `next` still gives the message. */
+  /** Called for each message; the returned message is sent back at once. `next` still gives the message. */
   readonly onMessage?: (message: ScriptedMessage) => ScriptedMessage | readonly ScriptedMessage[] | undefined;
 }
 
-/** What opens a session in each dialect, and which message completes it. */
+/** The message that opens a session in each dialect, and the message that completes it. */
 const openings: Record<
   ScriptedDialect,
   { readonly request: ScriptedMessage; readonly isReply: (message: ScriptedMessage) => boolean }
@@ -96,7 +96,7 @@ export class ScriptedPeer {
     for (const message of messages) this.send(message);
   }
 
-  /** The next message that was not given yet. Fails with `timeout`, or with `interrupted` when the link ended. */
+  /** Returns the next message that was not returned yet. Fails with `timeout`, or with `interrupted` when the link ended. */
   async next(): Promise<ScriptedMessage> {
     await this.#until(() => this.received.length > this.#next || this.closedWith !== undefined, 'a message');
     const message = this.received[this.#next];
@@ -105,7 +105,7 @@ export class ScriptedPeer {
     return message;
   }
 
-  /** The next message that `matches`, skipping others. */
+  /** Returns the next message that `matches`, skipping others. */
   async find(matches: (message: ScriptedMessage) => boolean): Promise<ScriptedMessage> {
     for (;;) {
       const message = await this.next();
@@ -113,7 +113,7 @@ export class ScriptedPeer {
     }
   }
 
-  /** The reply to the request `id`, in A2E (`req_id`) or JSON-RPC (`id`), skipping other messages and events. */
+  /** Returns the reply to the request `id`, in A2E (`req_id`) or JSON-RPC (`id`), skipping other messages and events. */
   reply(id: string): Promise<ScriptedMessage> {
     return this.find(
       (message) =>
@@ -129,7 +129,7 @@ export class ScriptedPeer {
     return this.find(isReply);
   }
 
-  /** What arrived beyond what was given. */
+  /** Messages that arrived after the returned ones. */
   get rest(): readonly ScriptedMessage[] {
     return this.received.slice(this.#next);
   }
@@ -165,7 +165,7 @@ export interface AcceptsLinks {
   accept(link: Link): void;
 }
 
-/** A peer of something in this process, over an in-memory pair. */
+/** Returns a peer of a server in this process, over an in-memory pair. */
 export function scriptedPeer(server: AcceptsLinks, options?: ScriptedPeerOptions): ScriptedPeer {
   const [ours, theirs] = memoryPair();
   server.accept(theirs);
@@ -173,8 +173,8 @@ export function scriptedPeer(server: AcceptsLinks, options?: ScriptedPeerOptions
 }
 
 /**
- * A server that follows a script, for tests of clients: `connect(scriptedServer(…))` talks to it. Each link gets a
- * {@link ScriptedPeer}; `peers` has them in the order in which they came.
+ * Returns a server that follows a script, for tests of clients: `connect(scriptedServer(…))` connects to it. Each link
+ * gets a {@link ScriptedPeer}; `peers` has them in the order of their arrival.
  */
 export function scriptedServer(options: ScriptedPeerOptions = {}): AcceptsLinks & { readonly peers: ScriptedPeer[] } {
   const peers: ScriptedPeer[] = [];

@@ -1,8 +1,8 @@
 /**
  * Recognises a browser or another HTTP or TLS client on a port that speaks newline-delimited JSON, by its first bytes.
  *
- * Called by `stream.ts` for accepted sockets. A page can make a browser send a request whose body contains valid messages;
- * closing at the request line prevents that any is read. Rule: docs/architecture.md#before-the-handshake.
+ * It checks accepted sockets. A page can make a browser send a request whose body contains valid messages; closing at
+ * the request line prevents that any is read. Rule: docs/architecture.md#before-the-handshake.
  */
 
 const FOREIGN = [

@@ -1,9 +1,9 @@
 /**
- * The client side of the HTTP + SSE binding: `connectHttp(url)` makes a {@link Link} out of `POST /session`, an event stream
- * that reconnects, and an ordered queue of `POST /send`.
+ * The client side of the HTTP + SSE binding: `connectHttp(url)` makes a {@link Link} out of `POST /session`, an event
+ * stream that reconnects, and an ordered queue of `POST /send`.
  *
- * Called with an `http:` or `https:` address. Works with any host of the binding; with our own server it also packs the
- * messages of a turn into one POST, repeats a POST whose answer was lost, and resumes the stream without a hole.
+ * The address is an `http:` or `https:` one. Works with any host of the binding; with Handfast's server it also packs
+ * the messages of a turn into one POST, repeats a POST whose response was lost, and resumes the stream without a gap.
  *
  * @see docs/protocol/a2e.md#http-and-sse
  */
@@ -38,7 +38,7 @@ export interface ConnectHttpOptions extends Partial<LinkLimits> {
   readonly reconnectMs?: number;
   /** Timeout of the response to a POST: above the time a host delays it as backpressure. Default 30 s. */
   readonly sendTimeoutMs?: number;
-  /** Monotonic milliseconds. */
+  /** Returns monotonic milliseconds. */
   readonly now?: () => number;
   readonly random?: () => number;
 }
@@ -63,7 +63,7 @@ export async function connectHttp(url: string, options: ConnectHttpOptions = {})
   return link;
 }
 
-/** Waits until what the host sends has somewhere to go. Fails with `cancelled` or `unreachable`. */
+/** Waits until messages of the host have a stream. Fails with `cancelled` or `unreachable`. */
 async function streamStarted(link: HttpClientLink, timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
   const timer = setTimeout(() => link.destroy(`no event stream in ${timeoutMs} ms`), timeoutMs);
   const abort = (): void => link.destroy('cancelled');
@@ -170,7 +170,7 @@ class HttpClientLink implements Link {
     return this.#ready.promise;
   }
 
-  /** Why the link has ended; undefined while it is open. */
+  /** The reason why the link has ended; undefined while it is open. */
   get lostBecause(): string | undefined {
     return this.#cause?.reason;
   }
@@ -238,7 +238,7 @@ class HttpClientLink implements Link {
     request.end();
   }
 
-  /** Everything out, then `DELETE /session`. Hosts that do not offer it answer 405, which is as good. */
+  /** Sends everything, then `DELETE /session`. Hosts without that route reply 405, which has the same effect. */
   async #endSession(reason: string, graceMs: number): Promise<void> {
     const timer = setTimeout(() => this.destroy(`the peer did not finish within ${graceMs} ms`), graceMs);
     await this.#posts.drained(0);
@@ -265,7 +265,7 @@ class HttpClientLink implements Link {
     if (this.#receiver !== undefined) this.#notifyClosed(cause);
   }
 
-  /** In a microtask, because the caller of `destroy` or `open` may be in the middle of an update. */
+  /** Notifies the receiver in a microtask, because the caller of `destroy` or `open` may be in the middle of an update. */
   #notifyClosed(cause: CloseInfo): void {
     queueMicrotask(() => this.#receiver?.closed(cause));
   }
