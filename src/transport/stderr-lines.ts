@@ -1,6 +1,6 @@
 /**
- * Reads a child's stderr so that it never fills up: each line goes to a callback, the last one is remembered as the
- * child's last words.
+ * Reads a child's stderr so that it never fills up: each line goes to a callback, the last one is stored as the child's
+ * last words.
  */
 import type { Readable } from 'node:stream';
 
@@ -24,7 +24,7 @@ export class StderrLines {
     stderr.on('error', () => {});
   }
 
-  /** The last line that was not blank, shortened; `''` when there was none. */
+  /** The last line that was not blank, shortened; `''` when none was. */
   get last(): string {
     return this.#last.slice(0, MAX_WORDS_CHARS);
   }

@@ -1,8 +1,8 @@
 /**
  * A link over byte streams: a socket, or a pair of pipes.
  *
- * Used by `socket.ts`, `stdio.ts` and `subprocess.ts`, which make the streams and know what is special about them. Here
- * is what they share: framing, packed writes, half-close, backpressure, and a close that is bounded and reported once.
+ * `socket.ts`, `stdio.ts` and `subprocess.ts` create the streams and handle their peculiarities. This file has the
+ * shared part: framing, packed writes, half-close, backpressure, and a close that is bounded and reported once.
  */
 import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
@@ -37,11 +37,15 @@ export interface StreamLinkOptions {
   /** Closes the link at once when its first bytes are HTTP or TLS. */
   readonly firstByteGuard?: boolean;
   /**
-   * True when closing needs nothing from the peer: what was written is safe once the system has it. By default a link
-   * waits, within its grace, until the peer has ended its side too, because closing earlier may destroy data in transit.
+   * True when closing needs nothing from the peer: written bytes are safe once the system has them. By default a link
+   * waits, within its grace, until the peer has ended its side too, because closing earlier may destroy data in
+   * transit.
    */
   readonly closesAlone?: boolean;
-  /** Last work after the streams have ended and before `closed` is reported, such as waiting for a process. Must settle. */
+  /**
+   * Does the last work after the streams have ended and before `closed` is reported, such as waiting for a process.
+   * Must settle.
+   */
   readonly settle?: (cause: CloseInfo, ending: Ending, graceMs: number) => Promise<CloseInfo>;
 }
 
@@ -57,9 +61,9 @@ export interface ReadTarget {
 }
 
 /**
- * The `onread` option of a socket whose data goes to `target`. A function of its own, so that nothing of the caller's
- * scope lives as long as the socket. Only where reads are made when data is there; on
- * Windows they are started ahead, so each socket gets memory of its own.
+ * Returns the `onread` option of a socket whose data goes to `target`. A separate function, so that no value of the
+ * caller's scope lives as long as the socket. The memory is shared only on systems that read when data has arrived; on
+ * Windows reads are started ahead, so each socket gets separate memory.
  */
 export function readInto(target: ReadTarget): {
   buffer: Uint8Array;
@@ -277,17 +281,17 @@ export class StreamLink implements Link, LineSink {
     if (this.meter !== undefined) this.meter(chunk.length, this.#reader.incompleteBytes);
   }
 
-  /** One line of the reader. */
+  /** Handles one line of the reader. */
   line(text: string): void {
     this.#receiver?.message(text);
   }
 
-  /** One malformed line of the reader. */
+  /** Handles one malformed line of the reader. */
   malformed(problem: BadLine): void {
     this.#receiver?.malformed(problem);
   }
 
-  /** Everything before the end of the input was delivered. */
+  /** Handles the end of the input: everything before it was delivered. */
   #inputEnd(): void {
     if (this.#closing !== undefined || this.#ended) return;
     this.#reader.end();
@@ -295,7 +299,7 @@ export class StreamLink implements Link, LineSink {
     if (this.#closing === undefined && !this.#ended) this.#receiver?.ended();
   }
 
-  /** The reader has had its share of this turn, or has delivered the rest. */
+  /** Called when the reader has had its share of this turn, or has delivered the rest. */
   behind(behind: boolean): void {
     this.#behind = behind;
     if (!behind && this.#inputEnded) this.#inputEnd();
@@ -307,7 +311,7 @@ export class StreamLink implements Link, LineSink {
     else if (!this.#inputEnded && this.#closing === undefined) this.#drop('dropped');
   }
 
-  /** The peer reads no more. Bytes it has written may still be in transit, so its input gets some time to end. */
+  /** Handles a peer that reads no more. Bytes it has written may still be in transit, so its input gets some time to end. */
   #outputGone(): void {
     this.#outputBroken = true;
     this.#sendBuffer?.close();
@@ -333,7 +337,7 @@ export class StreamLink implements Link, LineSink {
     this.#writable.destroy();
   }
 
-  /** Both streams are closed. */
+  /** Finishes the link: both streams are closed. */
   #finish(): void {
     this.#ended = true;
     clearTimeout(this.#timer);

@@ -1,7 +1,8 @@
 /**
- * A configuration file that was found in a folder, as opposed to one the user named: its place and its bytes, read once.
+ * A configuration file that was found in a folder, as opposed to one the user named: its place and its bytes, read
+ * once.
  *
- * Nothing of it is interpreted here.
+ * Its content is not interpreted here.
  */
 import { join } from 'node:path';
 import { readBounded } from '../base/bounded-file.ts';
