@@ -1,5 +1,5 @@
 /**
- * Runs the heats in interleaved rounds and keeps every sample by round, so that contenders are compared within a round
+ * Runs the heats in interleaved rounds and stores every sample by round, so that contenders are compared within a round
  * (same minute, same machine load) and only the ratios are averaged.
  *
  * A sitting starts fresh processes and throws its first round away (code is compiled then); the order of the contenders
@@ -134,7 +134,7 @@ function spreadOf(numbers: readonly number[]): Spread | undefined {
   return { median: median(numbers), low: Math.min(...numbers), high: Math.max(...numbers) };
 }
 
-/** Median and range of one contender's own numbers. */
+/** Returns median and range of one contender's own numbers. */
 export function spread(result: HeatResult, contender: string, metric: Metric): Spread | undefined {
   const numbers: number[] = [];
   for (const sample of result.samples.get(contender) ?? []) {
@@ -144,7 +144,7 @@ export function spread(result: HeatResult, contender: string, metric: Metric): S
   return spreadOf(numbers);
 }
 
-/** Median and range of the ratios `contender ÷ against`, taken within each round. */
+/** Returns median and range of the ratios `contender ÷ against`, taken within each round. */
 export function ratio(
   result: HeatResult,
   contender: string,

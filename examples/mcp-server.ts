@@ -51,7 +51,7 @@ await client.close();
 await server.close();
 await rm(folder, { recursive: true, force: true });
 
-/** A plugin with a tool that asks. */
+/** Returns a plugin with a tool that asks. */
 function greeting(): string {
   return `
     import { tool, toolsPlugin } from ${JSON.stringify(import.meta.resolve('handfast'))};

@@ -1,6 +1,6 @@
 /**
- * An agent runs programs at a host: it talks to one, reads its output as it comes, finds it again from another session, and
- * ends it. Only programs that the configuration names may run.
+ * An agent runs programs at a host: it writes to one, reads its output at once, finds it again from another session,
+ * and ends it. Only programs that the configuration names may run.
  *
  * Run it with `node -C handfast-source examples/proc.ts`.
  */

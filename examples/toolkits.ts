@@ -1,6 +1,6 @@
 /**
- * Toolkits: an agent sees what tools cost, finds a deferred one by search, configures a toolkit of our own with a secret by its name,
- * and disables it.
+ * Toolkits: an agent sees the cost of tools, finds a deferred one by search, configures a custom toolkit with a secret
+ * by its name, and disables it.
  *
  * Run it with `node -C handfast-source examples/toolkits.ts`.
  */

@@ -1,6 +1,7 @@
 /**
- * A host that runs chains, and an agent of it, in one process: `handfast.ts FOLDER`. Each node calls a tool that does nothing, as
- * nodes do: rights, schemas, audit and events are as they are by default, and so is the journal, which is on disk before the tool is called.
+ * A host that runs chains, and an agent of it, in one process: `handfast.ts FOLDER`. Each node calls a tool that does
+ * nothing, in the usual way: rights, schemas, audit and events have their defaults, and so does the journal, which is
+ * on disk before the tool is called.
  */
 import { join } from 'node:path';
 import { chainsPlugin } from '../../src/capabilities/chains/plugin.ts';
@@ -73,7 +74,7 @@ interface Request {
   readonly durable?: boolean;
 }
 
-/** The cost of the last tenth of the nodes against that of the first. */
+/** Returns the cost of the last tenth of the nodes against that of the first. */
 function tenths(nodes: number): { readonly time: number; readonly cpu: number } {
   const tenth = nodes / 10;
   const span = (from: number) => {

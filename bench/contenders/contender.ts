@@ -1,8 +1,9 @@
 /**
- * What every contender of the benchmark implements: serve an `echo` and a `flood` in one process, call them from another.
+ * The interface of every contender of the benchmark: serve an `echo` and a `flood` in one process, call them from
+ * another.
  *
  * `server-process.ts` calls `serve`, `client-process.ts` calls `connect`; the workloads only see a {@link Session}. A
- * peer implements this with its documented API and its default validation, so that the numbers are what its users get.
+ * peer implements this with its documented API and its default validation, so that the numbers are those of its users.
  */
 import { fileURLToPath } from 'node:url';
 
@@ -40,7 +41,7 @@ export interface Served {
 export interface StartCommand {
   /** Arguments of `node`. */
   readonly args: readonly string[];
-  /** What is written to its input at once: the first message of the protocol. */
+  /** Text that is written to its input at once: the first message of the protocol. */
   readonly opening: string;
   /** A part of the answer to it. */
   readonly answers: string;
@@ -64,22 +65,25 @@ export const LOOPBACK = '127.0.0.1';
 /** Largest message any contender has to take: the 1 MiB payload, its envelope and its escapes. */
 export const MAX_MESSAGE_BYTES = 8 * 1024 * 1024;
 
-/** The text of event number `index`; all contenders send the same. */
+/** Returns the text of event number `index`; all contenders send the same. */
 export function eventText(index: number): string {
   return `step ${index} of the work is done`;
 }
 
-/** The index in a text of {@link eventText}. */
+/** Returns the index in a text of {@link eventText}. */
 export function eventIndex(text: string): number {
   return Number.parseInt(text.slice(5), 10);
 }
 
-/** The path of a file in `children/`, the servers of the `start` workload: plain JavaScript, so that no time goes into types. */
+/**
+ * Returns the path of a file in `children/`, the servers of the `start` workload: plain JavaScript, so that no time
+ * goes into types.
+ */
 export function childFile(name: string): string {
   return fileURLToPath(new URL(`../children/${name}`, import.meta.url));
 }
 
-/** The opening of JSON-RPC protocols on stdio, one line. */
+/** Returns the opening of JSON-RPC protocols on stdio, one line. */
 export function initializeLine(params: object): string {
   return `${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`;
 }

@@ -1,6 +1,6 @@
 /**
  * The bare JSON loop over HTTP: one POST a call on kept-alive connections, the reply in its body; the events of a call
- * as lines of the same body. Used by `bare`, and with another protocol's texts by peers without a transport.
+ * as lines of the same body. For `bare`, and with another protocol's texts for peers without a transport.
  */
 import { Agent, createServer, type IncomingMessage, request as openRequest } from 'node:http';
 import { lineScanner, listening } from './carriers.ts';

@@ -1,4 +1,7 @@
-/** What a host sees again and again: connections, sessions, calls and their events, lines of the audit. Journal and audit on disk. */
+/**
+ * Units that a host handles repeatedly: connections, sessions, calls and their events, lines of the audit. Journal and
+ * audit on disk.
+ */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { tool } from '../../src/capabilities/tools/tool.ts';

@@ -1,4 +1,6 @@
-/** What the servers beside the MCP endpoint have in common: the tool `echo`, which answers with its arguments as JSON. */
+/**
+ * The shared part of the servers beside the MCP endpoint: the tool `echo`, which returns its arguments as JSON.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import { listening } from '../contenders/carriers.ts';
@@ -16,7 +18,7 @@ interface SessionTransport {
   handleRequest(request: IncomingMessage, response: ServerResponse): Promise<void>;
 }
 
-/** A transport for each session: `open` connects one that calls back with the id of its session. */
+/** Serves a transport for each session: `open` connects one that calls back with the id of its session. */
 export function serveSessions(open: (opened: (id: string) => void) => Promise<SessionTransport>): Promise<Served> {
   const transports = new Map<string, SessionTransport>();
   return listening(

@@ -63,7 +63,7 @@ export class NotesClient {
     return this.#agent.on(notesChanged, listener);
   }
 
-  /** The changes of notes whose key begins with `prefix`, from now on: `limit` of them, or until the loop is left. */
+  /** Yields the changes of notes whose key begins with `prefix`, from now on: `limit` of them, or until the loop is left. */
   async *watch(prefix = '', limit?: number): AsyncGenerator<NoteChange> {
     const call = this.#agent.calls.call(
       watchNotes,
