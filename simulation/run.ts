@@ -1,5 +1,5 @@
 /**
- * One execution of a task at a worker: how long it takes, what it spends, and how it ends. The same for every contender.
+ * One execution of a task at a worker: its duration, its cost, and its end. The same for every contender.
  */
 import type { RunAtSite, Site } from './site.ts';
 import type { Plan, VirtualTime } from './virtual-time.ts';
@@ -47,7 +47,7 @@ export class Run implements RunAtSite {
   #plan: Plan | undefined;
   #spent = 0;
 
-  /** `ended` is called once, also when it is killed. */
+  /** @param ended called once, also when it is killed */
   constructor(
     site: Site,
     task: SimTask,
@@ -74,7 +74,7 @@ export class Run implements RunAtSite {
     return this.task.spec.access === 'write';
   }
 
-  /** Milliseconds from its start until it has spent so many tokens; undefined: it needs fewer. */
+  /** Returns the milliseconds from its start until it has spent this number of tokens; undefined: it needs fewer. */
   spentAfterMs(tokens: number): number | undefined {
     return tokens > this.#tokens ? undefined : Math.ceil((this.#durationMs * tokens) / this.#tokens);
   }
@@ -96,7 +96,7 @@ export class Run implements RunAtSite {
     this.#finish(end);
   }
 
-  /** With the process it runs in: no message is sent. */
+  /** Kills it with the process it runs in: no message is sent. */
   kill(): void {
     this.#finish('killed');
   }

@@ -1,6 +1,5 @@
 /**
- * The tasks of a simulation: when they come, what they require, how long they take, what they cost. Both contenders get the
- * same ones.
+ * The tasks of a simulation: their arrival, requirements, duration and cost. Both contenders get the same ones.
  */
 
 import type { FullSpec } from '../src/fleet/orchestrator/task-record.ts';
@@ -20,7 +19,7 @@ export interface SimTask {
   readonly route: RouteTask;
   /** Tier it needs: a lower one takes longer and spends more. */
   readonly rank: number;
-  /** At a worker of that tier, beside what any turn costs. */
+  /** At a worker of that tier, beside the cost of any turn. */
   readonly runMs: number;
   readonly tokens: number;
   /** Kills the process that runs it. */

@@ -8,7 +8,7 @@ interface Item {
   deadlineAt: number;
 }
 
-/** Deadlines over a set of items, `after` milliseconds from now each; writes down what expires. */
+/** Returns deadlines over a set of items, `after` milliseconds from now each; records the expired ones. */
 function watched(after: Readonly<Record<string, number>>) {
   const now = performance.now();
   const items = new Set<Item>();

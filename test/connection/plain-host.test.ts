@@ -1,4 +1,7 @@
-/** Clients of capabilities with a host that has A2E 1.0 alone: processes whose output nothing asks for, and replies without an id. */
+/**
+ * Clients of capabilities with a host that has A2E 1.0 alone: processes whose output is not requested, and replies
+ * without an id.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';

@@ -1,5 +1,5 @@
 /**
- * A receiver that writes down what it hears and lets a test wait for it. Used by the transport tests.
+ * A receiver that records its input and lets a test wait for it. For the transport tests.
  */
 import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../src/transport/link.ts';
 
@@ -19,12 +19,12 @@ export async function within<T>(promise: Promise<T>, what: string, timeoutMs = P
   }
 }
 
-/** Lets the event loop go round, so that what is under way inside this process can happen. */
+/** Lets the event loop run for some turns, so that pending work of this process can happen. */
 export async function turns(count = 5): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** A receiver must not throw, and the last line of a peer that vanished may be half a message. */
+/** Parses a message. A receiver must not throw, and the last line of a peer that vanished may be half a message. */
 function parse(text: string): Message {
   try {
     return JSON.parse(text) as Message;

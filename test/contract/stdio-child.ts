@@ -1,5 +1,5 @@
 /**
- * The child of the stdio tests. `link`: opens the stdio link and does with it what the control connection says, see
+ * The child of the stdio tests. `link`: opens the stdio link and obeys the commands of the control connection, see
  * `remote-link.ts`. `raw`: passes bytes between the control connection and its stdio.
  */
 import { connect, Socket } from 'node:net';

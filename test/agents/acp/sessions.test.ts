@@ -1,4 +1,6 @@
-/** The agent's own session: how it is found again after a restart, which settings it is given, how long it is kept. */
+/**
+ * The agent's own session: finding it again after a restart, its settings, and its lifetime.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Backend } from '../../../src/control/contract/backend.ts';

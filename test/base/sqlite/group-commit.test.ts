@@ -62,7 +62,7 @@ function table(t: TestContext, pragma = 'PRAGMA journal_mode=WAL') {
   };
 }
 
-/** Why system calls cannot be traced here, or false. */
+/** Returns the reason why system calls cannot be traced here, or false. */
 function noStrace(): string | false {
   const probe = spawnSync('strace', ['-f', '-qq', '-o', '/dev/null', '-e', 'inject=fsync:error=EIO', 'true']);
   return probe.status === 0 ? false : 'strace is missing or not allowed to trace';
