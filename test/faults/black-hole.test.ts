@@ -1,7 +1,7 @@
 /**
- * Links that swallow everything without an end, on every transport: the agent's end notices within its bound, the host's
- * end does where its peer is known to answer, and calls survive by the rules of resume. A relay swallows on sockets; a
- * host process on pipes is stopped.
+ * Links that swallow everything without an end, on every transport: the agent's end notices within its bound, the
+ * host's end does if its peer is known to reply, and calls survive by the rules of resume. A relay swallows on sockets;
+ * a host process on pipes is stopped.
  *
  * Also: an HTTP host that refuses connections is lost at once.
  */
@@ -33,7 +33,7 @@ interface Site {
   readonly gate: ReturnType<typeof gated>;
 }
 
-/** A host behind a relay. `hostMs`: the bound of its own end. */
+/** Returns a host behind a relay. `hostMs`: the bound of its own end. */
 async function site(t: TestContext, transport: 'tcp' | 'unix' | 'websocket' | 'http', hostMs: number): Promise<Site> {
   const gate = gated();
   const host = createHost({

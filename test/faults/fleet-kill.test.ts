@@ -1,6 +1,6 @@
 /**
- * `kill -9` of a worker, of the orchestrator and of nats-server in the middle of 1,000 tasks, all real processes: none is
- * lost, none is accepted twice, nothing runs more often than it was asked to. Prints the table of what happened.
+ * `kill -9` of a worker, of the orchestrator and of nats-server in the middle of 1,000 tasks, all real processes: none
+ * is lost, none is accepted twice, and no task runs more often than requested. Prints the table of the results.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync } from 'node:fs';
@@ -112,7 +112,7 @@ natsTest(
     await nats.up();
     happened('nats-server started again');
 
-    // What may not be retried automatically waits for an operator.
+    // Tasks that may not be retried automatically wait for an operator.
     let tasks: TaskRecord[] = [];
     for (;;) {
       tasks = [];

@@ -1,6 +1,6 @@
 /**
- * F-96, the second half: whose result counts. A real server with a fleet, and workers that say only what the test says, over
- * real links.
+ * F-96, the second half: the worker whose result counts. A real server with a fleet, and workers that follow the test's
+ * script, over real links.
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
@@ -10,7 +10,7 @@ import { eventually, type FleetStand, named, type RawWorker, startFleet, tokenOf
 
 const WORKERS = `${named('ann', 'roles: [worker]')}${named('bob', 'roles: [worker]')}`;
 
-/** A server with the worker ann and a task that was dispatched to it. */
+/** Starts a server with the worker ann and a task that was dispatched to it. */
 async function dispatched(t: TestContext, more: { readonly retry_safe?: boolean } = {}, fleetYaml = '') {
   const stand = await startFleet(t, WORKERS, fleetYaml);
   const ann = await stand.worker(tokenOf('ann'), { agentId: 'ann' });
@@ -37,7 +37,7 @@ async function deliver(worker: RawWorker, result: TaskResult): Promise<void> {
 const accept = (worker: RawWorker, task_id: string, attempt: number): void =>
   worker.send(fleetMessage('TASK_ACK', { task_id, accepted: true, state: 'accepted' }, { attempt }));
 
-/** Why each stale result of a task was not applied, in order. */
+/** Returns the reasons why stale results of a task were not applied, in order. */
 async function stale(stand: FleetStand, taskId: string): Promise<readonly unknown[]> {
   const events = await stand.events(taskId);
   return events.flatMap(({ kind, body }) => (kind === 'stale_result' ? [body.why] : []));

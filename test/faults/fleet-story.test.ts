@@ -1,7 +1,7 @@
 /**
- * The five problems the fleet handshake was proposed for, each with the same agent before and after: before, its receiver
- * accepts any text; after, four workers of different tiers on real git repositories, one with a dead MCP server, and
- * that same old receiver in their midst. Tokens are counted by the agent as it spends them. Prints the table.
+ * The five problems the fleet handshake was proposed for, each with the same agent before and after: before, its
+ * receiver accepts any text; after, four workers of different tiers on real git repositories, one with a dead MCP
+ * server, and that same old receiver among them. Tokens are counted by the agent as it spends them. Prints the table.
  */
 import assert from 'node:assert/strict';
 import { appendFileSync } from 'node:fs';
@@ -22,12 +22,12 @@ import { quiet } from '../fleet/support/stream-links.ts';
 import { UpstreamReceiver } from '../fleet/support/upstream-receiver.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
-/** Longest wait for anything: far above what it takes on a busy machine. */
+/** Longest wait for anything: far above the usual duration on a busy machine. */
 const PATIENCE_MS = 60_000;
 
 const MCP_SERVER = join(import.meta.dirname, '../fleet/support/mcp-server.mjs');
 
-/** What the agent is at one place. */
+/** The agent's properties at one place. */
 interface Place {
   readonly tier: string;
   readonly contextMode: 'alive' | 'dead' | 'none';
@@ -36,7 +36,10 @@ interface Place {
   spend(tokens: number): Promise<void>;
 }
 
-/** The agent of this story: the same before and after. It does as it is asked, and reports as it is asked. */
+/**
+ * Returns the agent of this story: the same before and after. It does the requested work, and reports in the requested
+ * form.
+ */
 async function agent(prompt: string, { tier, contextMode, cwd, spend }: Place): Promise<string> {
   const taskId = /"task_id": ?"([^"]+)"/.exec(prompt)?.[1];
   const told = (status: string, more: object = {}): string =>
@@ -219,7 +222,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
   assert.deepEqual([strong.state, strong.worker, strong.result?.summary], ['done', 'opus-1', 'by opus']);
   table.push(['2 model tier', `${dull} tokens by haiku`, `${spending()} tokens by ${strong.worker}, as asked`]);
 
-  // 3. What was done has to be guessed from prose.
+  // 3. The outcome has to be guessed from prose.
   const prose = await sendPlain(old.url, 'Add a line to the changelog.', 'c3');
   assert.doesNotMatch(prose, /TASK_RESULT/);
   spending();
@@ -266,7 +269,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
   table.push(['5 priority', `urgent is number ${before} of 4`, `urgent is number ${after} of 4`]);
   spending();
 
-  // And the old receiver still works in the same fleet, told apart as what it is.
+  // The old receiver still works in the same fleet, marked as unverified.
   const plain = await run({ brief: 'small task plain', worker: 'old-claude', reply_schema: 'prose' });
   assert.deepEqual([plain.state, plain.worker, plain.attempts[0]?.mode], ['done', 'old-claude', 'inline']);
   assert.equal(plain.explanation?.verified, false);

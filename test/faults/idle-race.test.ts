@@ -73,7 +73,7 @@ test('F-43: a message that races the end of its idle session is served or told s
 });
 
 test('F-43: a session with work under way or a link that comes back in time does not expire', async () => {
-  // Long enough that none runs out between an answer and what is sent upon it.
+  // Long enough that none runs out between a reply and the next request.
   const idleMs = 1_000;
   const slow = tool({
     name: 'slow',

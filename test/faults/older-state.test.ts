@@ -1,5 +1,5 @@
 /**
- * A server comes back with an older copy of its data. Clients that have seen more than it has get an error within a bound,
+ * A server comes back with an older copy of its data. Clients that have seen newer data get an error within a bound,
  * and none waits without end.
  */
 import assert from 'node:assert/strict';

@@ -34,7 +34,7 @@ async function until(done: () => boolean, what: string): Promise<void> {
   }
 }
 
-/** A host whose tool floods, and the links it accepted. */
+/** Starts a host whose tool floods; returns it with the links it accepted. */
 async function floodedHost(limits: Partial<HostLimits>) {
   const progress = { emitted: 0, most: 0, failed: '' };
   const links: Link[] = [];
@@ -83,10 +83,10 @@ async function floodedHost(limits: Partial<HostLimits>) {
   return { host, watched, progress, links };
 }
 
-/** Cursor of the last message that came whole. */
+/** Returns the cursor of the last message that arrived whole. */
 const cursorOf = (peer: Peer): number => Math.max(0, ...peer.messages.map(({ cursor = 0 }) => cursor));
 
-/** Every message of the call in order, once: events 0 to the last, then the answer. */
+/** Asserts every message of the call in order, once: events 0 to the last, then the reply. */
 function assertWhole(messages: readonly Message[]): void {
   const events = messages.filter(({ type }) => type === 'tool/event');
   assert.deepEqual(
@@ -224,7 +224,7 @@ describe('F-30: a reader that stops', () => {
 
 const cursorOfAll = (messages: readonly Message[]): number => Math.max(0, ...messages.map(({ cursor = 0 }) => cursor));
 
-/** Comes back until the answer is there, and finds that nothing is missing of what `messages` began. */
+/** Resumes until the reply has arrived, and asserts that no message is missing after those in `messages`. */
 async function resumeToTheEnd(door: Door, session_id: string, messages: Message[]): Promise<void> {
   let resumed = await door.dial();
   // It may be too slow once more while it catches up.

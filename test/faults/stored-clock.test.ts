@@ -1,6 +1,6 @@
 /**
- * The clock on the wall jumps between two hosts: sessions that outlive the first are resumed at the second, retention drops
- * nothing that is young, and neither window nor retention lets anything stay for ever.
+ * The wall clock jumps between two hosts: sessions that outlive the first are resumed at the second, retention drops no
+ * young entry, and neither window nor retention lets an entry stay for ever.
  *
  * `clock.test.ts` has the jumps while a host runs.
  */
@@ -131,7 +131,8 @@ for (const { name, ms } of JUMPS) {
     assert.deepEqual(await names(), ['attached', 'detached']);
     assert.deepEqual(loaded().sort(), ms > 0 ? ['attached'] : ['attached', 'detached']);
 
-    // 28 days in use, and a day for the jump, which may have been a pause. What a host has taken up stays while it has it.
+    // 28 days in use, and a day for the jump, which may have been a pause. A session that a host has restored stays
+    // while the host has it.
     passed += 28 * DAY_MS;
     await sweep(HOUR_MS);
     await journal.close();

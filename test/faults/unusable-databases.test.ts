@@ -1,7 +1,7 @@
 /**
- * F-120: a database whose file, log or mark cannot be used: a folder lies in its place, or the rights are gone. Its error names the
- * cause and the remedy, the failing stores have it until it can be opened, and its content stays. A journal that is not a database is
- * replaced, which is a loss.
+ * F-120: a database whose file, log or mark cannot be used: a folder is in its place, or the rights are missing. Its
+ * error names the cause and the remedy, the failing stores have it until it can be opened, and its content stays. A
+ * journal that is not a database is replaced, which is a loss.
  */
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, renameSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';

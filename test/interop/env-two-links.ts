@@ -1,5 +1,5 @@
 /**
- * A host with environments that its starter speaks to over stdin and stdout and others over HTTP: `env-two-links.ts TOKEN FILE`
+ * A host with environments, with stdin and stdout for its starter and HTTP for others: `env-two-links.ts TOKEN FILE`
  * writes the address of its HTTP server into FILE. For two sessions of one agent where the link of the first is a pipe.
  */
 import { renameSync, writeFileSync } from 'node:fs';

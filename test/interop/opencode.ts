@@ -1,8 +1,8 @@
 /**
- * Where the opencode agent is, and a project folder it works in against a model server of ours. Nothing of it is part of
- * this project: install it to run these tests.
+ * The path of the opencode agent, and a project folder it works in against a model server of the test. No part of it
+ * belongs to this project: install it to run these tests.
  *
- * Looked for in `HANDFAST_OPENCODE` (the program), in `node_modules/.bin`, and where `scripts/install-agents.ts` puts it.
+ * Searched in `HANDFAST_OPENCODE` (the program), in `node_modules/.bin`, and where `scripts/install-agents.ts` puts it.
  */
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,7 +29,7 @@ export interface OpencodeProject extends Disposable {
   readonly agent: AcpAgent;
 }
 
-/** Makes a project whose only model is the one at `baseUrl`, an OpenAI-compatible chat API. */
+/** Creates a project whose only model is the one at `baseUrl`, an OpenAI-compatible chat API. */
 export function opencodeProject(baseUrl: string): OpencodeProject {
   if (program === undefined) throw new Error('opencode is not installed: run `node scripts/install-agents.ts`');
   const top = mkdtempSync(join(tmpdir(), 'handfast-opencode-'));

@@ -1,6 +1,6 @@
 /**
- * What MCP clients get of a host beside its tools: skills as prompts and tools, the memory as resources, and the search for tools that
- * are left out of lists.
+ * The parts of a host that MCP clients get beside its tools: skills as prompts and tools, the memory as resources, and
+ * the search for tools that are left out of lists.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';

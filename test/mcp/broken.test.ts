@@ -1,6 +1,6 @@
 /**
- * Servers that do not keep to the protocol: each ends in a health that says so, with the last lines of its standard error, and costs
- * a bounded amount of memory.
+ * Servers that break the protocol: each ends in a health that reports it, with the last lines of its standard error,
+ * and costs a bounded amount of memory.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ const MIB = 1024 * 1024;
 type Params = { readonly protocolVersion?: string; readonly name?: string };
 const patiently = { signal: new AbortController().signal, timeoutMs: PATIENCE_MS };
 
-/** A program that gets each message as `message`, and has `send`, which sends one. */
+/** Returns a program that gets each message as `message`, and has `send`, which sends one. */
 const serverOf = (body: string): string => `
 const fs = require('node:fs');
 const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n');

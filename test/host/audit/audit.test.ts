@@ -1,6 +1,6 @@
 /**
- * The audit as it is written: what a line holds, rotation, restarts, crashes, several writers, and disks that fail.
- * What the verifier finds in a log that was changed is in `verify.test.ts`.
+ * The written audit: the content of a line, rotation, restarts, crashes, several writers, and disks that fail. The
+ * verifier's findings in a changed log are in `verify.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -120,7 +120,7 @@ test('a full file is set aside, none is longer than the limit, the oldest go, an
   const report = await verifyAudit(file);
   assert.deepEqual([report.ok, report.files], [true, 4]);
   assert.ok(report.chains[0]!.first > 100, 'the oldest lines are gone');
-  // Each file opens by saying what is left, so that a missing file is not mistaken for an old one.
+  // Each file opens with the oldest remaining line, so that a missing file is not mistaken for an old one.
   const [opening] = parsed(file);
   assert.equal(opening?.type, 'audit/rotated');
   assert.equal(opening?.oldest, parsed(`${file}.3`)[0]?.n);
