@@ -130,7 +130,7 @@ const note = (error: unknown): void => void unhandled.push(error);
 before(() => process.on('unhandledRejection', note));
 after(() => process.off('unhandledRejection', note));
 
-/** Asserts that no request has two replies, and that no message except events follows its reply. */
+/** Asserts that no request has two replies, and that no event follows the reply. */
 function assertAnsweredOnce(peer: Peer, where: string): void {
   const answers = new Map<string, number>();
   for (const { type, req_id } of peer.messages) {

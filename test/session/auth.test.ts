@@ -1,4 +1,6 @@
-/** Tokens: whose a token is, what is refused, and that comparing tells nothing by its shape or its time. */
+/**
+ * Tokens: their owners, refusals, and that a comparison shows nothing by its form or its time.
+ */
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import { test } from 'node:test';

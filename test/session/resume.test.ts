@@ -228,7 +228,7 @@ test('with a resume window of 0 resume is not offered, and a lost link ends the 
   gate.open('a');
 });
 
-/** A proxy between agent and host that can be cut: each dial is a new pair of in-memory links. */
+/** Returns a proxy between agent and host that can be cut: each dial is a new pair of in-memory links. */
 async function cuttable(options: Partial<HostOptions> = {}) {
   const runs = new Map<string, number>();
   const counted = tool({

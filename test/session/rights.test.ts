@@ -1,4 +1,6 @@
-/** Who may do what: the one function of rights, and how roles and grants add up. */
+/**
+ * Rights of principals: the one function of rights, and the combination of roles and grants.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { maySet } from '../../src/base/child-environment.ts';
@@ -48,7 +50,7 @@ const text = ([action, object]: readonly [Action, unknown?]): string =>
 
 const allowed = (principal: Principal): string[] => questions.filter((one) => ask(principal, one)).map(text);
 
-/** What every principal may: a provider is refused only by a list, and the workspace is open to all with sessions. */
+/** Rights of every principal: a provider is refused only by a list, and the workspace is open to all with sessions. */
 const ANYONE = ['provider openai', 'folder /srv/a'];
 
 describe('the preset roles', () => {

@@ -1,6 +1,6 @@
 /**
- * Hundreds of small fleets, each with its own faults: a seed that breaks a rule is in the failure. And mutations of the
- * shipped code, each of which some of these fleets must find.
+ * Hundreds of small fleets, each with its own faults: a seed that breaks a rule is in the failure. Also mutations of
+ * the shipped code, each of which some of these fleets must find.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

@@ -1,11 +1,14 @@
 /**
- * A relay that cuts connections: after a number of bytes, in the middle of what goes through, or on command. It can
- * also swallow everything, as behind a dead router, or refuse connections. It stands between agents and hosts in the tests
- * of resuming, reconnecting and liveness, and in the soak.
+ * A relay that cuts connections: after a number of bytes, in the middle of the traffic, or on command. It can also
+ * swallow everything, as behind a dead router, or refuse connections. It runs between agents and hosts in the tests of
+ * resuming, reconnecting and liveness, and in the soak.
  */
 import { connect, createServer, type Socket } from 'node:net';
 
-/** Where the relay passes connections on to, and what it listens on itself: a port, or the path of a Unix socket. */
+/**
+ * The address to which the relay forwards connections, and on which it listens itself: a port, or the path of a Unix
+ * socket.
+ */
 export type RelayTarget = { readonly host: string; readonly port: number } | { readonly path: string };
 
 export interface Relay {

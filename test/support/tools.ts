@@ -1,4 +1,6 @@
-/** Tools that do what tests need to see. */
+/**
+ * Tools with effects that tests need to see.
+ */
 import { tool } from '../../src/capabilities/tools/tool.ts';
 
 const object = (properties: Record<string, unknown>, required: string[] = []) => ({
@@ -7,7 +9,7 @@ const object = (properties: Record<string, unknown>, required: string[] = []) =>
   required,
 });
 
-/** Gives back what it got. */
+/** Returns its input. */
 export const echo = tool({
   name: 'echo',
   description: 'Gives back its arguments',

@@ -1,4 +1,6 @@
-/** What is special about TCP and Unix sockets: addresses, foreign clients, socket files, and failures to connect. */
+/**
+ * Peculiarities of TCP and Unix sockets: addresses, foreign clients, socket files, and failures to connect.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -92,7 +94,7 @@ describe('TCP links', () => {
   describe('refuse HTTP and TLS clients at their first bytes', () => {
     const smuggled = '\n{"type":"handshake/req"}\n';
 
-    /** What a link made of bytes that came in the given pieces. */
+    /** Returns the messages of a link for bytes that arrived in the given pieces. */
     async function hears(pieces: string[]): Promise<{ recorder: Recorder; answer: Buffer; socket: Socket }> {
       const { promise, resolve } = Promise.withResolvers<Link>();
       const listener = await listenTcp({ port: 0 }, resolve);

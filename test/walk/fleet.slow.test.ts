@@ -1,6 +1,6 @@
 /**
- * No message of a fleet's worker holds the event loop of its orchestrator, however large a legal one is: every type, with each of its
- * members as large as it may be. New types and members are in it by their schemas.
+ * No message of a fleet's worker holds the event loop of its orchestrator, however large a legal one is: every type,
+ * with each of its members at its largest. New types and members are included by their schemas.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,4 +1,6 @@
-/** An agent, client or worker as a program without this library has it: lines of JSON over TCP. */
+/**
+ * An agent, client or worker in the form of a program without this library: lines of JSON over TCP.
+ */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -60,7 +62,7 @@ export class PlainAgent {
     else if (this.others.push(message) > 100) this.others.shift();
   }
 
-  /** A refusal that names no request is for the one that waits longest. */
+  /** Handles a refusal that names no request: it is for the one that waits longest. */
   #refused(message: Message): void {
     this.#waiting.values().next().value?.(message);
   }

@@ -1,6 +1,6 @@
 /**
- * No request of session RPC holds the event loop, however large a legal one is: every method, those of a fleet too, with each of its
- * parameters as large as it may be. New methods and parameters are in it by their schemas.
+ * No request of session RPC holds the event loop, however large a legal one is: every method, those of a fleet too,
+ * with each of its parameters at its largest. New methods and parameters are included by their schemas.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
