@@ -35,7 +35,7 @@ export interface OpenedSession {
   readonly id: string;
   /** The agent knows nothing of the conversation. */
   readonly isNew: boolean;
-  /** Why the agent refused to continue the stored session. */
+  /** Reason why the agent refused to continue the stored session. */
   readonly refused?: HandfastError;
 }
 

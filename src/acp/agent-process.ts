@@ -53,11 +53,11 @@ export interface AgentProcessOptions extends AgentCommand {
   readonly log?: (line: string) => void;
 }
 
-/** How much of stderr a failure carries. */
+/** Lines of stderr that a failure carries. */
 const TAIL_LINES = 20;
 const TAIL_LINE_CHARS = 200;
 
-/** How long a process may take to end by itself when its stdin is closed. */
+/** Time for a process to end by itself after its stdin is closed. */
 const CLOSE_GRACE_MS = 2000;
 
 /** The error code of agents without a sign-in. */

@@ -6,7 +6,7 @@ import type { SessionConfigOption, SessionModeState } from './sdk.ts';
 
 type Category = 'mode' | 'model';
 
-/** How a setting is changed at the agent. */
+/** The way in which a setting is changed at the agent. */
 export type Change =
   | { readonly kind: 'mode'; readonly modeId: string }
   | { readonly kind: 'option'; readonly configId: string; readonly value: string };

@@ -21,7 +21,7 @@ export interface ToolFields {
 /** Longest input or result, in bytes of JSON. */
 const MAX_VALUE_BYTES = 64 * 1024;
 
-/** Kinds of the protocol, and the risk flags our policies know. */
+/** Kinds of the protocol, and the risk flags that policies know. */
 const RISKS: Readonly<Record<string, readonly string[]>> = {
   read: ['reads'],
   search: ['reads'],

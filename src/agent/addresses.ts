@@ -1,6 +1,6 @@
 /**
- * Addresses of hosts, and how each is dialled. Transports are loaded when their address is used, so that an agent that
- * speaks over stdio never loads a WebSocket library.
+ * Addresses of hosts, and dialling them. Transports are loaded when their address is used, so that an agent on stdio
+ * never loads a WebSocket library.
  */
 import { onceSucceeded } from '../base/once-succeeded.ts';
 import type { Link } from '../transport/link.ts';

@@ -412,8 +412,8 @@ export class AgentSession {
     calls.resend(received);
     this.#connection.resendReplies(received);
     if (Array.isArray(terms.running)) {
-      // The pong comes behind the replay: a call that is still open then and not running has lost its reply. Should this
-      // link be lost before, the ping is sent again on the next one, behind the rest of the replay.
+      // The pong comes after the replay: a call that is then still open and not running has lost its reply. If this
+      // link is lost before, the ping is sent again on the next one, after the rest of the replay.
       const running = new Set(terms.running.map(String));
       this.ping({ timeoutMs: 0 }).then(
         () => {
@@ -459,7 +459,7 @@ export class AgentSession {
     const more = agreed[EXTENSION_CAPABILITIES];
     const additional = isObject(more) && Array.isArray(more.accepted) ? more.accepted.filter(isGrant) : [];
     this.#granted = new Map(
-      // A capability may come twice, once per plugin; the last one counts, as it does for other clients.
+      // A capability may be listed twice, once per plugin; the last one counts, as it does for other clients.
       [...(response.accepted_caps ?? []), ...additional].map(({ capability, enabled = true, metadata = {} }) => [
         capability,
         { enabled, metadata },

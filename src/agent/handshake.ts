@@ -21,7 +21,7 @@ export interface Offer {
   readonly extensions: Readonly<Record<string, unknown>>;
 }
 
-/** Messages that may come between the answer and the moment the link is handed on. */
+/** Messages that may arrive between the reply and the moment the link is handed on. */
 const MAX_HELD = 10_000;
 
 type Reason = Exclude<HandshakeReason, 'auth_failed'>;
@@ -105,7 +105,7 @@ function textOf(reason: string, token: string, grants: readonly CapabilityGrant[
 /** Returns the details that a host over its limit sends: the share, its limit and `retry_after_ms`. */
 const overloadOf = (error: unknown): object => (isObject(error) && isObject(error.detail) ? error.detail : {});
 
-/** Characters of a host's own words in a message. */
+/** Characters of a host's message in the error. */
 const MAX_WHY = 300;
 
 /** Returns the host's message, which names the limit. */

@@ -1,5 +1,6 @@
 /**
- * What a host sends to an agent by itself: pushes, which belong to no request, and requests, which the agent serves.
+ * Messages that a host sends to an agent unasked: pushes, which belong to no request, and requests, which the agent
+ * serves.
  *
  * Capability clients and programs register their listeners and handlers here.
  */

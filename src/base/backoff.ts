@@ -33,7 +33,7 @@ export function backoffMs(failures: number, options: BackoffOptions = {}): numbe
   return jitter === 0 ? fullMs : fullMs * (1 - jitter + jitter * random());
 }
 
-/** The delays of one thing that is tried again until it succeeds, or opened again whenever it has ended. */
+/** The delays of one operation that is tried again until it succeeds, or opened again whenever it has ended. */
 export class Backoff {
   readonly #options: BackoffOptions;
   readonly #now: () => number;

@@ -73,7 +73,7 @@ export function namesCode(name: string): boolean {
   return NAMES_CODE.has(upper) || NAMES_CODE_BY_PREFIX.some((prefix) => upper.startsWith(prefix));
 }
 
-/** Which variables a request may set beside the harmless ones. */
+/** The variables that a request may set beside the harmless ones. */
 export interface VariableRights {
   /** A rule of the program, or a grant, has this very name. */
   named?(name: string, value: string): boolean;

@@ -39,12 +39,12 @@ export interface ChildOptions {
 }
 
 /**
- * How sure it is that a child's descendants have ended. `may_survive`: one could not be ended, this system does not show
+ * Certainty that a child's descendants have ended. `may_survive`: one could not be ended, this system does not show
  * all, or a process runs that may be one of them.
  */
 export type Ending = 'ended' | 'may_survive';
 
-/** How a process ended; one of the two is null. */
+/** The exit of a process; one of the two is null. */
 export interface ChildExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
@@ -66,7 +66,7 @@ const LAST_PAUSE_MS = 160;
 export const exitCodeOf = ({ code, signal }: ChildExit): number =>
   code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
 
-/** A started process. Read its output at once: output that nobody reads is dropped when the process exits. */
+/** A started process. Read its output at once: unread output is dropped when the process exits. */
 export class Child {
   /** Null: closed, or a terminal. Writing to a process that has ended is not an error. */
   readonly stdin: Writable | null;
@@ -93,7 +93,7 @@ export class Child {
     this.#process = child;
     this.#marker = marker;
     this.#hasJobs = hasJobs;
-    // Where no descriptor is left Node makes no pipes: `started` rejects in the next turn, and there is nothing to read.
+    // If no descriptor is left Node makes no pipes: `started` rejects in the next turn, and no output can be read.
     const pipes = child.stdio as ChildProcess['stdio'] | undefined;
     this.stdin = pipes === undefined ? null : child.stdin;
     this.stdout = pipes === undefined ? Readable.from([]) : (child.stdout as Readable);
@@ -291,13 +291,13 @@ export function startChild({ argv, cwd, env, stdin = 'ignore', channel, terminal
 
 /** Sends a signal (0 = only check) to the group that `leader` leads; false when it is empty. */
 export function signalGroup(leader: number, signal: NodeJS.Signals | 0): boolean {
-  // Process 0 would be our own group, and process 1 means every process.
+  // Process 0 would be this process's group, and process 1 means every process.
   if (!Number.isSafeInteger(leader) || leader <= 1) throw new RangeError('not the process group of a child');
   try {
     process.kill(-leader, signal);
     return true;
   } catch (error) {
-    // A process there has changed its user, so it is not ours to signal.
+    // A process of the group has changed its user, so this one may not signal it.
     return errnoOf(error) === 'EPERM';
   }
 }

@@ -1,9 +1,9 @@
 /**
- * Deadlines of many things with one timer: the timer is set to the earliest deadline, and things that end earlier cost
+ * Deadlines of many items with one timer: the timer is set to the earliest deadline, and items that end earlier cost
  * nothing.
  */
 
-/** Something with a moment after which it is late. */
+/** An item with a moment after which it is late. */
 export interface Timed {
   /** Monotonic milliseconds (`performance.now()`); `Infinity` = never. */
   deadlineAt: number;

@@ -72,7 +72,7 @@ export class UnsplitText {
     return text.slice(0, cut);
   }
 
-  /** Returns the text that waited for a piece that does not come. */
+  /** Returns the text that waited for a further piece, which did not arrive. */
   end(): string {
     const text = this.#waiting;
     this.#waiting = '';

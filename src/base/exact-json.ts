@@ -1,6 +1,6 @@
 /**
- * Reads JSON that a person wrote without loss: `JSON.parse` rounds numbers that have more digits than a double keeps,
- * and drops all but the last of equal keys. Pure. For arguments and files of the command line.
+ * Reads JSON that a person wrote without loss: `JSON.parse` rounds numbers that have more digits than a double can
+ * hold, and drops all equal keys except the last. Pure. For arguments and files of the command line.
  */
 import { MAX_DEPTH } from '../wire/depth.ts';
 import { scanJson } from '../wire/json-scan.ts';
@@ -55,7 +55,7 @@ export function keepsDigits(source: string, value: number): boolean {
   return Number.isFinite(value) && decimalOf(source) === decimalOf(String(value));
 }
 
-/** Every double keeps this number of digits. */
+/** Digits that every double preserves. */
 const SAFE_DIGITS = 15;
 
 /** Returns a decimal number in one form: its digits without zeros at the ends, and the power of ten of the last digit. */

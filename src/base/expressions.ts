@@ -20,12 +20,12 @@ export interface Condition {
    *   {@link MAX_STEPS}, past which it is undefined
    */
   test(values: Readonly<Record<string, unknown>>, steps?: Steps): boolean | undefined;
-  /** It can use many steps with values that are small: a regular expression, or loops inside loops. */
+  /** True if it can use many steps with small values: a regular expression, or loops inside loops. */
   readonly slow: boolean;
   /**
-   * Returns the position of an expression that uses a member other than as a whole: by a function, an operator, an
-   * index. A character of the expression, from 0; undefined when the member is only compared (`==`, `!=`, `in`) or
-   * looked up (`has`).
+   * Returns the position at which an expression uses only a part of a member: by a function, an operator, an index. A
+   * character of the expression, from 0; undefined when the member is only compared (`==`, `!=`, `in`) or looked up
+   * (`has`).
    */
   usesPartOf(path: readonly string[]): number | undefined;
 }
@@ -36,7 +36,7 @@ const cel = (): typeof Cel => createRequire(import.meta.url)('@marcbachmann/cel-
 /** Longest expression, in characters. */
 const MAX_EXPRESSION_CHARS = 4096;
 
-/** How big an expression may be once parsed. */
+/** Bounds of an expression after parsing. */
 const LIMITS = { maxAstNodes: 1000, maxDepth: 64, maxListElements: 256, maxMapEntries: 64 };
 
 /** The work of a regular expression grows with its size; each loop multiplies the work by the length of a list. */

@@ -84,7 +84,7 @@ export function onStoresChanged(listener: () => void): void {
   changeListeners.add(listener);
 }
 
-/** Calls `listener` with each failure there is, and with each new one. Returns the function that ends it. */
+/** Calls `listener` with each present failure, and with each new one. Returns the function that ends it. */
 export function onFailingStore(listener: (failure: FailingStore) => void): () => void {
   listeners.add(listener);
   for (const failure of known()) listener(failure);

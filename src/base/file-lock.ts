@@ -23,7 +23,7 @@ export function acquireFileLock(file: string): (() => void) | undefined {
   let database: ReturnType<typeof connect> | undefined;
   try {
     database = connect(file, 0);
-    // Nothing is ever written, so no journal file is needed beside it.
+    // The lock file is never written, so no journal file is needed beside it.
     database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
     const held = database;
     return () => held.close();

@@ -1,6 +1,6 @@
 /**
  * One form for texts that are compared or searched: Unicode's full case folding over compatibility forms, without
- * ignorable characters and without marks that do not tell words apart. Pure. Every search of the project works on this
+ * ignorable characters and without marks that do not distinguish words. Pure. Every search of the project works on this
  * form: of memories, files, tools, skills and sessions.
  *
  * Changing it means new indexes: see `capabilities/memory/engine/words.ts` and

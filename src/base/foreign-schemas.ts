@@ -78,7 +78,7 @@ class ForeignSchemas {
       ).then(
         () => null,
         (error: HandfastError) => {
-          // It would need too long the next time as well.
+          // The schema would need too long the next time as well.
           if (error.code === 'config_invalid' || error.detail?.reason === 'time') return error.message;
           throw error;
         },
@@ -148,7 +148,7 @@ class CheckThread {
     this.#onIdleEnd = onIdleEnd;
     const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
     this.#worker = new Worker(new URL(`./schema-thread${extension}`, import.meta.url), {
-      // Nothing of the host's start-up or environment belongs into the thread.
+      // No part of the host's start-up or environment belongs into the thread.
       execArgv: [],
       env: { ...compiledCode() },
       resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
@@ -197,5 +197,5 @@ class CheckThread {
   }
 }
 
-/** Those of this process. */
+/** The schemas of this process. */
 export const foreignSchemas = new ForeignSchemas();

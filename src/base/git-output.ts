@@ -186,7 +186,10 @@ export interface WorktreeEntry {
   /** null: a commit is checked out, or it is a bare repository. */
   readonly branch: string | null;
   readonly bare: boolean;
-  /** Why it is locked, perhaps an empty text; undefined: it is not. `initializing`: it was not made whole. */
+  /**
+   * Reason of the lock, perhaps an empty text; undefined: not locked. `initializing`: the worktree was not created
+   * completely.
+   */
   readonly locked: string | undefined;
 }
 
@@ -234,7 +237,7 @@ export function reasonOf(stderr: string): string {
     .map((line) => line.trim())
     .filter((line) => line !== '' && !NOT_THE_REASON.test(line));
   const [first = ''] = lines;
-  // Of a partial clone: behind the reason why a file was not fetched stands that it had to be.
+  // In a partial clone, the line after the reason why a file was not fetched states that it had to be.
   const fetched = lines.find((line) => / from promisor remote$/.test(line));
   const fatal = fetched ?? lines.find((line) => /^(?:fatal|error|BUG): /.test(line));
   const said = fatal === undefined || fatal === first ? first : `${first}; ${fatal}`;

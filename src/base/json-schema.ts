@@ -1,7 +1,7 @@
 /**
- * Checks values against JSON Schemas that come at run time: of tools, of grants, of chains. By Ajv; the only file that
- * loads it, on first use, because it takes tens of milliseconds to load. `foreign-schemas.ts` checks values against
- * schemas that strangers wrote.
+ * Checks values against JSON Schemas that arrive at run time: of tools, of grants, of chains. By Ajv; the only file
+ * that loads it, on first use, because it takes tens of milliseconds to load. `foreign-schemas.ts` checks values
+ * against schemas that strangers wrote.
  */
 import type { Ajv, Options } from 'ajv';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
@@ -57,7 +57,7 @@ const ajvNow = (): typeof Ajv2020 => ajvModule('ajv/dist/2020.js').Ajv2020 as ty
 const ajvModule = (name: string): Readonly<Record<string, unknown>> =>
   process.getBuiltinModule('node:module').createRequire(import.meta.url)(name);
 
-/** Schemas that say they are of these drafts, which many servers still write: an `items` that is a list means something else there. */
+/** Schemas that name these drafts, which many servers still write: an `items` that is a list has another meaning in them. */
 const DRAFT_7 = /^https?:\/\/json-schema\.org\/draft-0[67]\//;
 
 /** Makes checkers; all of one maker share one Ajv of a dialect. Only the checker of a schema is stored. */
@@ -118,7 +118,7 @@ function compiled(ajv: Ajv, schema: JsonSchema, what: string): SchemaChecker {
     // Ajv would hold on to every schema it has ever seen.
     ajv.removeSchema(plain);
   }
-  // Defaults are written into the value; one that came by reference belongs to its sender.
+  // Defaults are written into the value; a value that arrived by reference belongs to its sender.
   const fills = ajv.opts.useDefaults === true && JSON.stringify(plain).includes('"default"');
   return (value) => {
     const mine = fills ? structuredClone(value) : value;

@@ -37,7 +37,7 @@ export class Lifetime {
   close(end: () => Promise<void>, error?: HandfastError): Promise<void> {
     if (this.#ending === undefined) {
       const ending = Promise.withResolvers<void>();
-      // Set before `end` runs, which may come back here.
+      // Set before `end` runs, which may call this again.
       this.#ending = ending.promise;
       ending.resolve(this.#end(end, error));
     }

@@ -1,9 +1,5 @@
 /**
- * Things in the order in which they were added, each in one list at a time, that come and go with every request.
- *
- * For connections that wait and for responses that are not written yet. A `Set` does not fit: it makes a new table
- * every few dozen changes, and each old table refers to the next one and to its former items, so that the garbage
- * collector keeps many removed items until its next full run. Here adding and removing make no garbage.
+ * Items in the order in which they were added, each in one list at a time, added and removed with every request.
  */
 
 /** An item that can be in a list. The list owns these fields. */
@@ -14,7 +10,7 @@ export interface Linked<T extends Linked<T>> {
   next: T | undefined;
 }
 
-/** A list of things that hold their own places in it. */
+/** A list of items that hold their own places in it. */
 export class LinkedList<T extends Linked<T>> {
   #first: T | undefined;
   #last: T | undefined;

@@ -2,7 +2,7 @@
 
 export interface SniffedMedia {
   readonly type: string;
-  /** Pixels; undefined where the bytes do not say. */
+  /** Pixels; undefined if the bytes do not contain them. */
   readonly width?: number;
   readonly height?: number;
 }

@@ -5,7 +5,7 @@
 import { HandfastError } from '../wire/errors.ts';
 import { errnoOf } from './workspace/file-error.ts';
 
-/** Why the system did not start a program, for the codes that a user can do something about. */
+/** Reasons why the system did not start a program, for the codes that a user can fix. */
 const NOT_STARTED: Readonly<Record<string, string>> = {
   ENOENT: 'it was not found',
   ENOTDIR: 'it was not found',

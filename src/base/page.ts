@@ -19,7 +19,7 @@ export class Page<Item> {
   readonly page: Item[] = [];
   readonly #most: number;
   #bytes = 0;
-  /** Others come after them. */
+  /** True when further items follow. */
   more = false;
 
   constructor(most: number) {

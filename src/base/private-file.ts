@@ -12,7 +12,7 @@ import { isOutOfSpace } from './disk-space.ts';
 import type { Log } from './log.ts';
 import { replaceFile } from './replace-file.ts';
 
-/** Whether the system has Unix permission bits; On Windows the user's folders are private already. */
+/** True if the system has Unix permission bits; on Windows the user's folders are private already. */
 const HAS_MODES = process.platform !== 'win32';
 /** Longest file read: the model cache of every provider together stays well below. */
 const MAX_FILE_BYTES = 32 * 1024 * 1024;
@@ -109,7 +109,7 @@ function unusable(path: string, why: string, cause?: unknown) {
   return fail('config_invalid', `${path} ${why}`, { path }, cause);
 }
 
-/** Failures of the file system as ours; ours as they are. */
+/** Returns failures of the file system as a `HandfastError`, and a `HandfastError` unchanged. */
 function refused(path: string, thrown: unknown) {
   const { code, errno } = thrown as NodeJS.ErrnoException;
   return errno === undefined ? thrown : unusable(path, `cannot be used (${code})`, thrown);

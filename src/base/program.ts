@@ -30,7 +30,7 @@ export interface ProgramOptions extends Omit<ChildOptions, 'stdin'> {
   readonly stdin?: 'closed' | 'open';
 }
 
-/** How a program ended. */
+/** The end of a program. */
 export interface ProgramEnd {
   /** Exit code; 128 + number for a signal, as shells have it. */
   readonly code: number;
@@ -57,10 +57,10 @@ const MAX_STDOUT_BYTES = 8 * 1024 * 1024;
 const MAX_LINE_CHARS = 1024 * 1024;
 const MAX_STDERR_CHARS = 64 * 1024;
 const TERMINATE_MS = 10_000;
-/** How long the output of an ended program may continue, when a process it started still holds the pipe. */
+/** Time for which the output of an ended program may continue, when a process it started still holds the pipe. */
 const AFTER_EXIT_MS = 500;
 
-/** Where tools usually are that a daemon's thin PATH lacks. */
+/** Folders that usually have tools and that a daemon's short PATH lacks. */
 const COMMON_FOLDERS = ['/usr/local/bin', '/usr/bin', '/bin', '/opt/homebrew/bin'];
 
 /**
@@ -114,7 +114,7 @@ export async function startProgram(options: ProgramOptions): Promise<RunningProg
   };
   const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
   signal?.addEventListener('abort', stop, { once: true });
-  // It may have aborted during the start.
+  // The signal may have aborted during the start.
   if (signal?.aborted === true) stop();
   const ended = child.exited.then(async (exit): Promise<ProgramEnd> => {
     clearTimeout(timer);

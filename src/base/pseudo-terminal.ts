@@ -119,7 +119,7 @@ export class PseudoTerminal {
     this.#master = master;
     this.#slave = slave;
     this.path = path;
-    // Each read comes at once and none is buffered by the stream: a stream drops its buffer when reading ends with an error,
+    // Each read arrives at once and the stream buffers none: a stream drops its buffer when reading ends with an error,
     // and with one it always ends.
     const onread = { buffer: Buffer.allocUnsafe(READ_BUFFER), callback: this.#read.bind(this) };
     this.#socket = new ReadStream(master, { onread } as object);
@@ -171,7 +171,10 @@ export class PseudoTerminal {
     if (!this.#ended) this.#native.resize(this.#master, cols, rows);
   }
 
-  /** Closes our copy of the end that the program has: the output ends once every program has closed it and all is read. */
+  /**
+   * Closes this process's copy of the end that the program has: the output ends once every program has closed it and
+   * all is read.
+   */
   release(): void {
     if (this.#slave === undefined) return;
     // Closing may wait for the reader, which is this thread.

@@ -1,6 +1,6 @@
 /**
  * Waiting for work that cannot be stopped: until a signal aborts, or a time is over. The work itself continues, and a
- * rejection that comes too late is ignored.
+ * late rejection is ignored.
  *
  * `Promise.race` stays for waits on several outcomes of equal rank.
  */

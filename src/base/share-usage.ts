@@ -4,7 +4,7 @@
  */
 
 export interface ShareUsage {
-  /** By all principals together: a number of things, or bytes. */
+  /** Used by all principals together: a number of items, or bytes. */
   readonly used: number;
   /** Requests refused since the start. 0 where retention applies instead. */
   readonly refused: number;

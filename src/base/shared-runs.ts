@@ -1,6 +1,6 @@
 /**
- * One run of some work for all that ask at the same time: a run that is under way may miss what its later callers need
- * to see, so they share the one after it.
+ * One run of some work for all simultaneous callers: a run that is under way may miss changes that its later callers
+ * need to see, so they share the next run.
  *
  * For expensive work, such as reading all processes of a system.
  */

@@ -118,7 +118,7 @@ export class SharedSlots {
       own.waiting.delete(grant);
       this.#dropIfUnused(owner, own);
       reject(reason);
-      // It may have kept those behind it from slots that are free.
+      // The cancelled request may have kept later ones from slots that are free.
       this.#serve();
     };
     const abort = (): void => leave(signal.reason);

@@ -7,7 +7,10 @@
  * The journal counts its time in use instead.
  */
 
-/** How far the wall may run ahead of monotonic time between two questions. More: it was set ahead, or the machine slept. */
+/**
+ * Time by which the wall clock may run ahead of monotonic time between two calls. More: it was set ahead, or the
+ * machine slept.
+ */
 const JUMP_MS = 60_000;
 const DOUBT_MS = 3_600_000;
 /** A pause of this length between two processes needs no doubt. */

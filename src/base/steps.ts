@@ -33,7 +33,7 @@ export class Steps {
     this.#left = limit;
   }
 
-  /** Counts steps. Throws when there are too many. */
+  /** Counts steps. Throws when they exceed the limit. */
   count(steps = 1): void {
     this.#left -= steps;
     if (this.#left < 0) throw this.#beyond(this.#limit);

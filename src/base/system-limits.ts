@@ -26,7 +26,7 @@ export interface LimitsInForce {
 
 const PROBE_MS = 5_000;
 
-/** Options of `prlimit`. A second later than the soft limit of the processor comes SIGKILL. */
+/** Options of `prlimit`. SIGKILL follows a second after the soft limit of the processor. */
 const FLAGS: Readonly<Record<keyof ResourceLimits, (value: number) => string>> = {
   cpu_seconds: (value) => `--cpu=${value}:${value + 1}`,
   memory_bytes: (value) => `--data=${value}`,

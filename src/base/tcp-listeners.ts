@@ -97,7 +97,7 @@ export function processOf({ inode }: TcpListener): number | undefined {
       try {
         if (readlinkSync(`/proc/${pid}/fd/${descriptor}`) === wanted) return Number(pid);
       } catch {
-        // It was closed meanwhile.
+        // The listener was closed meanwhile.
       }
     }
   }
@@ -120,7 +120,7 @@ export function userName(uid: number): string {
       .find((each) => Number(each.split(':')[2] || Number.NaN) === uid);
     if (line !== undefined) return line.split(':')[0] as string;
   } catch {
-    // The number says it too.
+    // The number names the user too.
   }
   return String(uid);
 }

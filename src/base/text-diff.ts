@@ -1,8 +1,8 @@
 /**
  * A unified diff of two texts, bounded in time and in output: the changes of `edit_file`, the changes that a call
- * awaiting approval would make. The one file that knows `diff`, which it loads with the first diff.
+ * awaiting approval would make. The only file that knows `diff`, which it loads with the first diff.
  *
- * The common start and end are set aside first: most of a large file is never cut into lines. Texts that differ in more
+ * The common start and end are removed first: most of a large file is never cut into lines. Texts that differ in more
  * than {@link MAX_DISTANCE} lines are shown as one replaced block, which is correct though not the shortest.
  */
 

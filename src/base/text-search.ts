@@ -1,6 +1,6 @@
 /**
- * Reading texts and searching them in linear time, counted. The search of the engine compares up to both lengths
- * multiplied for texts made for that: a second for 160,000 characters, half a minute for a million.
+ * Reading texts and searching them in linear time, counted. For texts made for that, the search of the engine makes as
+ * many comparisons as the product of both lengths: a second for 160,000 characters, half a minute for a million.
  *
  * For the expressions of conditions and of chains, whose texts come from peers.
  */

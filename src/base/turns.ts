@@ -8,7 +8,7 @@
 const TURN_MS = 10;
 
 export class Turns {
-  /** When the time of this turn is over; undefined: nothing was asked in it yet. Waiting for the disk uses none. */
+  /** End of the time of this turn; undefined: not requested in this turn yet. Waiting for the disk uses none. */
   #until: number | undefined;
   #next: PromiseWithResolvers<void> | undefined;
 

@@ -142,7 +142,7 @@ class Editor {
         }
       };
     };
-    // Prompts come before cancels: a cancel right behind its prompt must find it.
+    // Prompts are handled before cancels: a cancel right after its prompt must find it.
     return sdk
       .agent({ name: 'handfast' })
       .onRequest(

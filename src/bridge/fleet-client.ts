@@ -20,11 +20,11 @@ const SHORT_WAIT_MS = 1_000;
 const MAX_WAITING = 1_000;
 /** Most tasks of one request. */
 const PAGE = 1000;
-/** How long a lost fleet is asked again, and how often, milliseconds. */
+/** Time for which a lost fleet is tried again, and the interval, milliseconds. */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 250;
 
-/** One thing that happened to a task. */
+/** One event of a task. */
 export interface TaskEvent {
   readonly cursor: number;
   /** Epoch milliseconds. */
@@ -45,8 +45,8 @@ export interface FleetClientOptions {
 }
 
 /**
- * Every method fails as the orchestrator does, and as the control client does. Those that only read continue when the fleet
- * comes back within half a minute.
+ * Every method fails as the orchestrator does, and as the control client does. Those that only read continue when the
+ * fleet is available again within half a minute.
  */
 export class FleetClient {
   readonly #control: ControlClient;

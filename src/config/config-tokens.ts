@@ -22,7 +22,7 @@ export interface Loading extends OpenedConfig<HandfastSettings> {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** A token and the setting it came from. */
+/** A token and the setting that named it. */
 interface FoundToken {
   readonly token: string;
   readonly at: string;

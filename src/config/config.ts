@@ -42,7 +42,7 @@ export interface PluginConfig {
 
 /** The configuration of a host: every value set, every path absolute, everything frozen. */
 export interface HostConfig extends Omit<HandfastSettings, 'workspace' | 'auth' | 'journal' | 'audit' | 'plugins'> {
-  /** The file it came from; undefined when there was none. */
+  /** The file of the configuration; undefined without one. */
   readonly file: string | undefined;
   /** The user's Handfast folder (see `handfastHome`). */
   readonly home: string;
@@ -80,7 +80,7 @@ export interface ConfigTrust {
 export interface ConfigDeps {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
-  /** True: as if the file said `insecure_bind: true`, for a command line option. */
+  /** True: as if the file contained `insecure_bind: true`, for a command line option. */
   readonly insecureBind?: boolean;
   /** Sections that this program's capability packages add to the file. Their problems are reported like all others. */
   readonly sections?: ConfigSections;
@@ -115,7 +115,7 @@ export function composeConfig(sections: ConfigSections = {}): SettingSchema {
 export const configSchema = (sections?: ConfigSections): JsonSchema =>
   jsonSchema('handfast.yaml', composeConfig(sections));
 
-/** How the options of a plugin are read by a schema that its module brings. */
+/** Functions that read the options of a plugin by a schema that its module brings. */
 const optionReaders = new WeakMap<PluginConfig, (schema: SettingSchema) => unknown>();
 
 /**
@@ -130,7 +130,10 @@ export function readPluginOptions(plugin: PluginConfig, schema: SettingSchema): 
   return read(schema) as Readonly<Record<string, unknown>>;
 }
 
-/** How problems of a loaded configuration get their places; by its warnings, which its changed copies share. */
+/**
+ * Functions that give problems of a loaded configuration their positions; by its warnings, which its changed copies
+ * share.
+ */
 const places = new WeakMap<HostConfig['warnings'], OpenedConfig<HandfastSettings>['refusal']>();
 
 /**
@@ -151,7 +154,7 @@ export function configRefusal(
  * Loads the configuration from `file`, or the defaults when it is undefined. Relative paths in the file start at its
  * folder; the environment is read only where a `*_env` setting names a variable.
  *
- * Fails with `config_invalid`; `detail.problems` lists every {@link ConfigProblem}, the message says them all, one a
+ * Fails with `config_invalid`; `detail.problems` lists every {@link ConfigProblem}, the message lists them all, one a
  * line, as `file:line:column: at <setting>: expected …, got …`.
  */
 export async function loadConfig(file: string | undefined, deps: ConfigDeps = {}): Promise<HostConfig> {

@@ -130,7 +130,7 @@ export async function loadWorkerConfig(
   { env = process.env, cwd = process.cwd(), instead = {} }: ProcessContext & { readonly instead?: WorkerWords } = {},
 ): Promise<{
   readonly config: WorkerConfig;
-  /** How it joins over NATS. */
+  /** NATS settings with which it joins. */
   readonly nats: NatsConnectionSettings;
 }> {
   const { workerFile } = await import('./worker-file.generated.ts');

@@ -15,7 +15,7 @@ export type ListenAddress =
 export const ADDRESS_FORMS = 'http://host:port, tcp://host:port or unix:///path';
 
 /**
- * Parses an address; undefined when it is invalid. IPv6 hosts stand in brackets, port 0 means any free port, everything
+ * Parses an address; undefined when it is invalid. IPv6 hosts are in brackets, port 0 means any free port, everything
  * after `unix://` is the path, which the caller resolves.
  */
 export function parseListenAddress(address: string): ListenAddress | undefined {

@@ -15,7 +15,7 @@ import { checkSettingSchema, type SettingSchema } from './setting.ts';
 /** A configuration file is read whole; a real one has a few kilobytes. */
 const MAX_FILE_BYTES = 1024 * 1024;
 
-/** How large a file may be that is larger than a configuration. */
+/** Bounds of a file that may be larger than a configuration. */
 export interface FileLimits {
   readonly maxBytes?: number;
   /** Values it may unfold to. */
@@ -37,7 +37,7 @@ export interface ConfigProblem {
 export interface OpenedConfig<T> {
   /** Settings of the file. A setting with a problem is undefined in here, against its type. */
   readonly settings: T;
-  /** Where relative paths start. */
+  /** Folder at which relative paths start. */
   readonly folder: string;
   /** Absolute; undefined for the defaults. */
   readonly file: string | undefined;
@@ -53,7 +53,7 @@ export interface OpenedConfig<T> {
   readPart(path: string, schema: SettingSchema): unknown;
   /** Returns the error for problems that other code finds in settings later: `config_invalid`, with the position of each. */
   refusal(found: readonly Pick<ConfigProblem, 'path' | 'message'>[]): HandfastError;
-  /** Fails with `config_invalid` when there was any problem. */
+  /** Fails with `config_invalid` when a problem was found. */
   finish(): void;
 }
 

@@ -45,7 +45,7 @@ export interface Reading {
   problem(at: Position, path: string, message: string): void;
   /** The node of each setting that is in the file, by path (`limits.max_depth`, `auth.tokens[0]`). */
   readonly nodes: Map<string, ConfigNode>;
-  /** Where relative paths start. */
+  /** Folder at which relative paths start. */
   readonly folder: string;
   /** True inside settings whose values must never be shown in a message. */
   readonly secret: boolean;

@@ -9,12 +9,12 @@
 import { fail } from '../wire/errors.ts';
 import { type TextFormatName, textFormat } from './text-formats.ts';
 
-/** One setting, or a group, list or map of settings. No other keyword of JSON Schema is understood. */
+/** One setting, or a group, list or map of settings. No other keyword of JSON Schema is supported. */
 export interface SettingSchema {
   readonly type?: 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean';
   /** Its purpose, in sentences, with units. */
   readonly description?: string;
-  /** The value when the key is left out, as it would stand in the file. */
+  /** The value when the key is left out, in the form of the file. */
   readonly default?: unknown;
   /** The words that are allowed; `true` and `false` may be among them. */
   readonly enum?: readonly (string | boolean)[];
@@ -43,7 +43,7 @@ export interface SettingSchema {
   readonly shown?: boolean;
   /** No message repeats a value from inside this group. */
   readonly secret?: boolean;
-  /** A text may stand for a group: it is the value of this key. */
+  /** The key whose value a text is, if a text may stand for the group. */
   readonly short?: string;
   /** Words of earlier versions, with the word that replaced each: they are suggested. */
   readonly formerly?: Readonly<Record<string, string>>;

@@ -96,7 +96,7 @@ export const texts = (description: string) =>
     { description },
   );
 
-/** Of an address that speaks HTTP. */
+/** Setting of an address that speaks HTTP. */
 export const trustedProxies = list(
   {
     default: [],
@@ -115,7 +115,7 @@ export const toolPattern = Type.String({
 
 export const risk = choice('What a tool can do to the world.', ['reads', 'writes', 'destructive', 'network', 'exec']);
 
-/** Which capabilities and tools may be used: of a role, of a token, and of the environment that a worker lends. */
+/** Capabilities and tools that may be used: by a role, by a token, and in the environment that a worker lends. */
 export const useFields = {
   capabilities: optional(
     list(

@@ -61,7 +61,7 @@ const acpMcpServer = group(
   },
 );
 
-/** Which kind of executor understands which setting is in `executor-settings.ts`. */
+/** The settings of an executor; `executor-settings.ts` lists the ones that each kind supports. */
 export const executor = group(
   { description: 'What does the work.', short: 'kind', notBoth: TOKEN_PLACES },
   {
@@ -253,7 +253,10 @@ const workerWords = { formerly: { data: 'data_dir' } };
 
 export const worker = group({ description: 'A worker of this process.', ...workerWords }, workerFields);
 
-/** How a fleet or a worker authenticates to NATS servers, and how it knows them. Secrets are named by file or variable. */
+/**
+ * Settings with which a fleet or a worker authenticates to NATS servers and identifies them. Secrets are named by file
+ * or variable.
+ */
 export const natsConnectionFields = {
   credentials_file: optional(path('A .creds file: user and key.', './fleet.creds')),
   nkey_file: optional(path('Or a file with an NKey seed.', './fleet.nk')),

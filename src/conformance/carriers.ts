@@ -12,7 +12,7 @@ import { splitCommand } from '../transport/subprocess.ts';
 import { fail } from '../wire/errors.ts';
 import { bodyText, Lines } from './bounded.ts';
 
-/** How a target is reached. */
+/** The transport to a target. */
 export type Binding = 'stdio' | 'tcp' | 'unix' | 'websocket' | 'http';
 
 /** Puts bytes on one transport. */
@@ -20,7 +20,7 @@ export interface Carrier {
   readonly binding: Binding;
   /** Writes bytes unchanged on a byte stream; as one frame on WebSocket, as one body on HTTP. */
   write(bytes: Uint8Array): void;
-  /** Ends our side only; absent where the transport cannot say that. */
+  /** Ends the output of this side only; absent if the transport cannot signal that. */
   end?(): void;
   /** Drops the connection. Resolves when everything it had is released; never rejects. */
   close(): Promise<void>;
@@ -70,7 +70,7 @@ export async function openCarrier(
   const opening = openers[bindingOf(address)](address, sink, env, abandoned.signal);
   const carrier = await within(opening, timeoutMs);
   if (carrier !== undefined) return carrier;
-  // A connection that the target leaves open without a word would keep this process alive.
+  // A connection that the target leaves open in silence would keep this process alive.
   abandoned.abort();
   void opening.then((late) => late.close()).catch(() => {});
   throw fail('timeout', `${address} did not accept a connection within ${timeoutMs} ms`);
@@ -140,7 +140,7 @@ export function socketCarrier(binding: 'tcp' | 'unix', socket: Socket, sink: Car
   socket.setEncoding('utf8').on('data', (chunk: unknown) => sink.text(String(chunk)));
   socket.on('error', () => {});
   socket.resume();
-  // A target that closes ends its side and waits for ours.
+  // A target that closes ends its side and waits for this one.
   socket.once('end', () => {
     sink.gone();
     socket.end();
@@ -176,7 +176,7 @@ async function openWebSocket(address: string, sink: CarrierSink, abandoned: Abor
     binding: 'websocket',
     write(bytes) {
       const text = Buffer.from(bytes);
-      // A text frame must be UTF-8; anything else goes as a binary one.
+      // A text frame must be UTF-8; other bytes are sent as a binary one.
       const isText = Buffer.from(text.toString()).equals(text);
       if (socket.readyState === WebSocket.OPEN) socket.send(isText ? text.toString() : Uint8Array.from(bytes));
     },
@@ -207,7 +207,7 @@ async function openHttp(origin: string, sink: CarrierSink, abandoned: AbortSigna
     binding: 'http',
     write(bytes) {
       queue = queue.then(async () => {
-        // A session that is over answers 404, or its connection is gone; the stream says the rest.
+        // A session that is over replies 404, or its connection has ended; the stream has the reason.
         const body = Uint8Array.from(bytes);
         const response = await fetch(`${base}/send`, { method: 'POST', headers, body, signal }).catch(() => undefined);
         if (response !== undefined) await bodyText(response).catch(() => {});

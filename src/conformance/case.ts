@@ -4,7 +4,7 @@
  */
 import { fail, type HandfastError } from '../wire/errors.ts';
 
-/** How much a rule binds: RFC 2119. */
+/** Binding force of a rule: RFC 2119. */
 export type Level = 'MUST' | 'SHOULD' | 'MAY';
 
 /** The levels, the strictest first. */
@@ -15,7 +15,7 @@ export interface Case<C> {
   /** Stable for ever: protocol, group, number, e.g. `A2E-HS-004`. */
   readonly id: string;
   readonly level: Level;
-  /** Where the rule is written: the document and its section. */
+  /** Source of the rule: the document and its section. */
   readonly section: string;
   /** The rule, in one line. */
   readonly title: string;
@@ -29,14 +29,14 @@ export interface Crossing {
   readonly text: string;
 }
 
-/** How a case ended. */
+/** The outcome of a case. */
 export interface Outcome {
   readonly id: string;
   readonly level: Level;
   readonly section: string;
   readonly title: string;
   readonly status: 'passed' | 'failed' | 'skipped';
-  /** Why it failed or was skipped. */
+  /** Reason of the failure or the skip. */
   readonly reason?: string;
   /** For failed cases: the rule's demand (`expected`) and the target's behaviour (`got`). */
   readonly expected?: string;
@@ -72,7 +72,7 @@ export class Mismatch extends Error {
 export const unanswered = (address: string, { expected, got }: Mismatch): HandfastError =>
   fail('timeout', `${address}: expected ${expected}; ${got}`);
 
-/** The rule of a case does not apply to this target; the message says why. */
+/** Thrown when the rule of a case does not apply to this target; the message has the reason. */
 export class Skip extends Error {}
 
 /** Fails the case unless `holds`. */

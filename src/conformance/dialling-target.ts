@@ -6,16 +6,16 @@ import { withTimeout } from '../base/race.ts';
 import { fail } from '../wire/errors.ts';
 import { type Carrier, type CarrierSink, socketCarrier } from './carriers.ts';
 
-/** Longest wait for a connection, in milliseconds: targets start, and come back after a pause that grows. */
+/** Longest wait for a connection, in milliseconds: targets start, and reconnect after a pause that grows. */
 const CONNECT_MS = 60_000;
 
-/** Where the kit listens. */
+/** Address at which the kit listens. */
 export type DiallingAddress =
   | { readonly kind: 'tcp'; readonly host: string; readonly port: number }
   | { readonly kind: 'unix'; readonly path: string };
 
 export class DiallingTarget {
-  /** Where it listens, in the form in which a target names it. */
+  /** Its address, in the form in which a target names it. */
   readonly address: string;
   readonly #server: Server;
   readonly #binding: 'tcp' | 'unix';

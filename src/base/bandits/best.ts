@@ -10,7 +10,7 @@ export type Posterior =
 
 /** Nodes of one option's own grid; the grids of all are merged, so a narrow posterior beside a wide one is resolved too. */
 const NODES = 33;
-/** How far a grid reaches from the mean, in standard deviations. */
+/** Reach of a grid from the mean, in standard deviations. */
 const REACH = 6;
 /** Logarithm of a density that counts as 0. */
 const NEGLIGIBLE = -40;

@@ -31,7 +31,7 @@ export interface DescendantQuery {
   readonly since: number;
 }
 
-/** How long killed processes may take to disappear; only one that is stuck in the kernel takes longer. */
+/** Time for killed processes to disappear; only one that is stuck in the kernel takes longer. */
 export const KILL_WAIT_MS = 2_000;
 /** Pauses between two searches, milliseconds; each is twice the one before. */
 const FIRST_PAUSE_MS = 10;
@@ -102,12 +102,12 @@ function killGroups(leaders: readonly Leader[]): void {
     try {
       process.kill(process.platform === 'win32' ? pid : -pid, 'SIGKILL');
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
 }
 
-/** How {@link endDescendants} goes about it. */
+/** Options of {@link endDescendants}. */
 export interface EndingOptions {
   /** Between SIGTERM and SIGKILL, milliseconds; 0: SIGKILL at once. */
   readonly graceMs: number;

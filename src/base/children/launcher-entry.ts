@@ -85,7 +85,7 @@ function end(): void {
     try {
       process.kill(-group, 'SIGKILL');
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
   if (path !== undefined) rmSync(dirname(path), { recursive: true, force: true });

@@ -31,11 +31,11 @@ const TOKEN_BYTES = 16;
 const FIRST_LINE_BYTES = 2 * TOKEN_BYTES + 2;
 /** Time within which a socket must identify its child. */
 const JOIN_MS = 5_000;
-/** How long a start may take on a slow machine. */
+/** Time for a start on a slow machine. */
 const LAUNCH_MS = 30_000;
-/** How long the process waits for its next child. */
+/** Time for which the process waits for its next child. */
 const IDLE_MS = 60_000;
-/** How long its end may take before it is killed. */
+/** Time for its end before it is killed. */
 const END_MS = 2_000;
 /** MiB of its heap. */
 const MAX_HEAP_MIB = 32;
@@ -60,7 +60,7 @@ export class Launcher {
       const launcher = await opened;
       if (launcher === undefined) break;
       if (!launcher.isEnding) return launcher.launch(options);
-      // It had no child for too long, or was killed.
+      // The launcher had no child for too long, or was killed.
       if (this.#process === opened) this.#process = undefined;
     }
     const child = startChild({ ...options, channel: true });
@@ -143,7 +143,7 @@ class LauncherProcess {
     for (const stream of [child.stdout, child.stderr]) stream.resume();
     const reports = createInterface({ input: child.channel as Socket });
     reports.on('line', (line) => this.#report(JSON.parse(line)));
-    // It ended with requests that it had not read; its exit says the rest.
+    // The launcher ended with requests that it had not read; its exit has the reason.
     reports.on('error', () => {});
     server.on('connection', (socket: Socket) => this.#join(socket));
     // Also of an `accept` without a descriptor left: an error without a listener would end the process.
@@ -268,7 +268,7 @@ class LauncherProcess {
       launched.exit = killed;
       if (launched.pid !== undefined) signalGroup(launched.pid, 'SIGKILL');
       if (launched.process !== undefined) this.#exited(id, launched, killed);
-      // Its start forgets it, or, where all of it is there by now, says its end.
+      // Its start drops it, or, if all of it has arrived by now, reports its end.
       else launched.fail(error);
     }
   }

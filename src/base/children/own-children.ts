@@ -1,6 +1,6 @@
 /**
  * The running children of this process, and their end with it: killed when it exits, ended by the watcher when it is
- * killed, swept at the next start when the watcher is gone too.
+ * killed, swept at the next start when the watcher has ended too.
  *
  * Costs nothing until the first child.
  */
@@ -17,7 +17,7 @@ import { startWatcher } from './watcher.ts';
 /** Handfast below Handfast: as many markers as a process carries. */
 const MAX_MARKERS = 16;
 
-/** How a child is known. */
+/** The recognition of a child. */
 export interface ChildMark {
   /** Its environment, with the marker. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -97,5 +97,5 @@ class OwnChildren {
   }
 }
 
-/** Those of this process. */
+/** The children of this process. */
 export const ownChildren = new OwnChildren();

@@ -14,9 +14,9 @@ export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
   readonly group: number;
-  /** NaN where the system does not say. */
+  /** Session of the process; NaN if the system does not report it. */
   readonly session: number;
-  /** When it started: clock ticks since boot on Linux, elsewhere seconds since the epoch. See {@link isSameStart}. */
+  /** Start of the process: clock ticks since boot on Linux, elsewhere seconds since the epoch. See {@link isSameStart}. */
   readonly started: number;
 }
 
@@ -26,7 +26,7 @@ export const markerName = 'HANDFAST_CHILD_OF';
 const HAS_PROC = process.platform === 'linux';
 /** False if this system does not list its processes: then only a group can be ended, or a single process. */
 export const seesProcesses = HAS_PROC ? existsSync('/proc/self/stat') : process.platform !== 'win32';
-/** Elsewhere than on Linux a start is known to the second, and a child's is taken from our own clock. */
+/** On other systems than Linux a start is known to the second, and a child's is read from this process's clock. */
 const START_TOLERANCE = HAS_PROC ? 0 : 3;
 /** Processes that are read before other work of this thread has its turn. */
 const READ_AT_ONCE = 32;
@@ -93,7 +93,7 @@ export function signalProcess({ pid, started }: ProcessEntry, signal: NodeJS.Sig
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended, or belongs to another user.
+    // The process has ended, or belongs to another user.
   }
 }
 
@@ -210,7 +210,7 @@ function readMarkers(pid: number): string {
       found += environment.toString('latin1', at, end < 0 ? environment.length : end);
     }
   } catch {
-    // It has ended, or belongs to another user.
+    // The process has ended, or belongs to another user.
   }
   return found;
 }

@@ -24,7 +24,7 @@ export interface RecordOwner {
 
 /** Bytes a running child takes, so that each can be written and blanked in its place. */
 const SLOT_BYTES = 32;
-/** A file larger than this was not written by us. */
+/** Bound of a record; a larger file was not written by Handfast. */
 const MAX_RECORD_BYTES = 1024 * 1024;
 /** Time for SIGTERM before SIGKILL. Twice that, with the search around it, stays well below ten seconds. */
 const GRACE_MS = 2_000;

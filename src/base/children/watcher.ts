@@ -51,7 +51,7 @@ export function startWatcher({ record, marker, since }: WatcherOptions, onEnd: (
   const watcher = spawn(WATCHER_SHELL, ['-c', SCRIPT, 'handfast-watcher', record, marker, ...node], {
     // In its environment the marker would make it a child to be ended.
     env: { PATH: process.env.PATH ?? '/usr/bin:/bin', ...compiledCode() },
-    // So that it keeps no folder from being unmounted.
+    // Prevents that it keeps a folder from being unmounted.
     cwd: '/',
     stdio: inheritNoTerminal(['pipe', 'ignore', 'ignore'] as const),
     detached: true,
@@ -59,7 +59,7 @@ export function startWatcher({ record, marker, since }: WatcherOptions, onEnd: (
   watcher.once('error', (error) => onEnd(error));
   watcher.once('exit', () => onEnd());
   watcher.stdin?.on('error', () => {});
-  // It must not keep this process open.
+  // The watcher must not keep this process open.
   (watcher.stdin as { unref?: () => void } | null)?.unref?.();
   watcher.unref();
   return watcher;

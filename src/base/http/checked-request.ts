@@ -1,7 +1,7 @@
 /**
  * HTTP requests to addresses that others name: one request, without redirects, to a host whose addresses were checked
- * first. A host name is resolved once and the connection goes to the addresses that were checked, so a name that
- * changes its answer (DNS rebinding) gains nothing.
+ * first. A host name is resolved once and the connection goes to the addresses that were checked, so a name whose
+ * addresses change (DNS rebinding) gains nothing.
  */
 import { lookup } from 'node:dns/promises';
 import type { IncomingMessage } from 'node:http';

@@ -45,7 +45,7 @@ export function trustProxies(proxies: readonly string[]): ProxyTrust {
     let last = peer;
     for (const hop of hops.toReversed()) {
       const address = addressOf(hop);
-      // A trusted proxy stands for a client behind it that it cannot name.
+      // A trusted proxy stands for a client that it cannot name.
       if (address === undefined) return last;
       last = address;
       if (!isTrusted(address)) return last;

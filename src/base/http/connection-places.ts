@@ -64,7 +64,7 @@ class Place implements Linked<Place> {
   previous: Place | undefined;
   next: Place | undefined;
   readonly socket: Socket;
-  /** When it began to wait, milliseconds. */
+  /** Start of the wait, milliseconds. */
   since = performance.now();
 
   constructor(socket: Socket) {

@@ -1,6 +1,6 @@
 /**
- * The loopback page a browser comes back to at the end of a sign-in: listens on this machine only, believes nothing
- * without the right state, is used once, and closes afterwards.
+ * The loopback page to which a browser returns at the end of a sign-in: listens on this machine only, accepts no
+ * request without the right state, is used once, and closes afterwards.
  *
  * It opens for each sign-in in a browser.
  * @see https://www.rfc-editor.org/rfc/rfc8252#section-7.3
@@ -10,9 +10,9 @@ import type { Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { asError, fail } from '../../wire/errors.ts';
 
-/** The browser has come back. */
+/** The return of the browser. */
 export interface Arrival {
-  /** The address it came to, with the code. */
+  /** The address at which it arrived, with the code. */
   readonly url: URL;
   /** Shows the outcome to the user in the browser. Call it once. */
   show(outcome: { readonly ok: boolean; readonly message: string }): void;
@@ -98,7 +98,7 @@ export async function openCallback(path: string, ports: readonly number[]): Prom
   };
 }
 
-/** Listens on the first port that is free; 0 stands for any and ends the list. */
+/** Listens on the first port that is free; 0 means any port and ends the list. */
 async function listen(server: Server, ports: readonly number[]): Promise<void> {
   for (const port of [...ports, 0]) {
     const { promise, resolve, reject } = Promise.withResolvers<void>();

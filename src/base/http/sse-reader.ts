@@ -1,9 +1,9 @@
 /**
- * Reads a `text/event-stream` as it arrives and hands over one event after the other.
+ * Reads a `text/event-stream` as it arrives and passes on one event after the other.
  *
- * Rules: the event stream format of the HTML standard (fields `event`, `data`, `id`, `retry`, comments, CR, LF and CRLF as
- * line ends). Linear in the bytes for any chunking, and at most about twice the longest accepted message is buffered.
- * UTF-8 is strict: nothing is replaced.
+ * Rules: the event stream format of the HTML standard (fields `event`, `data`, `id`, `retry`, comments, CR, LF and CRLF
+ * as line ends). Linear in the bytes for any chunking, and at most about twice the longest accepted message is
+ * buffered. UTF-8 is strict: nothing is replaced.
  */
 import { Buffer } from 'node:buffer';
 import { strictText } from '../strict-text.ts';
@@ -12,7 +12,7 @@ import { strictText } from '../strict-text.ts';
 export const isEventStream = (contentType: string | null | undefined): boolean =>
   /^\s*text\/event-stream\s*(?:;|$)/i.test(contentType ?? '');
 
-/** Why an event could not be delivered. */
+/** Reason why an event could not be delivered. */
 export interface SseProblem {
   readonly reason: 'too_large' | 'bad_utf8';
   /** The limit that was passed, in bytes, when `reason` is `too_large`. */

@@ -8,7 +8,7 @@ const LAYERS = 256;
 
 /** Layer `at` has the width `w[at]`, the height `f[at]`; a mantissa below `k[at]` is inside without another look. */
 export interface Ziggurat {
-  /** Where the tail starts. */
+  /** Start of the tail. */
   readonly tail: number;
   readonly k: Float64Array;
   readonly w: Float64Array;

@@ -29,7 +29,7 @@ export interface SkillScan {
   readonly errors: readonly string[];
 }
 
-/** Whether this very content of a `SKILL.md` may be used, although it came with a folder. */
+/** Returns true if exactly this content of a `SKILL.md` may be used, although it came with a folder. */
 export type SkillTrust = (path: string, bytes: Uint8Array) => Promise<boolean>;
 
 /** A folder that is searched. */
@@ -41,7 +41,7 @@ export interface SkillRoot {
   readonly confined?: boolean;
 }
 
-/** Where skills are looked for. */
+/** Folders that are searched for skills. */
 export interface SkillPlaces {
   /** Absolute path of the working directory. */
   readonly cwd: string;

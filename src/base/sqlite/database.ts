@@ -22,14 +22,14 @@ const CHECKPOINT_BYTES = 1000 * 4096;
  */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
-/** How long a statement waits for a foreign reader or backup tool that holds the file for a moment. */
+/** Time for which a statement waits for a foreign reader or backup tool that holds the file for a moment. */
 const BUSY_TIMEOUT_MS = 1000;
 
 /** A report of a file that was found damaged. */
 export interface Damage {
   /** Description of the damage, for a log. */
   readonly reason: string;
-  /** Where the file is now, absolute. Its `-wal`, if there was one, is beside it. */
+  /** Present path of the file, absolute. Its `-wal`, if it had one, is beside it. */
   readonly movedTo: string;
 }
 
@@ -63,7 +63,7 @@ export interface DatabaseOptions {
    * called again at later openings until the record of the loss is deleted. Only with this option are writes counted.
    */
   readonly onLoss?: (loss: DatabaseLoss) => void;
-  /** Where its owner has set aside the damaged file that this one replaces. */
+  /** Path to which its owner has moved the damaged file that this one replaces. */
   readonly movedTo?: string | undefined;
   /** Returns epoch milliseconds; they name a damaged file. */
   readonly now?: () => number;
@@ -112,7 +112,7 @@ export function openDatabase<Opened>(
       mark?.start();
       const count = mark === undefined || onLoss === undefined ? undefined : new WriteCount(database, mark);
       const loss = mark && count && missingFrom(mark, count, { what, file, movedTo, now });
-      // Statements are prepared first, so that a file that does not fit is set aside before a loss is reported.
+      // Statements are prepared first, so that a file that does not match is quarantined before a loss is reported.
       const opened = use(database, release, mark, count);
       canOpen(file);
       const told = loss ?? (count && recordedLoss(file));
@@ -220,7 +220,7 @@ function prepareFiles(file: string): void {
   // SQLite treats an empty file as a new database and drops the log beside it, and with it acknowledged writes.
   if (bytes === 0 && logBytes > 0) throw new FileDamaged('the file is empty but its log is not');
   createPrivate(file);
-  // SQLite opens a file without the right to write for reading alone, and says so at the first write.
+  // SQLite opens a file without the right to write for reading alone, and reports it at the first write.
   accessSync(file, constants.R_OK | constants.W_OK);
   for (const suffix of ['-wal', '-shm']) makePrivate(file + suffix);
 }
@@ -262,7 +262,7 @@ function openFile<Opened>(
     return use(database);
   } catch (thrown) {
     database?.close();
-    // The version is ours and yet a statement does not fit the tables: their definition was damaged.
+    // The version is correct and yet a statement does not match the tables: their definition was damaged.
     const misfit = ready && resultCode(thrown) === SQLITE_ERROR;
     if (isDamage(thrown) || misfit) throw new FileDamaged((thrown as Error).message, { cause: thrown });
     throw thrown;

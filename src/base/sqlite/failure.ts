@@ -86,7 +86,7 @@ function ioFailure(thrown: unknown, what: string, reason: string, detail: object
 export function syncFailure(thrown: unknown, what: string): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const code = resultCode(thrown);
-  // SQLite does not say which error of the system it met.
+  // SQLite does not report which error of the system it met.
   const reason = code === 0 ? ((thrown as NodeJS.ErrnoException).code ?? 'EIO') : 'EIO';
   const detail = { ...(code !== 0 && { sqlite: code }), reason };
   const remedy = isOutOfSpace(thrown) ? 'free space on the disk' : 'check the disk';

@@ -31,13 +31,13 @@ export type Write = () => number;
 
 /** A batch of this many writes is committed within the call that filled it, so that the waiting writes are bounded. */
 const MAX_BATCH = 4096;
-/** How long a write without a waiting caller may stay in memory; the next awaited write takes it along. */
+/** Time for which a write without a waiting caller may stay in memory; the next awaited write takes it along. */
 const BEHIND_MS = 100;
 /** Bytes of a page and its header that even a small change puts into the log. */
 const PAGE_LOG_BYTES = 4120;
 /** Size of the log at which it is copied into the file, in a separate turn of the event loop. */
 const CHECKPOINT_BYTES = 16 * 1024 * 1024;
-/** Where no turn ends, the log grows up to this. */
+/** Size up to which the log grows if no turn ends. */
 const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
 
 interface Batch {
@@ -155,7 +155,7 @@ export class GroupCommit {
       this.#undo();
       return this.#note(thrown);
     }
-    // Where the log is synced next, that writes the mark.
+    // If the log is synced next, that writes the mark.
     count?.committed(!syncs || this.#log === undefined);
     if (this.#fatal === undefined) storeWorks(this);
     if (this.#logged > MAX_LOG_BYTES) this.#emptyLog();
@@ -191,7 +191,7 @@ export class GroupCommit {
       }
       this.#settle(this.#unsynced.splice(0), failure);
     }
-    // One that is on its way still needs the descriptor.
+    // A sync that is under way still needs the descriptor.
     if (!this.#syncing) closeSync(this.#log);
   }
 
@@ -251,7 +251,7 @@ export class GroupCommit {
       this.#fatal ??= syncFailure(thrown, this.#options.what);
       if (!this.#closed) storeFailed(this, this.#options.what, this.#fatal, true);
     } else {
-      // Before a caller hears of it, so that a kill right behind the reply finds it in the mark.
+      // Before a caller learns of it, so that a kill right after the reply finds it in the mark.
       this.#options.count?.synced(batches.at(-1)?.count ?? 0);
     }
     for (const { done } of batches) {

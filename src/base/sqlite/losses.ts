@@ -21,7 +21,7 @@ export interface DatabaseLoss {
   readonly of: number;
   /** True when a write is missing that was acknowledged from the disk. */
   readonly acknowledged: boolean;
-  /** Where a damaged file lies now. */
+  /** Present path of a damaged file. */
   readonly moved_to?: string;
   /** True of a folder of files, some of which are missing or damaged: they have no numbers. */
   readonly parts?: boolean;
@@ -39,7 +39,7 @@ const listeners = new Set<() => void>();
 
 const recordOf = (file: string): string => file + SUFFIX;
 
-/** Stores a loss until it is acknowledged. Never throws: on a full disk the log alone says it. */
+/** Stores a loss until it is acknowledged. Never throws: on a full disk only the log reports it. */
 export function recordLoss(loss: DatabaseLoss): void {
   try {
     fs().writeFileSync(recordOf(loss.file), `${JSON.stringify(loss)}\n`, { mode: 0o600 });

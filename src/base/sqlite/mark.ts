@@ -34,7 +34,7 @@ const SLOT_BYTES = 512;
 export class Mark {
   /** Content of the mark when it was opened; undefined without one. */
   readonly found: Marked | undefined;
-  /** True when its database was damaged and set aside in this opening, and the mark is of the one before. */
+  /** True when its database was damaged and quarantined in this opening, and the mark is of the previous one. */
   replaced = false;
   readonly #file: string;
   readonly #slot = Buffer.alloc(SLOT_BYTES);
@@ -66,8 +66,8 @@ export class Mark {
   }
 
   /**
-   * Changes the mark. `sync` makes it wait for the disk. Never throws: a mark that is behind only says less, and a disk that
-   * cannot be written to fails the database itself too.
+   * Changes the mark. `sync` makes it wait for the disk. Never throws: a mark that is behind only states less, and a
+   * disk that cannot be written to fails the database itself too.
    */
   update(change: Partial<Marked>, sync = false): void {
     this.#marked = { ...this.#marked, ...change };

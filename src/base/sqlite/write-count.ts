@@ -44,7 +44,7 @@ export class WriteCount {
   /** Counts a transaction; called inside of it. {@link committed} follows once it is committed. */
   add(): void {
     const next = this.#written + 1;
-    // Where another process has written in between, its count is read; that takes longer.
+    // If another process has written in between, its count is read; that takes longer.
     this.#next = this.#put.run(next, this.#written).changes === 1 ? next : (this.#add.get()?.writes as number);
   }
 
@@ -88,7 +88,7 @@ export class WriteCount {
       this.#written = this.#stored();
       this.committed();
     } catch {
-      // The mark then says less.
+      // The mark then states less.
     }
   }
 

@@ -3,7 +3,7 @@
  * with the directory entry it lies on, and a protected name that appears later has none. In both cases the program must
  * end.
  *
- * Events of the folders that lead to protected paths come within milliseconds. Every quarter of a second all are
+ * Events of the folders that lead to protected paths arrive within milliseconds. Every quarter of a second all are
  * checked again, since the system may drop events, and the workspace is searched for new folders called `.handfast`.
  */
 import { type FSWatcher, lstatSync, watch } from 'node:fs';
@@ -68,7 +68,7 @@ class Searches {
       const secrets = await secretNames(this.#workspace);
       seen = { present: this.#guard.present(), secrets };
     } catch {
-      // It has too many entries by now.
+      // The workspace has too many entries by now.
     }
     this.#isSearching = false;
     this.#plan(Math.max(SEARCH_MS, SEARCH_SHARE * (performance.now() - started)));
@@ -173,8 +173,8 @@ export function watchCovers({ guard, workspace, present, places }: CoverWatchOpt
 }
 
 /**
- * Watches for folders called `.handfast` that come into being in a view of the workspace.
- * @param isShown whether the view shows an entry that appears there
+ * Watches for folders called `.handfast` that are created in a view of the workspace.
+ * @param isShown returns true if the view shows an entry that appears there
  */
 export function watchView(
   guard: PathGuard,
@@ -198,7 +198,7 @@ export function watchView(
 function watching(folder: string, onEvent: (event: string, name: string | null) => void): FSWatcher | undefined {
   try {
     const watcher = watch(folder, { persistent: false }, onEvent);
-    // A folder that is gone has no names.
+    // A folder that was removed has no names.
     watcher.on('error', () => watcher.close());
     return watcher;
   } catch (error) {

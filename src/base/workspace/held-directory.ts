@@ -11,7 +11,7 @@ import { type FileHandle, lstat, open, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf } from './file-error.ts';
 
-/** How entries are addressed: from the descriptor (race-free) or by path with a check afterwards. */
+/** Addressing of entries: from the descriptor (race-free) or by path with a check afterwards. */
 export type Addressing = 'descriptor' | 'path';
 
 /** The safest way of this machine. */

@@ -27,8 +27,8 @@ const PROBE_MS = 5_000;
 const FLAGS = [...VIEW, ...DROPPED.flatMap((name) => ['--cap-drop', `CAP_${name}`])];
 
 /**
- * Signals that end a program unless it handles them. Bubblewrap is in the group that a signal or a key of a terminal goes to, and would
- * end, with the program that handles it. SIGCHLD it needs.
+ * Signals that end a program unless it handles them. Bubblewrap is in the group that receives a signal or a key of a
+ * terminal, and would end, together with the program that handles it. It needs SIGCHLD.
  */
 const PASSED = 'HUP,INT,QUIT,TERM,ABRT,USR1,USR2,ALRM,VTALRM,PROF,IO,XCPU,PIPE,TSTP,TTIN,TTOU';
 /**
@@ -65,7 +65,7 @@ async function findCover(env: Readonly<Record<string, string | undefined>>): Pro
     const isWorking = await runProgram({ argv, env, timeoutMs: PROBE_MS }).then(
       ({ code }) => code === 0,
       (thrown: unknown) => {
-        // A shortage says nothing about bubblewrap; a program must not run uncovered because of it.
+        // A shortage proves nothing about bubblewrap; a program must not run uncovered because of it.
         if (isShortage(thrown)) throw thrown;
         return false;
       },
@@ -110,7 +110,7 @@ export async function covered(words: Words, { guard, workspace, signal }: CoverO
   }
   const cover = await probe();
   if (cover === undefined) return bare;
-  // `env` would take a program with such a name for a variable.
+  // `env` would treat a program with such a name as a variable.
   const { before, within } = words[0].includes('=') ? { before: [], within: [] } : cover;
   const places = await secretPlaces(guard, workspace, { isWhole: true, signal });
   // Behind everything that takes time.

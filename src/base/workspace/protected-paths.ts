@@ -37,11 +37,11 @@ export interface LinkedFile {
   readonly deny: Denial;
   /** Number of its names. */
   readonly links: number;
-  /** Those at protected paths. */
+  /** Names at protected paths. */
   readonly names: Set<string>;
 }
 
-/** Something that exists at a protected path. */
+/** A file or folder that exists at a protected path. */
 export interface PresentPath {
   /** Real path. */
   readonly path: string;
@@ -83,7 +83,7 @@ const NOT_SCANNED = new Set(['worktrees']);
 const MAX_SCANNED = 5_000;
 /** Identities remembered; the oldest go first. */
 const MAX_KNOWN = 16_384;
-/** How much the clock of the file system may lag behind that of the process, milliseconds. */
+/** Lag of the file system's clock behind that of the process, milliseconds, at most. */
 const CLOCK_SLACK_MS = 50;
 
 /** Facts about a file or folder that is, or was, at a protected path. */
@@ -120,7 +120,10 @@ type Place = Pick<Stats, 'dev' | 'ino'>;
 /** Returns the identity of a file or folder under any name. */
 export const identityOf = ({ dev, ino }: Place): string => `${dev}:${ino}`;
 
-/** Returns an identity that also tells a file from a later one with its inode, if the file system stores times of birth. */
+/**
+ * Returns an identity that also distinguishes a file from a later one with its inode, if the file system stores times
+ * of birth.
+ */
 export const entityOf = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
 
 /** Returns the birth time. File systems without it have a weaker sign: a moved file keeps its time of change. */
@@ -167,7 +170,7 @@ export class PathGuard {
   readonly #known = new Map<string, Known>();
   readonly #names = new Map<string, NamesIn>();
   #round = 0;
-  /** When the last scan began, epoch milliseconds; -1 before the first. */
+  /** Start of the last scan, epoch milliseconds; -1 before the first. */
   #scannedAt = -1;
   #scanIsPartial = false;
 
@@ -329,7 +332,7 @@ export class PathGuard {
     }
   }
 
-  /** Protects a name in its folder; false when there is no such folder. */
+  /** Protects a name in its folder; false when the folder does not exist. */
   #protectName(path: string, kind: ProtectedPath['kind'], deny: Denial): boolean {
     const folder = statsOf(dirname(path));
     if (folder?.isDirectory() !== true) return false;

@@ -1,7 +1,7 @@
 /**
- * Finds protected paths under other names: folders called `.handfast`, and hard links to protected files. A program sees the whole
- * folder at once, so the search comes before its start. The tree of folders is remembered, so that a further
- * search reads only the folders that changed. A search shares the process in turns.
+ * Finds protected paths under other names: folders called `.handfast`, and hard links to protected files. A program
+ * sees the whole folder at once, so the search runs before its start. The tree of folders is remembered, so that a
+ * further search reads only the folders that changed. A search shares the process in turns.
  */
 import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ import {
 const MAX_ENTRIES = 1_000_000;
 /** Places that one program may be covered from. */
 const MAX_PLACES = 1_000;
-/** How much the clock of the file system may lag behind that of the process, milliseconds. */
+/** Lag of the file system's clock behind that of the process, milliseconds, at most. */
 const CLOCK_SLACK_MS = 50;
 
 interface Folder {
@@ -139,8 +139,8 @@ async function walk(root: string, { onFile, onSecret, signal }: Walk): Promise<v
 }
 
 /**
- * Returns the entries of a folder: those of the earlier reading if it has not changed since. Undefined: it is gone, or
- * closed to this process.
+ * Returns the entries of a folder: those of the earlier reading if it has not changed since. Undefined: it was removed,
+ * or is closed to this process.
  */
 function readFolder(path: string, before: Folder | undefined): Folder | undefined {
   const stats = statsOf(path, lstatSync);

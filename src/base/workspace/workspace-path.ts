@@ -47,7 +47,7 @@ export interface LocateOptions {
   readonly access?: Access;
   /** Creates the directories that lead to the last component. Default false. */
   readonly createDirectories?: boolean;
-  /** How directories are addressed. Default: {@link bestAddressing}. */
+  /** Addressing of directories. Default: {@link bestAddressing}. */
   readonly addressing?: Addressing;
 }
 
@@ -243,7 +243,7 @@ async function walk(
       return found(name, stats);
     }
     if (stats === undefined) {
-      // A path that goes back up creates nothing.
+      // A path that leads up again creates nothing.
       if (!createDirectories || pending.includes('..')) throw fileFailure('not_found', asked, 'does not exist');
       permit(trail.denialOf(name, undefined), 'change');
       await makeDirectory(here, name);
@@ -256,7 +256,7 @@ async function walk(
     } catch (error) {
       const errno = errnoOf(error);
       if (errno !== 'ENOTDIR' && errno !== 'ELOOP' && errno !== 'ENOENT') throw error;
-      // It was replaced since it was checked: check it again.
+      // The entry was replaced since it was checked: check it again.
       detour();
       pending.push(name);
     }

@@ -50,9 +50,9 @@ interface PendingPrompt {
   readonly ended: PromiseWithResolvers<StopReason>;
 }
 
-/** How long a terminal waits for the call it belongs to, in milliseconds. */
+/** Time for which a terminal waits for its call, in milliseconds. */
 const CALL_SHOWN_MS = 2000;
-/** How often live output of tools is sent at most, in milliseconds. */
+/** Least interval between sends of live output of tools, in milliseconds. */
 const OUTPUT_EVERY_MS = 100;
 /** Time without an event after which a replay fails, in milliseconds. */
 const REPLAY_STALL_MS = 30_000;
@@ -92,7 +92,7 @@ export class EditorSession {
   /** Resolves when the editor was sent the next call of a tool. */
   #called = Promise.withResolvers<void>();
   #outputTimer: NodeJS.Timeout | undefined;
-  /** Why its events cannot be read any more. */
+  /** Reason why its events cannot be read any more. */
   #failed: HandfastError | undefined;
 
   constructor(state: SessionState, parts: EditorSessionDeps) {
@@ -131,7 +131,7 @@ export class EditorSession {
     this.#opened.resolve();
     const { control, client, capabilities, lends, note } = this.#parts;
     const { title, updatedAt } = this.#state;
-    // Later titles come as events; this one was given before.
+    // Later titles arrive as events; this one was known before.
     if (title !== '') this.notify({ sessionUpdate: 'session_info_update', title, updatedAt }).catch(() => {});
     if (!lends) return;
     const showTerminal: EditorLoan['showTerminal'] = (command, id) => this.#showTerminal(command, id);
@@ -262,7 +262,7 @@ export class EditorSession {
     }
   }
 
-  /** Sends the stored events. Text goes in larger pieces than it was received in. */
+  /** Sends the stored events. Text is sent in larger pieces than it was received in. */
   async #replay(from: number, events: AsyncIterator<ControlEvent | EventGap, void>): Promise<void> {
     const { seq: last } = this.#state;
     const pending = new Map<string, Approval>();

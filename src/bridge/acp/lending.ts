@@ -41,7 +41,7 @@ export async function lendEditor(loan: EditorLoan, signal: AbortSignal): Promise
       const next = await control.rpc.editorNext({ session_id, ...offer }, { signal, timeoutMs: 0 });
       void answer(loan, offer, next, terminals);
     } catch (thrown) {
-      // From here on no request can come that would release them.
+      // No later request can release them.
       for (const terminalId of terminals) release(loan, terminalId);
       terminals.clear();
       const { code, message } = asError(thrown);

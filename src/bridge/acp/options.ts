@@ -1,6 +1,6 @@
 /**
- * What an editor may set for a session: whether it gets approvals, the model, the effort of thinking. Both as modes and
- * as config options, because editors that know the latter ignore the former.
+ * Settings of a session that an editor may change: whether it gets approvals, the model, the effort of thinking. Both
+ * as modes and as config options, because editors that know the latter ignore the former.
  */
 import type { SessionConfigOption, SessionModeState } from '../../acp/sdk.ts';
 import type { ParamsOf } from '../../protocol/rpc-reader.ts';
@@ -29,7 +29,7 @@ export function modesOf(settings: SessionSettings): SessionModeState {
   return { currentModeId: modeOf(settings), availableModes: [...MODES] };
 }
 
-/** Fails with `schema_violation` for a mode there is none of. */
+/** Fails with `schema_violation` for an unknown mode. */
 export function changeOfMode(id: string): Change & { readonly approvals: Mode } {
   const mode = MODES.find((each) => each.id === id);
   if (mode === undefined) throw unknownValue('mode', id);

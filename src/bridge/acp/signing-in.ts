@@ -50,11 +50,11 @@ export function authMethodsOf(control: ControlClient | undefined): AuthMethod[] 
 }
 
 /**
- * Carries out a method. Fails with `schema_violation` for one there is none of, `login_failed`, and with the protocol's
- * `auth_required` while there is no usable provider.
+ * Carries out a method. Fails with `schema_violation` for an unknown one, `login_failed`, and with the protocol's
+ * `auth_required` while no provider is usable.
  *
  * A client that has asked for a key itself passes it as `_meta: { provider, api_key, base_url? }` of the method `key`.
- * @param note receives the address to sign in at
+ * @param note receives the address of the sign-in
  */
 export async function authenticate(
   sdk: AcpSdk,

@@ -13,7 +13,7 @@ type Input = Readonly<Record<string, unknown>>;
 export interface CallFacts {
   readonly name: string;
   readonly input: Input;
-  /** The title an agent behind us gave the call; undefined or the name itself where there is none. */
+  /** The title that an agent behind this server gave the call; undefined or the name itself if it gave none. */
   readonly title?: string | undefined;
   /** The kind of tool its host names, e.g. `file`. */
   readonly toolKind?: string | undefined;

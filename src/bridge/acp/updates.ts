@@ -166,7 +166,7 @@ export class SessionUpdates {
     );
   }
 
-  /** Shows a terminal in the running call of this command; undefined = there is none. */
+  /** Shows a terminal in the running call of this command; undefined = no such call runs. */
   inTerminal(command: readonly string[], terminalId: string): SessionUpdate | undefined {
     for (const [turnId, { calls }] of this.#turns) {
       for (const [callId, call] of calls) {

@@ -47,7 +47,7 @@ async function refused(context: A2eContext, status: number, path: string, init: 
   expect(detail !== undefined, 'a JSON body with detail', text);
 }
 
-/** Opens the stream of a fresh session and hands over its response; ends it afterwards. */
+/** Opens the stream of a fresh session and passes on its response; ends it afterwards. */
 async function streamed(
   context: A2eContext,
   check: (response: Response, id: string, signal: AbortSignal) => Promise<void>,

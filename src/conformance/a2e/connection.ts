@@ -16,7 +16,7 @@ export function a2eProblem(message: Fields): string | undefined {
   return problemOf(checks.get(String(message.type)), message);
 }
 
-/** How often a peer is opened: makes the ids of messages differ between connections. */
+/** Number of opened peers: makes the ids of messages differ between connections. */
 let opened = 0;
 
 /** Returns true for messages that are sent while a request runs. */
@@ -24,7 +24,7 @@ const isEvent = ({ type }: Fields): boolean => /\/event$/.test(String(type));
 
 export class A2eConnection {
   readonly peer: LinePeer;
-  /** The answer to the handshake, once there is one. */
+  /** The reply to the handshake, once it has arrived. */
   terms: Fields | undefined;
   readonly #name: string;
   #count = 0;
@@ -96,7 +96,7 @@ export class A2eConnection {
     return this.peer.messages.filter((message) => message.req_id === id && !isEvent(message));
   }
 
-  /** Proves that the target still reads and answers. Everything it sent before the answer has come by then. */
+  /** Proves that the target still reads and replies. All messages it sent before the reply have arrived by then. */
   async alive(): Promise<Fields> {
     const id = this.send('ping');
     const pong = await this.answer(id, 'a pong: the connection is usable');
@@ -104,7 +104,7 @@ export class A2eConnection {
     return pong;
   }
 
-  /** Sends one line, and waits for an `error`; undefined: the target has said nothing, and is still usable. */
+  /** Sends one line, and waits for an `error`; undefined: the target has sent nothing, and is still usable. */
   async complaint(line: string): Promise<Fields | undefined> {
     const from = this.peer.messages.length;
     this.peer.line(line);

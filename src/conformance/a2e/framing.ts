@@ -14,7 +14,7 @@ const TYPES = 'Message protocol: Type Registry';
 /** Beyond ASCII, beyond the basic plane, and every character that some reader breaks lines at. */
 const TEXT = 'été 東京 😀 \u2028\u2029\u0085\u007f \\ " \t';
 
-/** Time in which nothing more is taken to come, where only a silence can tell. Milliseconds. */
+/** Time after which no more messages are expected, if only a silence can show it. Milliseconds. */
 const QUIET_MS = 300;
 
 /** Skips the case where bytes cannot be cut anywhere. */
