@@ -27,7 +27,7 @@ export interface AskingOptions<C extends KnownCapability = KnownCapability> exte
   readonly capabilities?: readonly (C | Capability<C>)[];
 }
 
-/** How to open a link, and whether dialling again reaches the same host. */
+/** The function that opens a link, and whether dialling again reaches the same host. */
 export interface Dialling {
   readonly dial: Dial;
   readonly reconnects: boolean;

@@ -72,7 +72,7 @@ export interface TestHost extends AsyncDisposable {
   readonly token: string;
   /** The token of each principal, by name. */
   readonly tokens: Readonly<Record<string, string>>;
-  /** Connects in memory, with the administrator's token unless `token` says otherwise. */
+  /** Connects in memory, with the administrator's token unless `token` names another one. */
   connect<const C extends CapabilityName = never>(options?: ConnectOptions<C>): Promise<Agent<C>>;
   /** Opens an address; default a free TCP port of the loopback interface. It is closed with the host. */
   listen(address?: string): Promise<Listener>;

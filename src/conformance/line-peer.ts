@@ -8,10 +8,10 @@ import { type Binding, type Carrier, type CarrierSink, openCarrier } from './car
 import { type Crossing, Mismatch } from './case.ts';
 import type { DiallingTarget } from './dialling-target.ts';
 
-/** A JSON object, as it came. */
+/** A JSON object, as received. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Longest line that is kept for a report, in characters, and how many of them. */
+/** Longest line that is stored for a report, in characters, and the number of lines. */
 const MAX_CROSSING = 400;
 const MAX_CROSSINGS = 12;
 /** Bytes of a sent message that are read for a report: a secret in the shown part is whole in it. */
@@ -45,7 +45,7 @@ export class Transcript {
   }
 }
 
-/** How a peer is opened. */
+/** Options of a peer. */
 export interface PeerOptions {
   readonly address: string;
   /** Longest wait for anything, in milliseconds. */
@@ -58,11 +58,11 @@ export interface PeerOptions {
 }
 
 export class LinePeer {
-  /** Every message that came, in order. */
+  /** Every received message, in order. */
   readonly messages: Fields[] = [];
   /** Lines that are no JSON object. */
   readonly strange: string[] = [];
-  /** Every line as it came. */
+  /** Every line as received. */
   readonly lines: string[] = [];
   /** HTTP: statuses of the bodies sent, in order. */
   readonly statuses: number[] = [];
@@ -73,7 +73,7 @@ export class LinePeer {
   /** Of a child that has ended. */
   exitCode: number | null | undefined;
   readonly #patienceMs: number;
-  /** Where the lines of this connection are reported. Replaced when a case takes over a connection that is shared. */
+  /** The report of the lines of this connection. Replaced when a case takes over a shared connection. */
   transcript: Transcript;
   #carrier: Carrier | undefined;
   readonly #lines = new Lines();
@@ -139,7 +139,7 @@ export class LinePeer {
     this.#hear = onLine;
   }
 
-  /** Ends our side. False where the transport cannot. */
+  /** Ends the output of this side. False if the transport cannot. */
   end(): boolean {
     this.#carried.end?.();
     return this.#carried.end !== undefined;

@@ -13,11 +13,11 @@ export interface CaseRun<C> {
   begin(): C;
   /** Returns the newest lines that crossed since {@link begin}. */
   transcript(context: C): readonly Crossing[];
-  /** Closes what the case opened. Never rejects. */
+  /** Closes the resources that the case opened. Never rejects. */
   end(context: C): Promise<void>;
 }
 
-/** Which cases run. */
+/** The choice of cases that run. */
 export interface Selection {
   /** Only ids and titles that contain one of these texts, or ids that a `*` pattern fits. Empty: all. */
   readonly filter?: readonly string[];

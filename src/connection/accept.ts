@@ -45,11 +45,11 @@ export interface HandshakeLimits {
   readonly maxDepth: number;
   /** Longest message once the handshake is accepted, in bytes. */
   readonly maxMessageBytes: number;
-  /** How long an accepted link may be silent, milliseconds; see {@link Liveness}. Default 15,000; 0 = no limit. */
+  /** Time for which an accepted link may be silent, milliseconds; see {@link Liveness}. Default 15,000; 0 = no limit. */
   readonly livenessTimeoutMs?: number;
 }
 
-/** Why a link before its handshake is dropped. */
+/** Reason why a link before its handshake is dropped. */
 const CROWDED = 'too many links before their handshake';
 
 /** Messages that may wait behind a handshake while it is being decided. */
@@ -225,7 +225,7 @@ export class Acceptor {
       if (victim === undefined) break;
       victim.drop(CROWDED);
     }
-    // All others have only just come, or have sent their handshake: there is room for as many again, for a moment.
+    // All others have just connected, or have sent their handshake: the same number again may wait, for a moment.
     if (this.#pending.size >= 2 * maxPending) return link.destroy(CROWDED);
     const gate = new PendingLink(this, link, performance.now() + this.limits.handshakeTimeoutMs, originOf(link));
     this.#pending.add(gate);

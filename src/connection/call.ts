@@ -33,8 +33,8 @@ export interface CallOptions {
    */
   readonly streaming?: boolean;
   /**
-   * True where repeating the call does no more than making it once. When its reply is lost, the error then stays
-   * `retryable`; otherwise it says `detail.may_have_run`. Default: as the method says.
+   * True if repeating the call has no more effect than making it once. When its reply is lost, the error then stays
+   * `retryable`; otherwise it has `detail.may_have_run`. Default: as the method declares.
    */
   readonly idempotent?: boolean;
   /**

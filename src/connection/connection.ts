@@ -50,7 +50,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   #ignoring = false;
   /** Number of notices whose handling is under way. */
   #inbox = 0;
-  /** Made when there is a reason not to read. */
+  /** Created at the first reason not to read. */
   #reading: Reading | undefined;
   /** Characters of notices queued since the link is above `sendBufferBytes`. */
   #piled = 0;
@@ -68,13 +68,13 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   pongFacts: (() => Message) | undefined;
   /** The shape of a ping, where the dialect has one. */
   checkPing: Check | undefined;
-  /** Messages received since the handshake, pings and pongs left out; tells a resuming peer which messages were lost. */
+  /** Messages received since the handshake, pings and pongs left out; shows a resuming peer which messages were lost. */
   received = 0;
   /** Messages sent since the handshake, counted the same way. */
   sent = 0;
-  /** Everything that ever arrived, also pings and input that was no message. Two equal readings = silence between them. */
+  /** Number of all arrivals, also pings and input that was no message. Two equal readings = silence between them. */
   arrivals = 0;
-  /** At the side that journals nothing: see `kept-replies.ts`. */
+  /** The replies stored at the side that journals nothing: see `kept-replies.ts`. */
   keptReplies: KeptReplies | undefined;
   /** Messages dropped because nothing waits for them: late replies, events and replies of no request. */
   dropped = 0;
@@ -512,8 +512,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   }
 
   /**
-   * Sends a notice that was written before, as a fan-out does. Notices come whether they are read or not: above its bound
-   * the link is dropped as `slow_consumer`.
+   * Sends a notice that was written before, as a fan-out does. Notices are sent whether they are read or not: above its
+   * bound the link is dropped as `slow_consumer`.
    */
   forward(out: Encoded): void {
     const link = this.#link;

@@ -65,7 +65,7 @@ export interface Recorder {
    * @param isReply true for the reply to a request: it is sent once the promise is settled, if there is one
    */
   record(cursor: number, kind: EntryKind, request: string, body: Encoded, isReply?: boolean): Promise<void> | undefined;
-  /** Why no request may be run now: its reply could not be stored. Absent: never. */
+  /** Returns the reason why no request may run now: its reply could not be stored. Absent: never. */
   refuses?(): HandfastError | undefined;
 }
 

@@ -24,8 +24,8 @@ export interface RequestLimits {
    */
   maxWaiting?: number;
   /**
-   * How long an aborted request may take until it replies by itself, in milliseconds; it counts against
-   * `maxParallel` until its handler settles. Absent: it gets its error reply at once, and no longer counts.
+   * Time for an aborted request to reply by itself, in milliseconds; it counts against `maxParallel` until its handler
+   * settles. Absent: it gets its error reply at once, and no longer counts.
    */
   settleMs?: number;
   /** Streams that outlive their request, at once. Default 256. */
@@ -48,7 +48,7 @@ export interface RequestOwner {
   abandoned(change: 1 | -1): void;
 }
 
-/** How long a client should wait before it tries again. */
+/** Time that a client should wait before it tries again. */
 export const RETRY_AFTER_MS = 100;
 const MAX_STREAMS = 256;
 export const MAX_WAITING = 256;
@@ -57,9 +57,9 @@ export class IncomingRequests implements RequestCounts {
   readonly #owner: RequestOwner;
   readonly #uniqueIds: boolean;
   readonly limits: RequestLimits;
-  /** Everything admitted and not yet replied to, running or waiting, in arrival order. */
+  /** Requests that are admitted and not yet replied to, running or waiting, in arrival order. */
   readonly #open = new OpenById<RunningRequest>();
-  /** Where ids need not be unique, the key of a request is its number. */
+  /** Number of admitted requests. If ids need not be unique, it is the key of a request. */
   #admitted = 0;
   /** Requests with a reply whose stream of events continues. They count from `keepStream` on. */
   #streams: Map<unknown, RunningRequest> | undefined;
@@ -365,7 +365,7 @@ export class IncomingRequests implements RequestCounts {
 
   /** Starts queued requests, some of them in each turn of the event loop. */
   startNext(): void {
-    // A handler that returns at once comes back here from #start; the outer loop continues, so the stack stays flat.
+    // A handler that returns at once calls this again from #start; the outer loop continues, so the stack stays flat.
     if (this.#starting || this.#queue.size === 0) return;
     this.#starting = true;
     while (this.#queue.size > 0 && this.#running < this.#places) {

@@ -21,13 +21,13 @@ export type Every = (ms: number, tick: () => void) => () => void;
 
 const processTimer: Every = (ms, tick) => {
   const timer = setInterval(tick, ms) as NodeJS.Timeout | number;
-  // In a browser a timer is a number, and keeps nothing alive.
+  // In a browser a timer is a number, and does not keep a process alive.
   if (typeof timer === 'object') timer.unref();
   return () => clearInterval(timer);
 };
 
 export interface LivenessOptions {
-  /** How long a link may be silent, milliseconds; it is lost after 80 to 100 % of it. 0 = no limit. Default 15,000. */
+  /** Time for which a link may be silent, milliseconds; it is lost after 80 to 100 % of it. 0 = no limit. Default 15,000. */
   readonly livenessTimeoutMs?: number;
   readonly every?: Every;
 }
@@ -89,13 +89,14 @@ export class Liveness {
     if (link.isClosed) return this.#forget(watched);
     watched.received = link.received;
     watched.progress = waiting(link);
-    // While we do not read, silence does not count. While the peer accepts our unsent bytes it is alive, and the ping waits.
+    // While this side does not read, silence does not count. While the peer accepts this side's unsent bytes it is
+    // alive, and the ping waits.
     const alive =
       watched.received === undefined ||
       watched.received !== received ||
       (progress !== undefined && watched.progress !== undefined && watched.progress !== progress);
     watched.silentTicks = alive ? 0 : watched.silentTicks + 1;
-    // The peer of a link that we do not read gets no replies, so a ping shows it that we are alive.
+    // The peer of a link that this side does not read gets no replies, so a ping shows it that this side is alive.
     if (watched.received === undefined) watched.ping();
     if (watched.silentTicks === PING_AT && watched.ping() === false) watched.silentTicks = 0;
     if (watched.silentTicks < LOST_AT) return;

@@ -58,7 +58,7 @@ export class PendingCall {
   readonly options: CallOptions;
   readonly select: (reply: never) => unknown;
   deadlineAt = Number.POSITIVE_INFINITY;
-  /** Which message of the session it was, counting from 1; 0 = never sent, or not counted. */
+  /** Number of the message in the session, counting from 1; 0 = never sent, or not counted. */
   ordinal = 0;
   /** Characters of its message; 0 by reference. */
   size = 0;
@@ -70,7 +70,7 @@ export class PendingCall {
   sent = false;
   settled = false;
   events: EventStream | undefined;
-  /** Number of the event that comes next. */
+  /** Number of the next event. */
   nextSeq = 0;
   /** Entries of the session that are lost, some of which may have been events of this call. */
   doubt = 0;

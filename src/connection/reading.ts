@@ -8,16 +8,19 @@
 import { nextTurn } from '../base/next-turn.ts';
 import type { Link } from '../transport/link.ts';
 
-/** Why a connection does not read, as bits. */
+/** Reasons why a connection does not read, as bits. */
 export const PAUSED_BY = { inbox: 1, slowConsumer: 2, lines: 4, refusals: 8, share: 16, preparing: 32 } as const;
 
 /** A message of more characters is read in a later turn than the one in which it arrived. */
 export const LONG_CHARS = 1024 * 1024;
-/** Lines that came in one message and are read in one turn. */
+/** Lines of one message that are read in one turn. */
 const MAX_LINES_A_TURN = 64;
 /** Refusals of input that became no request that are sent at once; beyond it, the same number a second. */
 const MAX_REFUSALS = 1000;
-/** How long a peer that had too many refusals is not read from, and how often lines that wait are looked at. */
+/**
+ * Time for which a peer that had too many refusals is not read from, and the interval of the checks for waiting lines,
+ * milliseconds.
+ */
 const REST_MS = 50;
 
 export class Reading {
@@ -45,7 +48,7 @@ export class Reading {
     this.#ended = undefined;
   }
 
-  /** Reads from the link while there is no reason not to. */
+  /** Reads from the link while no reason not to exists. */
   pause(reason: number, paused: boolean): void {
     const { open } = this;
     this.#reasons = paused ? this.#reasons | reason : this.#reasons & ~reason;
@@ -64,8 +67,8 @@ export class Reading {
   }
 
   /**
-   * Reads lines that came in one message, some of them in each turn in which nothing else keeps us from reading. A long
-   * message is read in the next turn: receiving it was the work of this one.
+   * Reads lines of one message, some of them in each turn in which no other reason prevents it. A long message is read
+   * in the next turn: receiving it was the work of this one.
    */
   lines(text: string, separator: string, read: (line: string) => void): void {
     if (text.length <= LONG_CHARS) return this.#linesFrom(0, text, separator, read);

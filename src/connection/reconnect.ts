@@ -40,15 +40,15 @@ export type StateChange =
   /** The end. `error` is absent when this side closed it. */
   | { readonly state: 'closed'; readonly error?: HandfastError };
 
-/** How users set reconnecting, the same on every edge. */
+/** The settings of reconnecting for users, the same on every edge. */
 export interface ReconnectSettings {
   /** Delays between attempts. Default: 50 ms doubling to 2 s, half of each random. */
   readonly backoff?: BackoffOptions;
-  /** How long a lost link is dialled again, milliseconds; 0 = not at all. The default is that of the edge. */
+  /** Time for which a lost link is dialled again, milliseconds; 0 = not at all. The default is that of the edge. */
   readonly maxMs?: number;
   /**
-   * How long a link may be silent, milliseconds. Meanwhile the peer is pinged; a link on which nothing arrives even so is
-   * lost. 0 = no limit. Default 15,000.
+   * Time for which a link may be silent, milliseconds. Meanwhile the peer is pinged; a link on which nothing arrives
+   * even so is lost. 0 = no limit. Default 15,000.
    */
   readonly livenessTimeoutMs?: number;
 }
@@ -59,14 +59,14 @@ export interface ReconnectSettings {
  */
 export type Verdict = 'retry' | 'later' | 'stop';
 
-/** How a handshake opened the session on a new link. */
+/** The outcome of a handshake on a new link. */
 export interface Opened {
   /** The session continues. */
   readonly resumed: boolean;
   readonly gap?: Gap;
   /** Absent where the dialect has no message that the peer must answer. */
   readonly ping?: Ping;
-  /** How long this link may be silent, where the handshake agreed on a time. */
+  /** Time for which this link may be silent, if the handshake agreed on one. */
   readonly livenessTimeoutMs?: number;
 }
 
@@ -115,7 +115,7 @@ export class Reconnect<Terms> {
   #openedAt = 0;
   /** Dials in a row since a link was steady: one that ends at once was no success, or a peer could have it dialled without a delay. */
   #attempts = 0;
-  /** Those of them that are not reported: they had opened a link. */
+  /** Failures that are not reported: they had opened a link. */
   #unreported = 0;
   #unwatch: (() => void) | undefined;
   /** Set while the owner puts a link in use; a loss in that moment is reported behind the success. */
@@ -230,7 +230,7 @@ export class Reconnect<Terms> {
   async #attempt(signal: AbortSignal): Promise<void> {
     const owner = this.#owner;
     const dialled = owner.dial(signal);
-    // Dialling may ignore the signal: a link that comes too late is ended.
+    // Dialling may ignore the signal: a late link is ended.
     const link = await orAborted(dialled, signal, abandoned).catch((error) => {
       if (signal.aborted) void dialled.then((late) => late.destroy('no longer wanted')).catch(() => {});
       throw error;

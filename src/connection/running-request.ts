@@ -20,15 +20,18 @@ export interface Route {
    */
   readonly unrecorded?: boolean;
   /**
-   * True when a request ends by a cancel only. It ends with the input of its peer, which may be gone altogether: over some
-   * transports the end of the input is all that is ever known of that.
+   * Returns true when a request ends only by a cancel. It ends with the input of its peer, which may have disappeared:
+   * over some transports the end of the input is the only sign of that.
    */
   endless?(body: unknown): boolean;
   /** True for requests that end work or only look: up to twice the concurrency limit they run although it is reached. */
   readonly exempt?: boolean;
-  /** Why a session may not make this request; asked of running ones when the rights of their session have changed. */
+  /**
+   * Returns the reason why a session may not make this request; called for running ones when the rights of their
+   * session have changed.
+   */
   refuses?(body: unknown, session: unknown): HandfastError | undefined;
-  /** True when repeating this request does no more than running it once. Absent: as the method says. */
+  /** Returns true when repeating this request has no more effect than running it once. Absent: as the method declares. */
   isIdempotent?(body: unknown, session: unknown): boolean | undefined;
   /**
    * Does the work: returns the reply's fields (without the base fields), or a promise of them. An error that it throws
@@ -37,7 +40,7 @@ export interface Route {
   run(body: unknown, request: RunningRequest): unknown;
 }
 
-/** Sends one event; `fields` are those of the method's own, beside `kind`, `data` and `seq`. */
+/** Sends one event; `fields` are those that only the method has, beside `kind`, `data` and `seq`. */
 export type Emit = (kind: string, data: Record<string, unknown>, fields?: object) => Promise<void> | undefined;
 
 /** Members of a connection that a running request uses. */
@@ -121,7 +124,7 @@ export class RunningRequest {
     return this.incoming.message as Message;
   }
 
-  /** Characters of the request; 0 when it came by reference. */
+  /** Characters of the request; 0 when it arrived by reference. */
   get size(): number {
     return this.incoming.size;
   }
@@ -191,7 +194,7 @@ export class RunningRequest {
     this.channel.requests.closeStream(this);
   }
 
-  /** Ends the stream from this side; edges that tell the caller of it do so here. */
+  /** Ends the stream from this side; edges that report this to the caller do so here. */
   finishStream(_error?: HandfastError): void {
     this.endStream();
   }

@@ -16,9 +16,9 @@ export const LOW_WATER_BYTES = HIGH_WATER_BYTES / 2;
 export interface SlowReaderLimits {
   /** Unsent bytes past which a reader counts as too slow. */
   readonly sendBufferBytes: number;
-  /** How long a reader may stay above `sendBufferBytes` until its link is dropped, in milliseconds. */
+  /** Time for which a reader may stay above `sendBufferBytes` until its link is dropped, in milliseconds. */
   readonly slowConsumerMs: number;
-  /** How long a slow reader may read nothing at all until its link is dropped, in milliseconds. 0 = no limit. */
+  /** Time for which a slow reader may read nothing at all until its link is dropped, in milliseconds. 0 = no limit. */
   readonly writeStallMs: number;
 }
 

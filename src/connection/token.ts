@@ -10,7 +10,7 @@ export type TokenSource = () => string | undefined | Promise<string | undefined>
 /** A token, or a function that reads it for each link. */
 export type Token = string | TokenSource;
 
-/** How long a source may take, milliseconds. */
+/** Time for a source, milliseconds. */
 const READ_MS = 10_000;
 
 /**

@@ -15,7 +15,7 @@ import type { SessionStores } from './store/store.ts';
 
 export type { Principal, SessionView, ToolRules };
 
-/** How a capability calls another. */
+/** Options of a call to another capability. */
 export interface NestedCallOptions {
   /** Time limit in milliseconds; the deadline of the calling request holds as well. */
   readonly timeoutMs?: number;
@@ -30,7 +30,7 @@ export interface NestedCallOptions {
   readonly outlives?: boolean;
 }
 
-/** The four kinds of event; other strings pass on the wire, but ours are these. */
+/** The four kinds of event; other strings pass on the wire, but Handfast sends these. */
 export type EventKind = 'progress' | 'artifact' | 'log' | 'status';
 
 /** The running request. */
@@ -58,11 +58,11 @@ export interface CallContext {
   /** 0 for a request of the agent, one more for each call between capabilities. */
   readonly depth: number;
   /**
-   * True when repeating this request does no more than running it once. Set by the handler that knows; an error that ends the
-   * work before its reply then stays `retryable`. Default: as the method says, else false.
+   * True when repeating this request has no more effect than running it once. Set by the handler that decides it; an
+   * error that ends the work before its reply then stays `retryable`. Default: as the method declares, else false.
    */
   idempotent?: boolean;
-  /** Set where a reply without an error says that the request was refused: the audit has the error. */
+  /** Set if a reply without an error reports that the request was refused: the audit has the error. */
   refusal?: HandfastError | undefined;
   /** Returns a private folder of this plugin; see `PluginContext.dataFolder`. */
   dataFolder(): Promise<string>;
@@ -100,7 +100,7 @@ export interface CallContext {
    * A call of another capability gives up the place of the agent's request. Questions of the host to the agent need none of this.
    */
   yieldSlot(): () => void;
-  /** When it started, monotonic milliseconds (`performance.now()`). */
+  /** Its start, monotonic milliseconds (`performance.now()`). */
   readonly startedAt: number;
   /** Brings the deadline forward to `ms` after the start; a later one than it has is ignored. */
   limit(ms: number): void;
@@ -130,6 +130,6 @@ export interface CallContext {
   keepStream(): void;
   /** Ends the stream, in order or with an error. The caller's iteration ends with it. */
   finishStream(error?: HandfastError): void;
-  /** Runs `work` right behind the reply, or the error: for events that must not come before it. `work` must not throw. */
+  /** Runs `work` right after the reply, or the error: for events that must not precede it. `work` must not throw. */
   afterReply(work: () => void): void;
 }

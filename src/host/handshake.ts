@@ -115,11 +115,11 @@ export class A2EHandshake implements Dialect {
 
   malformed(error: HandfastError, gate: PendingLink): void {
     this.#refuseMessage(gate, {}, error);
-    // Close the link: an unauthenticated peer must not make us scan oversized lines.
+    // Close the link: an unauthenticated peer must not make this host scan oversized lines.
     if (error.code === 'too_large') gate.refuse(error.code);
   }
 
-  /** Answers a message that is no handshake. Where a token is required there is no second try. */
+  /** Replies to a message that is no handshake. If a token is required no second try is allowed. */
   #refuseMessage(gate: PendingLink, message: Message, error: HandfastError): void {
     this.#strike(gate, 'error', message, errorBody(error));
     if (this.#host.auth.hasTokens) gate.refuse(error.code);

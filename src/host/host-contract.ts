@@ -39,7 +39,7 @@ export interface HostOptions {
   readonly limits?: Partial<HostLimits>;
   /** Identifies the owner of a token. Default: no token, every peer is `local`. */
   readonly auth?: Authenticator;
-  /** Where session entries go. Without one nothing is journaled and sessions cannot be resumed. */
+  /** Journal of session entries. Without one nothing is journaled and sessions cannot be resumed. */
   readonly journal?: Journal;
   /**
    * True to store each reply durably before it is sent: a host that is killed has every reply that left it. Costs a synced
@@ -61,10 +61,7 @@ export interface HostOptions {
    * @internal
    */
   readonly checksState?: boolean | undefined;
-  /**
-   * Where other hosts of the user may have the same state. Default: one host has it at a time.
-   * @internal
-   */
+  /** Access of other hosts of the user to the same state. Default: one host has it at a time. @internal */
   readonly sharedState?: SharedState;
   /** Folder of the plugins' data folders. Default: a temporary one for each plugin that asks for it. */
   readonly dataDir?: string;
@@ -152,8 +149,8 @@ export interface Host extends Closable {
   /** True once it was started, also when it has stopped since. */
   readonly started: boolean;
   /**
-   * Accepts a link: the agent at its other end may send its handshake. Its token tells the principal, unless `principal` is given:
-   * then the way the link came is its proof.
+   * Accepts a link: the agent at its other end may send its handshake. Its token determines the principal, unless
+   * `principal` is given: then the link's origin is the proof.
    */
   accept(link: Link, principal?: Principal): void;
   /**

@@ -91,7 +91,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   /** Messages that sessions which are over had no use for. */
   #dropped = 0;
   #journalFailures = 0;
-  /** Where sessions are stored for the next host; undefined without resume, or when the journal ends with the process. */
+  /** Store of sessions for the next host; undefined without resume, or when the journal ends with the process. */
   readonly #stored: StoredSessions | undefined;
   /** The sessions of the host before this one, while it starts. */
   #toTakeUp: readonly StoredSession[] = [];
@@ -218,7 +218,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 
   readonly #changed: RuntimeDeps['changed'] = (capability, only, concerns) => {
     const plugins = this.#plugins.served.get(capability);
-    if (plugins === undefined) return; // Not serving yet: the handshake will say it.
+    if (plugins === undefined) return; // Not serving yet: the handshake will report it.
     const sessions = only === undefined ? this.#registry : [this.#registry.get(only.id)];
     notifyChanged(capability, plugins, sessions, concerns);
   };
@@ -548,7 +548,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       reply_bytes: replyBytes,
       duration_ms: startedAt === 0 ? 0 : Math.round(performance.now() - startedAt),
       outcome: error === undefined ? 'ok' : error.code === 'cancelled' ? 'cancelled' : 'error',
-      // Undefined members, so that all records have one shape: there is one for each request.
+      // Undefined members, so that all records have one shape: every request has a record.
       error_code: error?.code,
       reason: error === undefined ? undefined : reasonOf(error),
       tool: typeof tool_name === 'string' ? tool_name.slice(0, 128) : undefined,
@@ -585,7 +585,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 
   journalFailed(session: Session, error: unknown): void {
     this.#journalFailures++;
-    // The first says it; a full disk would otherwise fill the log too.
+    // Only the first failure is logged; a full disk would otherwise fill the log too.
     if (this.#journalFailures === 1) this.log.error('the journal cannot be written', { session: session.id, error });
   }
 }

@@ -56,7 +56,10 @@ async function read(request: JournalFollowReq, context: CallContext, sessions: R
   }
 }
 
-/** Entries behind a cursor that the journal has not reached may never come, and would hide those before it. */
+/**
+ * Returns the error for a cursor that the journal has not reached: entries after it may never come, and it would hide
+ * those before it.
+ */
 const neverIssued = (after: number, last: number) =>
   fail(
     'schema_violation',

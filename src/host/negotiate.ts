@@ -37,7 +37,7 @@ export function negotiateAdditional(asked: unknown, policy: NegotiationPolicy): 
   return [...names].map((name) => decide(name, policy));
 }
 
-/** Why a capability that is there is refused. */
+/** Reason of the refusal of an available capability. */
 export const NOT_ALLOWED = 'not allowed for this principal';
 
 function decide(capability: string, { available, mayUse }: NegotiationPolicy): CapabilityGrant {
@@ -50,7 +50,7 @@ function decide(capability: string, { available, mayUse }: NegotiationPolicy): C
 }
 
 export interface Negotiated {
-  /** One line per standard capability asked for, in the order asked. */
+  /** One line per requested standard capability, in the requested order. */
   readonly accepted: CapabilityGrant[];
   readonly granted: ReadonlySet<CapabilityName>;
   /** `no_caps` when standard capabilities were asked for and none is available. */

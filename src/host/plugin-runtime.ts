@@ -46,11 +46,11 @@ export interface RuntimeDeps {
   openState(): Promise<StateDatabase>;
   /** Returns the loss of the opened state. */
   stateLoss(): DatabaseLoss | undefined;
-  /** Where requests go while another host has the state; undefined: they fail with `journal_locked`. */
+  /** Route of requests while another host has the state; undefined: they fail with `journal_locked`. */
   readonly sharedState: SharedState | undefined;
 }
 
-/** How often another host is asked that has the state and does not accept links, and the milliseconds between. */
+/** Bound on attempts to reach another host that has the state and does not accept links, and the milliseconds between. */
 const MAX_ATTEMPTS = 20;
 const RETRY_MS = 50;
 
@@ -198,7 +198,7 @@ export class PluginRuntime implements PluginContext {
         if (gone && attempt === MAX_ATTEMPTS) throw locked;
         if (!gone) throw thrown;
       }
-      // That host has just opened the state, or has just ended.
+      // The other host has just opened the state, or has just ended.
       await sleep(RETRY_MS, context.signal);
       context.signal.throwIfAborted();
       const failure = await this.storeReady()?.then(

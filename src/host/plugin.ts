@@ -117,7 +117,7 @@ export type PluginFacts = Readonly<Record<string, unknown>>;
 
 /** Members of a plugin that handshakes use. */
 export type PluginOffer = Pick<Plugin, 'metadata' | 'grant' | 'store' | 'priority'> & {
-  /** It comes with a plugin of tools for its sessions, `<name>-tools`, of this rank. */
+  /** It includes a plugin of tools for its sessions, `<name>-tools`, of this rank. */
   readonly tools?: { readonly priority: number };
 };
 
@@ -155,9 +155,9 @@ export interface Plugin {
   readonly needsStore?: (request: Readonly<Record<string, unknown>>, session: SessionView) => boolean;
   /**
    * The shape of a principal's grant within this capability (`auth.tokens[].grants.<capability>`), as JSON Schema. The
-   * plugin gets the checked grant as `context.grant`; a configuration whose grant does not fit is refused, and a
-   * principal whose grant does not fit cannot connect. Objects have only the members that they name, unless the schema
-   * says `additionalProperties`. Without a schema in any plugin of the capability, grants have no members.
+   * plugin gets the checked grant as `context.grant`; a configuration with an invalid grant is refused, and a principal
+   * with an invalid grant cannot connect. Objects have only the members that they name, unless the schema has
+   * `additionalProperties`. Without a schema in any plugin of the capability, grants have no members.
    */
   readonly grant?: JsonSchema;
   /**
@@ -179,7 +179,7 @@ export interface Plugin {
    * plugins that cannot be joined.
    */
   join?(plugins: readonly Plugin[]): Plugin;
-  /** Called before the host accepts anybody. A plugin that throws here is left out; the host starts without it. */
+  /** Called before the host accepts links. A plugin that throws here is left out; the host starts without it. */
   start?(context: PluginContext): void | Promise<void>;
   /** Called when the host has stopped serving. */
   stop?(): void | Promise<void>;
@@ -188,7 +188,7 @@ export interface Plugin {
    * notified before it get `closed`, in reverse order; the one that threw does not.
    */
   opened?(session: SessionView): void;
-  /** That session ended, or the capability was withdrawn from it. Called once for a session. */
+  /** Called once for a session that ended, or from which the capability was withdrawn. */
   closed?(session: SessionView): void;
   /** State to store over a restart, as plain JSON; asked for when the host stops. */
   snapshot?(): unknown | Promise<unknown>;

@@ -98,7 +98,7 @@ export class Plugins {
           await this.#stopAll();
           throw error;
         }
-        // One broken plugin must not take the others away; its capability is then not granted.
+        // One broken plugin must not disable the others; its capability is then not granted.
         log.error('a plugin did not start and is left out', { plugin: plugin.name, error });
       }
     }
@@ -201,7 +201,7 @@ async function joined(given: readonly Plugin[]): Promise<readonly Plugin[]> {
   for (const group of Map.groupBy(given, ({ type }) => type).values()) {
     const isSeveral = group.length > 1 && !group.some(({ exclusive }) => exclusive);
     if (!isSeveral || !group.some(({ join }) => join !== undefined)) continue;
-    // Whether one that is loaded later can be joined is known when it is loaded.
+    // A plugin that is loaded later shows at its load whether it can be joined.
     const loaded = await Promise.all(
       group.map(async (plugin) => [plugin, plugin.load === undefined ? plugin : await plugin.load()] as const),
     );

@@ -28,15 +28,15 @@ const DONE: IteratorReturnResult<undefined> = Object.freeze({ done: true, value:
 
 /**
  * The iterator behind `Journal.follow`. It joins the session at the first `next()` and leaves it when it ends: on
- * `return()` (a `for await` calls it), when the signal aborts, when the session is deleted, when the journal closes.
- * An end comes at once; entries that were stored but not yet asked for are not delivered after it.
+ * `return()` (a `for await` calls it), when the signal aborts, when the session is deleted, when the journal closes. An
+ * end takes effect at once; entries that were stored but not yet requested are not delivered after it.
  */
 export class Follower implements AsyncIterableIterator<Item, undefined> {
   readonly #open: () => Followable;
   readonly #signal: AbortSignal | undefined;
   #state: 'new' | 'live' | 'ended' = 'new';
   #source: Followable | undefined;
-  /** Everything up to this cursor was delivered, or reported as a gap. */
+  /** The cursor up to which everything was delivered, or reported as a gap. */
   #position: number;
   #page: readonly JournalEntry[] = [];
   #index = 0;
@@ -60,7 +60,7 @@ export class Follower implements AsyncIterableIterator<Item, undefined> {
       if (this.#state === 'new') this.#start();
       if (this.#failure !== undefined) throw this.#failure;
       if (this.#state === 'ended') return Promise.resolve(DONE);
-      // While an earlier call waits there is nothing to take: an append wakes it before this can run.
+      // While an earlier call waits no entry is available: an append wakes it before this can run.
       const item = this.#next();
       if (item !== undefined) return Promise.resolve({ done: false, value: item });
     } catch (thrown) {

@@ -18,7 +18,10 @@ export type Durability = 'durable' | 'volatile';
 export interface JournalEntry {
   /** Per-session integer, strictly growing from 1, never reused. */
   readonly cursor: number;
-  /** When it was appended, epoch milliseconds. Recorded only; nothing but when a whole old session may go is decided by it. */
+  /**
+   * Time of the append, epoch milliseconds. Recorded only; it decides nothing except when a whole old session may be
+   * dropped.
+   */
   readonly ts: number;
   /** Its kind: `request`, `event`, `reply`, `error`, `cancel`, `opened`, `attached`, `detached`, `closed`, … */
   readonly kind: string;
@@ -81,7 +84,7 @@ export const DEFAULT_RETENTION: Retention = { maxEntries: 4096, maxBytes: 8 * 10
 /** A session with a record. */
 export interface RecordedSession {
   readonly session: string;
-  /** As `Page.last` would say. */
+  /** The value of `Page.last`. */
   readonly last: number;
   /** `''` = no owner. */
   readonly owner: string;

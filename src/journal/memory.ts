@@ -26,7 +26,7 @@ export function memoryJournal(options: { retention?: Partial<Retention> } = {}):
   return new MemoryJournal({ ...DEFAULT_RETENTION, ...options.retention }, undefined);
 }
 
-/** Returns the same journal, with owners of sessions held to their shares. */
+/** Returns the same journal, with shares enforced for the owners of sessions. */
 export function sharedMemoryJournal(retention: Retention, shares: JournalShares): Journal {
   return new MemoryJournal(retention, shares);
 }
@@ -37,7 +37,7 @@ class MemorySession implements Followable {
   owner = '';
   /** Null without followers: all that an append has to check. */
   followers: Set<Follower> | null = null;
-  /** Which append of the whole journal was this session's last; orders `sessions()`. */
+  /** Number of this session's last append in the whole journal; orders `sessions()`. */
   written = 0;
   /** Of its owner; undefined when it counts in no share. */
   account: Account | undefined;
@@ -88,7 +88,7 @@ class MemoryJournal implements Journal {
     this.#shares = shares;
   }
 
-  /** Nothing here can fail to be written. */
+  /** Always 0: every write succeeds here. */
   readonly volatileFailures = 0;
 
   append(

@@ -3,7 +3,7 @@
  * limit. An owner is the principal of a session. Past its own share an owner loses its own entries; past the sum of
  * all, the owner with most loses them.
  *
- * Both journals hold their sessions to these shares; `GET /status` shows them.
+ * Both journals enforce these shares; `GET /status` shows them.
  */
 import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
 

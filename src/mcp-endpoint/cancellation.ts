@@ -20,7 +20,7 @@ export class Cancellation {
     return this.#controller.signal;
   }
 
-  /** Calls `follower` when the request is cancelled; without a signal there is one follower. */
+  /** Calls `follower` when the request is cancelled; without a signal only one follower exists. */
   follow(follower: () => void): void {
     if (this.#isCancelled) follower();
     else this.#follower = follower;

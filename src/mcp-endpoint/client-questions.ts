@@ -59,7 +59,7 @@ export class ClientQuestions {
     open.settle(fail('tool_denied', `the MCP client refused ${open.question.method}: ${why}`));
   }
 
-  /** Fails all open questions: the client has gone, and answers no more. */
+  /** Fails all open questions: the client has disconnected, and answers no more. */
   close(): void {
     for (const { settle } of this.#open.values()) settle(fail('connection_lost', 'the MCP client has gone'));
     this.#open.clear();

@@ -4,9 +4,9 @@
  */
 import { isObject } from '../wire/json.ts';
 
-/** One such argument. */
+/** One argument that clients repeat in a header. */
 export interface HeaderParam {
-  /** Where it is in the arguments. */
+  /** Its path in the arguments. */
   readonly path: readonly string[];
   /** In lower case. */
   readonly header: string;

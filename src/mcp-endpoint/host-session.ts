@@ -40,7 +40,7 @@ export type Change =
 export interface ToolTable {
   readonly listed: readonly McpTool[];
   readonly byName: ReadonlyMap<string, ToolDescription>;
-  /** Those that are not of the host itself. */
+  /** Tools that are not of the host itself. */
   readonly own: ReadonlyMap<string, OwnTool>;
   /** Arguments that calls over HTTP repeat in headers, of the tools that have them. */
   readonly headerParams: ReadonlyMap<string, readonly HeaderParam[]>;
@@ -55,7 +55,7 @@ export interface OpenHost {
   readonly skill: SkillClient | undefined;
 }
 
-/** Whether a client may use a tool of the memory, or a skill. */
+/** Returns true if a client may use a tool of the memory, or a skill. */
 export type OwnToolRule = (tool: { readonly name: string; readonly risks: readonly string[] }) => boolean;
 
 export class HostSession {
@@ -72,7 +72,7 @@ export class HostSession {
   #listing: Promise<ToolTable> | undefined;
   /** Tools that are left out of lists and that this client has searched for. */
   readonly #found = new Set<string>();
-  /** How often the tools have changed. */
+  /** Number of changes of the tools. */
   #changes = 0;
   readonly #subscriptions = new Subscriptions();
   /** Changes of the memory are announced by now; of the agent session that is open. */

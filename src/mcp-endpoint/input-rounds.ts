@@ -25,9 +25,9 @@ export interface CallServer {
 
 /** Agent sessions for calls that may ask, of one principal. */
 const MAX_SESSIONS = 16;
-/** Those that are left open for the next call. */
+/** Sessions that stay open for the next call. */
 const MAX_IDLE = 4;
-/** How long a question waits for others, so that the client gets both at once, milliseconds. */
+/** Time for which a question waits for others, so that the client gets both at once, milliseconds. */
 const GATHER_MS = 20;
 /** Time that a call waits for its client, milliseconds. The deadlines of its questions are shorter. */
 const MAX_WAIT_MS = 10 * 60_000;
@@ -284,7 +284,7 @@ class RoundedCall implements ServedRequest {
 
   #replied(text: string, status: number | undefined): void {
     if (this.#isCurrent) this.#send(text, status);
-    // Its questions were withdrawn. The client may still come for it.
+    // Its questions were withdrawn. The client may still request its result.
     else this.#reply = { text, status };
     this.#end(true);
   }

@@ -13,11 +13,11 @@ import { annotationsOf, dataMembers, isObjectSchema, type McpTool, textMembers, 
 
 type Arguments = Readonly<Record<string, unknown>>;
 
-/** One such tool. */
+/** One tool beside those of the host. */
 export interface OwnTool {
   readonly tool: McpTool;
   readonly risks: readonly string[];
-  /** Gives the members of the result. `isAlone`: the request stands alone. */
+  /** Resolves with the members of the result. `isAlone`: the request stands alone. */
   run(args: Arguments, options: CallOptions & { readonly signal: AbortSignal }, isAlone: boolean): Promise<string>;
 }
 

@@ -206,7 +206,7 @@ export class McpRequests {
     const host = this.host.ready();
     const table = this.host.knownTools;
     if (table === undefined || isPromise(host)) {
-      // The list says which tools return structured results.
+      // The list shows which tools return structured results.
       Promise.resolve(host)
         .then(async (opened) => {
           this.#callOf(opened, await this.host.toolTable(), request);
@@ -364,7 +364,7 @@ function eventsOf({ params, terms, exchange, cancellation }: ServedRequest): ((e
     if (cancellation.isCancelled) return;
     if (kind === 'progress' && progressToken !== undefined) {
       const { progress = data.pct, total = data.progress === undefined ? 100 : undefined, message } = data;
-      // It must increase with every notification.
+      // The progress must increase with every notification.
       if (typeof progress !== 'number' || progress <= last) return;
       last = progress;
       const content = {

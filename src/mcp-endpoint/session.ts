@@ -128,7 +128,7 @@ export class McpSession {
     }
   }
 
-  /** Ends every running request and tells the client nothing more. */
+  /** Ends every running request and sends the client nothing more. */
   close(): void {
     this.#endChanges?.();
     this.#questions.close();
@@ -176,7 +176,7 @@ export class McpSession {
       return exchange.reply(errorText(id, INVALID_REQUEST, 'the session is initialized already'), 400);
     }
     const { protocolVersion: asked, capabilities } = params;
-    // One that is not served gets the newest that is, as the protocol says.
+    // A client with an unsupported revision gets the newest supported one, as the protocol demands.
     const version = SESSION_VERSIONS.find((each) => each === asked) ?? SESSION_VERSIONS[0];
     const terms: Terms = {
       stateless: false,

@@ -36,7 +36,7 @@ export class Subscriptions {
     try {
       if (isRemembered(uri, host)) return;
       if (host.mcp === undefined) throw fail('not_found', `there is no resource ${uri}`);
-      // Also where another holder has it: it is subscribed to once, and this says that it can be.
+      // Also if another holder has it: it is subscribed to once, and this shows that it can be.
       await host.mcp.subscribe(uri, '', { signal, timeoutMs: 0 });
       if (!own.has(uri)) this.#unsubscribe(uri, host.mcp);
     } catch (error) {
@@ -45,7 +45,7 @@ export class Subscriptions {
     }
   }
 
-  /** Ends one; nothing where there is none. */
+  /** Ends a subscription; does nothing without one. */
   remove(holder: object, uri: string, host: ResourceHost | undefined): void {
     const own = this.#byHolder.get(holder);
     if (own?.delete(uri) !== true) return;

@@ -136,7 +136,7 @@ export class McpAuthorization {
 
   /** Runs one renewal in this process; the lock of the file excludes other processes. */
   async #renewOnce(token: string | undefined, signal: AbortSignal, challenge: Challenge = {}): Promise<void> {
-    // It is not the caller's alone, so its end does not end it.
+    // The renewal is not the caller's alone, so the caller's end does not end it.
     const bound = AbortSignal.timeout(RENEW_MS);
     this.#renewing ??= (
       this.#isAlone ? this.#ask(token, challenge, bound) : this.#renew(token as string, bound)

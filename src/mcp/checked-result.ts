@@ -7,7 +7,7 @@ import type { JsonSchema } from '../base/json-schema.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import type { McpResult } from './definition.ts';
 
-/** In place of the validator of the client: there is none, and the client checks nothing. */
+/** Replaces the validator of the client, which then checks nothing. */
 export const acceptsAll = { getValidator: () => undefined as never };
 
 /** Longest text of a server in an error, in characters. */

@@ -68,7 +68,7 @@ export async function tokensOfClient(
     if (thrown instanceof HandfastError) throw thrown;
     const { code, message } = thrown as { readonly code?: unknown; readonly message: string };
     const why = issuesOf(message);
-    // The authorization server said so.
+    // The authorization server reported this reason.
     if (typeof code === 'string' && /^[a-z_]+$/.test(code)) {
       throw fail('unauthorized', `the authorization server refuses the client: ${code}: ${why}`, {}, thrown);
     }

@@ -40,10 +40,10 @@ import { callAsTask, needsTask, type TaskRequest } from './tasks.ts';
 import { MAX_MESSAGE } from './too-long.ts';
 
 const CLIENT = { name: 'handfast', version: '1.0.0' };
-/** How long a server that was asked to end may take before SIGTERM, and before SIGKILL. */
+/** Time for a server that should end before SIGTERM, and before SIGKILL. */
 const LEAVE_MS = 200;
 const TERMINATE_MS = 300;
-/** How long ending the session with a server over HTTP may take. */
+/** Time for ending the session with a server over HTTP. */
 const GOODBYE_MS = 300;
 /** Longest wait for a stream of notifications to open. */
 const LISTEN_MS = 30_000;
@@ -104,7 +104,7 @@ export async function connectMcp(
       // A server of one generation only refuses the opening of the other; everything else would happen again.
       const isRefused = !isOpen && attempt.answered && !attempt.unauthorized && !signal.aborted;
       if (isRefused && mode !== modes[1]) continue;
-      // A server that is not reached at all says nothing about its generation.
+      // An unreachable server proves nothing about its generation.
       if (known !== undefined && (isRefused || (signal.aborted && !isOpen))) await era.write(undefined);
       throw thrown;
     }
@@ -312,7 +312,7 @@ export class McpConnection {
   async log(sdk: McpSdk, level: McpLogLevel, signal: AbortSignal): Promise<void> {
     const client = this.#client as Client;
     if (client.getServerCapabilities()?.logging === undefined) return;
-    // Without sessions each call says it.
+    // Without sessions each call carries the level.
     if (this.era === 'stateless') this.#logMeta = { [sdk.LOG_LEVEL_META_KEY]: level };
     else await orAborted(client.setLoggingLevel(level, { signal }), signal);
   }

@@ -37,7 +37,7 @@ export function watched(response: Response, { maxBytes, maxValues, onEnd, onTooL
   const { body, status, statusText, headers } = response;
   if (body === null) return response;
   const isStream = isEventStream(headers.get('content-type'));
-  // Of a compressed body the length says nothing.
+  // The length of a compressed body proves nothing.
   const length = headers.has('content-encoding') ? Number.NaN : Number(headers.get('content-length') ?? Number.NaN);
   // A short body cannot have too many values.
   if (!isStream && length <= Math.min(maxBytes, maxValues) && onEnd === undefined) return response;

@@ -3,7 +3,7 @@
  */
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 
-/** Where a server is: a program that is started, or an address of streamable HTTP. */
+/** The address of a server: a program that is started, or an address of streamable HTTP. */
 export interface McpAddress {
   readonly stdio?: {
     readonly command: string;
@@ -12,7 +12,7 @@ export interface McpAddress {
     readonly env?: Readonly<Record<string, string>>;
     /** The whole environment, in place of `env`. */
     readonly onlyEnv?: Readonly<Record<string, string>>;
-    /** It runs with protected paths covered. */
+    /** Settings with which it runs with protected paths covered. */
     readonly cover?: { readonly guard: PathGuard; readonly workspace: string } | undefined;
   };
   readonly http?: { readonly url: string; readonly headers?: Readonly<Record<string, string>> };
@@ -110,14 +110,14 @@ export interface McpInfo {
 }
 
 /**
- * How a server is. `idle`: it was not needed yet. `needs_auth`: it refused for lack of a sign-in. `timeout`: it did not
- * answer while it was started.
+ * State of a server. `idle`: it was not needed yet. `needs_auth`: it refused for lack of a sign-in. `timeout`: it did
+ * not respond while it was started.
  */
 export type McpState = 'idle' | 'starting' | 'ready' | 'failed' | 'needs_auth' | 'timeout' | 'closed';
 
 export interface McpHealth {
   readonly state: McpState;
-  /** Why it is not ready, in one line; may contain output of the server. */
+  /** Reason why it is not ready, in one line; may contain output of the server. */
   readonly detail: string;
   /** The last lines of its standard error. */
   readonly stderr: readonly string[];

@@ -9,7 +9,7 @@
 /** A generation of the protocol. */
 export type McpEra = 'sessions' | 'stateless';
 
-/** Where the generation of a server is stored. */
+/** The store for the generation of a server. */
 export interface EraStore {
   /** Reads the generation; undefined if it is not known. Never rejects. */
   read(): Promise<McpEra | undefined>;

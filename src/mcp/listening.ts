@@ -11,7 +11,7 @@ import { fail } from '../wire/errors.ts';
 
 /** An open stream. */
 export interface Stream {
-  /** The resources of which the server will tell changes. */
+  /** The resources whose changes the server will report. */
   readonly resources: readonly string[];
   /** Resolves when it has ended. */
   readonly closed: Promise<unknown>;
@@ -39,7 +39,10 @@ export class Listening {
     return this.#change(async () => this.#open()).catch(() => {});
   }
 
-  /** Rejects as opening a stream does, and with `not_supported` where the server does not tell changes of the resource. */
+  /**
+   * Adds a resource. Rejects as opening a stream does, and with `not_supported` if the server does not report changes
+   * of the resource.
+   */
   add(uri: string): Promise<void> {
     return this.#change(async () => {
       this.#resources.add(uri);

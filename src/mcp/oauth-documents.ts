@@ -95,7 +95,7 @@ const NEEDS = {
   tokens: ['access_token'],
 } as const;
 const MAX_NOTES = 8;
-/** Where an authorization server registers no clients by itself. */
+/** Advice for an authorization server that registers no clients by itself. */
 export const REGISTER_BY_HAND =
   'register a client there by hand, and name it in oauth.client_id of the server in handfast.yaml';
 

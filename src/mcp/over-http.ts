@@ -20,7 +20,7 @@ import { MAX_MESSAGE, tooLong } from './too-long.ts';
 type Init = Parameters<typeof httpFetch>[1];
 const NOT_FOUND = 404;
 const ACCEPTED = 202;
-/** The data of an error that says that the session is not known. */
+/** The data of an error that reports an unknown session. */
 const FORGOTTEN = 'the server does not know the session';
 const NOT_ALLOWED = 405;
 /** Least wait before a stream is opened again, also where the server wishes a shorter one. */
@@ -43,21 +43,24 @@ export class OverHttp {
   readonly transport: InstanceType<McpSdk['StreamableHTTPClientTransport']>;
   /** The server sent any response. */
   answered = false;
-  /** It refused the last message for lack of a token. */
+  /** True if the server refused the last message for lack of a token. */
   unauthorized = false;
-  /** It no longer knows the session. */
+  /** True if the server no longer knows the session. */
   expired = false;
   readonly #options: OverHttpOptions;
   readonly #end = new AbortController();
   /** The request that the transport sends now. */
   readonly #sending = new AsyncLocalStorage<Id | undefined>();
-  /** The tokens that were refused, by the responses that say so. */
+  /** The tokens that were refused, by the responses that report it. */
   readonly #refused = new WeakMap<Response, string | undefined>();
   /** Requests that got no response, by their errors: true where the server may have received it. */
   readonly #unanswered = new WeakMap<object, boolean>();
   /** Streams of notifications that are open, or asked for. */
   #streams = 0;
-  /** When the last of them was opened, in monotonic milliseconds, and how many before it ended at once. */
+  /**
+   * Time at which the last of them was opened, in monotonic milliseconds, and the number of earlier ones that ended at
+   * once.
+   */
   #opened = 0;
   #ended = 0;
 
@@ -163,7 +166,7 @@ export class OverHttp {
     });
   }
 
-  /** Marks an error of JSON-RPC that says that the session is not known. */
+  /** Marks an error of JSON-RPC that reports an unknown session. */
   #received(message: Message): Message {
     if (this.transport.sessionId === undefined || !('error' in message)) return message;
     if (!messageForgetsSession(message.error.message)) return message;

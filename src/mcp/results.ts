@@ -45,7 +45,7 @@ const properties: Reader = (value) => {
 };
 const objectSchema = objectOf({ properties, required: listOf(text) });
 
-/** Arguments are an object, however the schema of a server says it. */
+/** Reads arguments as an object, for any form of a server's schema. */
 const inputSchema: Reader = (value) => {
   const schema = objectSchema(value) ?? {};
   return (schema as JsonObject).type === 'object' ? schema : { ...schema, type: 'object' };

@@ -120,7 +120,7 @@ export class McpServer {
 
   /**
    * Starts the server if it does not run. Rejects with the reason why it cannot be used, `unreachable`, `unauthorized`,
-   * `timeout` or the error of `acquire`, and at once while a start would come too soon after failures.
+   * `timeout` or the error of `acquire`, and at once while a start would be too soon after failures.
    * @param signal ends the wait, not the start
    */
   async start(signal?: AbortSignal): Promise<void> {
@@ -270,7 +270,7 @@ export class McpServer {
         },
       });
       this.#setTools(await pinned(connection.tools, this.#pins));
-      // A resource that is there no longer has nothing to tell of.
+      // A resource that no longer exists has no changes to report.
       await Promise.allSettled([...this.#subscriptions].map((uri) => connection.subscribe(uri, signal)));
       this.#acquired.set(connection, release);
       this.#connection = connection;
@@ -399,7 +399,7 @@ function whyOf(code: 'unreachable' | 'unauthorized' | 'connection_lost', thrown:
   const { message, cause } = asError(thrown);
   const problem = clientProblem(thrown);
   if (problem !== undefined) return fail(code, problem.message.slice(0, MAX_DETAIL), undefined, thrown);
-  // `fetch failed` alone says too little.
+  // `fetch failed` alone has too little information.
   const why = cause instanceof Error && cause !== thrown ? cause : (cause as Error | undefined)?.cause;
   const full = why instanceof Error && !message.includes(why.message) ? `${message}: ${why.message}` : message;
   const text = full.replace(/\s+/g, ' ').slice(0, MAX_DETAIL);

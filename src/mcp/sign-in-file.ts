@@ -17,9 +17,9 @@ export interface StoredSignIn {
   readonly server: string;
   /** The authorization server that all of this is from. */
   readonly issuer?: string;
-  /** Our registration there. */
+  /** This client's registration there. */
   readonly client?: Readonly<Record<string, unknown>>;
-  /** The address that the registration lets a browser come back to. */
+  /** The address to which the registration lets a browser return. */
   readonly redirectUri?: string;
   readonly tokens?: {
     readonly access_token: string;

@@ -33,7 +33,7 @@ type Provider = NonNullable<Parameters<McpSdk['auth']>[0]>;
 const CALLBACK_PATH = '/callback';
 /** Time limit for learning the server's demand. */
 const PROBE_MS = 30_000;
-/** How long a person may take. */
+/** Time for a person. */
 const PERSON_MS = 15 * 60_000;
 /** Longest wait for the file of the sign-in, after a sign-in that failed. */
 const FORGET_MS = 5_000;
@@ -79,8 +79,9 @@ export async function signIn(authorization: McpAuthorization, options: SignInOpt
 }
 
 /**
- * Forgets a registration with which a person did not come back: an authorization server that has forgotten it shows the person an error and
- * sends no one back, so the next sign-in registers again. A registration that renews tokens stays; the renewal shows whether the server knows it.
+ * Removes a registration after which the browser did not return: an authorization server that has lost it shows the
+ * person an error and redirects no browser, so the next sign-in registers again. A registration that renews tokens
+ * stays; the renewal shows whether the server knows it.
  */
 async function forgetClient(file: SignInFile, { client_id: id }: NonNullable<StoredSignIn['client']>): Promise<void> {
   await file.change(AbortSignal.timeout(FORGET_MS), async (stored) => {
@@ -89,7 +90,7 @@ async function forgetClient(file: SignInFile, { client_id: id }: NonNullable<Sto
   });
 }
 
-/** Forgets a sign-in, after revoking its tokens where the authorization server does that. False: there was none. */
+/** Removes a sign-in, after revoking its tokens if the authorization server supports that. False: none existed. */
 export async function signOut(authorization: McpAuthorization, signal: AbortSignal): Promise<boolean> {
   let wasThere = false;
   await authorization.file.change(signal, async (stored) => {
@@ -109,7 +110,7 @@ async function asked({ name, url, file, settings }: McpAuthorization, signal: Ab
   const bound = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
   const options = { cwd: '/', signal: bound, authorization: probe };
   const connecting = connectMcp({ http: { url } }, options).then((connection) => connection.end());
-  // It refuses, which is stored; one that does not refuse yet may still have a sign-in.
+  // The server refuses, which is stored; one that does not refuse yet may still have a sign-in.
   await connecting.catch((thrown: unknown) => {
     signal.throwIfAborted();
     if (asError(thrown).code !== 'unauthorized') throw thrown;
@@ -243,7 +244,7 @@ function usableClient(
   if (client === undefined || redirectUri !== wanted) return undefined;
   const { client_secret_expires_at: expiresAt = 0, client_id: id } = client;
   const isExpired = typeof expiresAt === 'number' && expiresAt !== 0 && expiresAt * 1_000 <= now;
-  // One that the configuration describes by a document now is not the one that was registered.
+  // A client that the configuration now describes by a document is not the registered one.
   const isOther = settings.clientMetadataUrl !== undefined && id !== settings.clientMetadataUrl;
   return isExpired || isOther ? undefined : { ...client };
 }
@@ -297,7 +298,7 @@ function loginFailure(thrown: unknown, url: string, issuer: string | undefined):
     readonly code?: unknown;
     readonly cause?: unknown;
   };
-  // `fetch failed` alone says too little.
+  // `fetch failed` alone has too little information.
   const more = cause instanceof Error ? `: ${cause.message}` : '';
   const why = issuesOf(`${String(message)}${more}`);
   const known = typeof code === 'string' && !why.includes(code) ? `${code}: ` : '';

@@ -19,11 +19,11 @@ export interface TaskCallOptions {
   readonly onProgress?: ((progress: McpProgress) => void) | undefined;
 }
 
-/** How often a task is asked for, milliseconds: within these bounds as its server says. */
+/** Interval between polls of a task, milliseconds: within these bounds as its server demands. */
 const MIN_POLL_MS = 100;
 const MAX_POLL_MS = 5_000;
 const POLL_MS = 1_000;
-/** How long the server need not store the result after its task was made. */
+/** Time after which the server need not store the result of a task. */
 const TTL_MS = 24 * 3_600_000;
 /** Longest cancel. */
 const CANCEL_MS = 5_000;
@@ -35,7 +35,7 @@ interface Task {
   readonly pollInterval?: number;
 }
 
-/** Returns the milliseconds to wait before a task is polled again, if its server says `ms`. */
+/** Returns the milliseconds to wait before a task is polled again, if its server demands `ms`. */
 export const pollDelay = (ms: unknown): number =>
   Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, typeof ms === 'number' ? ms : POLL_MS));
 

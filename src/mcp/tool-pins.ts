@@ -10,7 +10,7 @@ import type { McpTool } from './definition.ts';
 /** Digest of each accepted definition by the name of its tool. */
 export type Pins = Readonly<Record<string, string>>;
 
-/** Where the digests of a server are stored. */
+/** The store for the digests of a server. */
 export interface PinStore {
   /** Reads the digests; undefined if the server was never listed. */
   read(): Promise<Pins | undefined>;

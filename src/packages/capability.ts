@@ -1,6 +1,6 @@
 /**
- * What a capability declares: its name, its plugin for hosts, its client for agents, its commands, its checks. Packages
- * export such a value as `capability`; the capabilities that come with Handfast are such values too.
+ * A capability's declaration: its name, its plugin for hosts, its client for agents, its commands, its checks. Packages
+ * export a value of this form as `capability`; the capabilities that come with Handfast have it too.
  *
  * Hosts, agents and the command line work with these values; none of them knows a capability by name.
  * @see docs/capabilities.md
@@ -36,8 +36,8 @@ export interface Capability<Name extends string = string> {
   /**
    * Returns the offer of hosts in handshakes before the plugin is loaded: the `metadata`, `grant` and `store` of the
    * plugin. With it, `plugin` is called after the handshake of the first session that was granted the capability; it
-   * creates one plugin, with the name of the capability, and, if the offer says so, one of tools for its sessions, in
-   * this order. Undefined for options with which the plugin must exist at the start.
+   * creates one plugin, with the name of the capability, and, if the offer declares it, one of tools for its sessions,
+   * in this order. Undefined for options with which the plugin must exist at the start.
    */
   readonly offer?: (options: CapabilityOptions) => PluginOffer | undefined;
   /**
@@ -97,7 +97,10 @@ export interface CapabilityCommand {
   readonly capabilities?: readonly string[];
   /** The id of its agent. Default `handfast-cli`. */
   readonly agentId?: string;
-  /** It works with a fleet too: has `--fleet`, `--fleet-connect`, `--fleet-token-file`, and `openFleet`. Its agents reconnect for 2 s. */
+  /**
+   * True if it also works with a fleet: it has `--fleet`, `--fleet-connect`, `--fleet-token-file`, and `openFleet`. Its
+   * agents reconnect for 2 s.
+   */
   readonly fleet?: boolean;
   /** Does the work. An error that it throws is reported, and its row of the error table gives the exit code. */
   run(context: CommandContext): Promise<number | undefined>;

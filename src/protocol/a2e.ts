@@ -69,7 +69,7 @@ export function capabilityOf(name: string): CapabilityName | undefined {
   return known.has(name) ? (name as CapabilityName) : aliases.get(name);
 }
 
-/** Why a handshake was refused. */
+/** Reasons of a refused handshake. */
 export type HandshakeReason = 'auth_failed' | 'version_mismatch' | 'no_caps' | 'server_error';
 
 /** Extensions of Handfast; offered only to peers that ask for them by name in the handshake. */

@@ -6,7 +6,7 @@
  * @see docs/protocol/fleet.md
  */
 
-/** The version that this side speaks and writes. */
+/** The version of this side. */
 export const FLEET_VERSION = '2.0';
 
 /**
@@ -63,7 +63,7 @@ export type Status = (typeof STATUSES)[number];
 export const HEALTHS = ['ok', 'timeout', 'error', 'starting', 'auth_required', 'disabled', 'unknown'] as const;
 export type Health = (typeof HEALTHS)[number];
 
-/** Whether a task changes the repository. */
+/** The effect of a task on the repository. */
 export type Access = 'read' | 'write';
 
 /**
@@ -73,7 +73,7 @@ export type Access = 'read' | 'write';
 export const FORBIDDEN =
   '\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff';
 
-/** The id of an agent: it stands in subjects, file names and logs. */
+/** The pattern of an agent's id, which occurs in subjects, file names and logs. */
 export const AGENT_ID = '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$';
 
 /** Most entries of a list of names. */

@@ -76,7 +76,7 @@ const absentAs = <T extends TSchema>(value: unknown, schema: T): T & Filled => {
   const { [NOTE]: own } = schema as { readonly [NOTE]?: Note };
   return Object.assign(schema, note({ ...own, absent: value })) as unknown as T & Filled;
 };
-/** The object as readers get it where its note says `full`. */
+/** The object in the form for readers if its note has `full`. */
 export type Full<S extends TObject> = {
   readonly [K in keyof S['properties']]: S['properties'][K] extends Filled
     ? NonNullable<Wire<S['properties'][K]>>

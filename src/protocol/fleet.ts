@@ -36,7 +36,7 @@ export type SessionAnnounce = Wire<typeof schemas.SessionAnnounce>;
 export type TaskDispatch = Wire<typeof schemas.TaskDispatch>;
 /** Usage of a turn of an executor. */
 export type Usage = Wire<typeof schemas.Usage>;
-/** Why a task did not start, for machines. */
+/** Reason why a task did not start, for machines. */
 export type Blocked = Wire<typeof schemas.Blocked>;
 /** Worker → orchestrator: how a task ended. */
 export type TaskResult = Wire<typeof schemas.TaskResult>;

@@ -11,7 +11,7 @@ export const NOTE = 'x-read';
 
 /** A dialect's rules for reading a value, beside its JSON Schema. */
 export interface Note {
-  /** The class of the value, a word of the dialect; absent: the JSON type says it. */
+  /** The class of the value, a word of the dialect; absent: the JSON type determines it. */
   readonly as?: string;
   /** Value that readers get if the value is absent, so that it may be left out. */
   readonly absent?: unknown;

@@ -32,7 +32,10 @@ export interface Method<Request extends object = object, Reply extends object = 
   readonly checkEvent?: Check;
   /** Checks the reply, for its callers: see {@link answered}. A host does not load the checks of its own replies. */
   readonly checkReply?: Check;
-  /** True where repeating the request does no more than making it once, as for lists. Absent: its handler or caller says so. */
+  /**
+   * True if repeating the request has no more effect than making it once, as for lists. Absent: its handler or caller
+   * decides it.
+   */
   readonly idempotent?: boolean;
   /** For events that read stored data: returns the missing range that an event reports, for `call.gaps`. */
   readonly gapOf?: (

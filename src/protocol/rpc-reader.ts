@@ -13,7 +13,7 @@ import type { Member, Members } from './member.ts';
 /** A method of session RPC as a value, made of its schema by `npm run generate`; its caller and its handler share it. */
 export interface RpcMethod<Params extends object = Readonly<Record<string, unknown>>, Result = unknown> {
   readonly name: string;
-  /** `ignored`: anything may stand in `params`. `optional`: absent and `null` count as `{}`. `required`: an object. */
+  /** `ignored`: `params` may be any value. `optional`: absent and `null` count as `{}`. `required`: an object. */
   readonly takes: 'ignored' | 'optional' | 'required';
   /** In the order in which they are checked. */
   readonly params: Members;
@@ -23,7 +23,7 @@ export interface RpcMethod<Params extends object = Readonly<Record<string, unkno
 
 /** The method value of a schema. */
 export type MethodOf<S extends { readonly params: TSchema; readonly result: TSchema }> = RpcMethod<
-  // No members: TypeBox says `object`, which has no members to destructure.
+  // No members: TypeBox gives `object`, which has no members to destructure.
   keyof Wire<S['params']> extends never ? Record<never, never> : Wire<S['params']>,
   Wire<S['result']>
 >;
@@ -34,7 +34,7 @@ export type ParamsOf<M> = M extends RpcMethod<infer Params, unknown> ? Params : 
 /** The result of a method. */
 export type ResultOf<M> = M extends RpcMethod<object, infer Result> ? Result : never;
 
-/** Fails as the protocol says for a parameter of the wrong kind. */
+/** Returns the protocol's error for a parameter of the wrong kind. */
 export function wrongParam(method: string, field: string, expected: string): Error {
   return fail('schema_violation', `invalid params for ${method}: \`${field}\` must be ${expected}`, { field });
 }

@@ -10,7 +10,7 @@ import type * as methods from './session-rpc.generated.ts';
 
 export * from './session-rpc.generated.ts';
 
-/** Version this server speaks; strict handshakes compare it exactly. */
+/** Version of this server; strict handshakes compare it exactly. */
 export const SESSION_RPC_VERSION = '1.0.0';
 
 export type HandshakeResult = ResultOf<typeof methods.handshake>;

@@ -61,7 +61,7 @@ export const isAudio = (mimeType: string): boolean => mimeType.toLowerCase().sta
 export const markOf = (mimeType: string, number: number): string =>
   `[${isAudio(mimeType) ? 'Audio' : 'Image'} ${number}]`;
 
-/** Why a turn ended. Sent as `stop_reason` on every terminal event. */
+/** Reasons of a turn's end. Sent as `stop_reason` on every terminal event. */
 export const STOP_REASONS = [
   'end_turn',
   'max_tokens',
@@ -77,7 +77,7 @@ export const STOP_REASONS = [
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
-/** How system lines about MCP servers of a session begin. Editors show them also where they show no other system line. */
+/** Beginning of system lines about MCP servers of a session. Editors show them also if they show no other system line. */
 export const MCP_NOTICE = 'MCP server ';
 
 /** Returns the notice about an MCP server that a session, or a task, named and cannot use. */

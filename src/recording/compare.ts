@@ -1,7 +1,7 @@
 /**
  * Compares messages of two runs, except the parts that differ in every run. Declared fields are left out, times of RFC
- * 3339 are equal to each other, ids that a program made up are equal when they stand for each other everywhere, and a
- * placeholder of the redactor is equal to one text, everywhere the same. Pure except for the bindings it learns.
+ * 3339 are equal to each other, ids that a program made up are equal when they correspond to each other everywhere, and
+ * a placeholder of the redactor is equal to one text, everywhere the same. Pure except for the bindings it learns.
  *
  * @see docs/record-replay.md#what-is-compared
  */
@@ -99,7 +99,7 @@ type Pattern = readonly string[];
 
 /** Tells which places of a message are left out. */
 export class VolatilePaths {
-  /** Names that are left out wherever they stand. */
+  /** Names that are left out at every place. */
   readonly #names = new Set<string>();
   readonly #patterns: Pattern[] = [];
 
@@ -144,7 +144,7 @@ function matches(pattern: Pattern, path: readonly string[]): boolean {
   return at === pattern.length;
 }
 
-/** A place where two messages differ; a member that is not there is undefined. */
+/** A place where two messages differ; a missing member is undefined. */
 export interface Difference {
   /** JSON Pointer. */
   readonly path: string;
@@ -205,9 +205,9 @@ export class Bindings {
   /** Left → right. */
   readonly ids = new Map<string, string>();
   readonly #back = new Map<string, string>();
-  /** Placeholder → the text it stands for. */
+  /** Text by placeholder. */
   readonly secrets = new Map<string, string>();
-  /** Ids of the left side that stand for themselves alone. */
+  /** Ids of the left side that only correspond to themselves. */
   fixed: ReadonlySet<string> = new Set();
   /** Undo functions of the learned bindings, in order: undone from the end. */
   readonly #learned: (() => void)[] = [];
@@ -329,7 +329,7 @@ const own = (value: object, name: string): unknown =>
 function sameText(left: string, right: string, { bindings, idsMayDiffer = true }: Comparison): boolean {
   if (left.length > MAX_TEXT || right.length > MAX_TEXT) return false;
   const [ours, theirs] = [piecesOf(left), piecesOf(right)];
-  // A placeholder stands for any text: the constant pieces around it must be there.
+  // A placeholder matches any text: the constant pieces around it must be present.
   if (ours.some(({ kind }) => kind === 'secret')) return sameAround(ours, right, bindings);
   if (theirs.some(({ kind }) => kind === 'secret')) return sameAround(theirs, left, bindings);
   if (ours.length !== theirs.length) return false;

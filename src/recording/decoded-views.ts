@@ -8,7 +8,7 @@
  * them.
  */
 
-/** A decoded text and, for each of its UTF-16 units, the range of the original that it stands for. */
+/** A decoded text and, for each of its UTF-16 units, the range of the original that it decodes. */
 export interface View {
   readonly text: string;
   readonly starts: Uint32Array;
@@ -26,7 +26,7 @@ const WINDOW = 256 * 1024;
 /** Most characters by which {@link MAX_LEVELS} levels of escapes spell one character of a secret. */
 const GROWTH = 40;
 
-/** Adds a decoded text that stands for `from` to `to` of the parent view. */
+/** Adds a decoded text for the range `from` to `to` of the parent view. */
 type Emit = (text: string, from: number, to: number) => void;
 
 interface Kind {
@@ -223,7 +223,8 @@ const DECIMAL_BYTES: Kind = {
     const bytes = [...token.matchAll(/\d+/g)];
     const text = Buffer.from(bytes.map(([digits]) => Number(digits))).toString('latin1');
     const utf8 = Buffer.from(text, 'latin1').toString();
-    // Of characters with several bytes it is not known which number is which: each stands for all of them.
+    // For characters with several bytes the assignment of numbers to bytes is unknown: each number counts for all of
+    // them.
     if (utf8.length !== text.length) return emit(utf8, at, at + token.length);
     for (const [index, { 0: digits, index: from }] of bytes.entries()) {
       emit(text[index] as string, at + from, at + from + digits.length);
@@ -231,7 +232,7 @@ const DECIMAL_BYTES: Kind = {
   },
 };
 
-/** A line of `xxd`, `hexdump -C` or `od -t x1`: each byte stands for the line, which has it a second time as text. */
+/** A line of `xxd`, `hexdump -C` or `od -t x1`: each byte counts for the whole line, which has it a second time as text. */
 const DUMPED_BYTES: Kind = {
   pattern:
     /^[\da-f]{6,16}:?[ \t]{1,3}(?:[\da-f]{2}(?:[\da-f]{2}){0,3}(?:[ \t]{1,2}|$)){1,32}[^\r\n]{0,64}(?:\r?\n|$)/gim,

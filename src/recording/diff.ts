@@ -30,14 +30,14 @@ export interface Divergence {
   readonly kind: DivergenceKind;
   /** Type or method; of a reply that of its request. */
   readonly type: string;
-  /** Which part of an exchange differs. */
+  /** The part of an exchange that differs. */
   readonly part: 'request' | 'event' | 'reply' | 'message';
   /** `seq` in the left and in the right recording; null where it has none. */
   readonly left: number | null;
   readonly right: number | null;
   /** JSON Pointer, of `changed` alone; null for others. */
   readonly path: string | null;
-  /** Both values as JSON, cut, without secrets; null where there is none. */
+  /** Both values as JSON, cut, without secrets; null for a missing one. */
   readonly left_value: string | null;
   readonly right_value: string | null;
 }
@@ -89,7 +89,7 @@ class Comparer {
   readonly #left: readonly Unit[];
   readonly #right: readonly Unit[];
   readonly #found: Placed[] = [];
-  /** Which of them is not complete. */
+  /** Side that is not complete. */
   readonly #cut: Readonly<Record<'left' | 'right', boolean>>;
 
   /** Differences of one message that are looked for. */
@@ -120,7 +120,7 @@ class Comparer {
       for (const step of steps) {
         if (step.state === 'skipped' || (bare && isFrame(step)) || isResuming(step)) continue;
         const cursor = step.message?.cursor;
-        // Sent again to an agent that came back.
+        // Sent again to an agent that resumed.
         if (typeof cursor === 'number' && step.entry.from === 'host') {
           const key = `${cursor} ${String(step.message?.id)}`;
           if (cursors.has(key)) continue;
@@ -177,7 +177,7 @@ class Comparer {
     const part = mine.step.info.kind === 'request' ? 'request' : 'message';
     this.#steps(mine.step, theirs.step, part, mine.type);
     let [ours, others] = [mine.events, theirs.events];
-    // Progress may be left out for a slow reader, and says nothing that stays.
+    // Progress may be left out for a slow reader, and contains no lasting information.
     if (ours.length !== others.length) [ours, others] = [ours.filter(isNoProgress), others.filter(isNoProgress)];
     // Events after a recorder was killed are unknown.
     const isCut = (this.#cut.left && mine.reply === undefined) || (this.#cut.right && theirs.reply === undefined);

@@ -5,7 +5,7 @@
 // By its default: an older Node has not all names, and is to get the one line about its age.
 import zlib, { type ZlibOptions } from 'node:zlib';
 
-/** Bytes that one message may unpack to, and attempts without a mark that tells the format. */
+/** Bytes that one message may unpack to, and attempts without a mark that names the format. */
 const MAX_UNPACKED_BYTES = 8 * 1024 * 1024;
 const MAX_ATTEMPTS = 64;
 /** Longest bytes that are tried without a mark. */

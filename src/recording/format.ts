@@ -27,7 +27,7 @@ export const MAX_CONNECTIONS = 100_000;
 /** A protocol of the project; `unknown` until a first message showed it. */
 export type Protocol = 'a2e' | 'session-rpc' | 'fleet' | 'unknown';
 
-/** Which side of a connection: `client` opened it, `host` accepted it. */
+/** The side of a connection: `client` opened it, `host` accepted it. */
 export type Side = 'client' | 'host';
 
 /** The edge that each protocol serves. */

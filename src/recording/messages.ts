@@ -10,7 +10,7 @@ import type { Protocol } from './format.ts';
 
 type Message = Readonly<Record<string, unknown>>;
 
-/** `ping` and `pong` only show that a side responds: when they come is a matter of time. */
+/** `ping` and `pong` only show that a side responds: their times vary. */
 export interface Classified {
   readonly kind: Exclude<IncomingKind, 'invalid'> | 'other';
   /** Type or method; of a reply of session RPC, which has none, `''`. */

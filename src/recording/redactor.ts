@@ -23,7 +23,7 @@ export const MIN_SECRET_CHARS = 8;
 const MAX_VALUES = 1000;
 /** Bound on values whose hex and base64 are searched in pieces too. */
 const MAX_CUT_VALUES = 64;
-/** How deep texts that hold JSON are opened. */
+/** Depth to which texts that hold JSON are opened. */
 const MAX_INNER = 3;
 /** Longest text that is opened as JSON, in characters. */
 const MAX_INNER_CHARS = 1024 * 1024;
@@ -69,7 +69,7 @@ const HEX = /[\da-f]{16}/i;
 /** Characters that an escape may have at the cut end of a piece. */
 const MAX_CUT = 10;
 
-/** Members that tell which stream an object is a piece of. */
+/** Members that name the stream of which an object is a piece. */
 const STREAMS = ['session_id', 'req_id', 'task_id'] as const;
 
 export class Redactor {
@@ -182,7 +182,7 @@ export class Redactor {
   #secret(rule: string, value: unknown, inner: number, depth: number): unknown {
     if (typeof value === 'string') {
       if (value === '' || isOnlyPlaceholder(value)) return value;
-      // Later messages may have the value where no name tells.
+      // Later messages may have the value at places that no name marks.
       const [, scheme = '', bare = value] = /^(Bearer |Basic )?(.*)$/is.exec(value) ?? [];
       if (!this.#placeholders.has(bare)) this.#learn(rule, bare);
       return scheme + this.#placeholder(this.#forms.get(bare)?.rule ?? rule, bare);
@@ -255,7 +255,7 @@ export class Redactor {
     let done = 0;
     for (const { from, to, rule, value } of found) {
       if (to <= done) continue;
-      // The rest of one that overlaps goes with the one before.
+      // The rest of an overlapping value is replaced with the one before.
       if (from >= done) clean += text.slice(done, from) + this.#placeholder(rule, value);
       done = to;
     }

@@ -39,7 +39,7 @@ export interface ReplayClientOptions {
 export interface ClientReplay {
   /** The passed messages, as a recording. */
   readonly live: Recording;
-  /** Where it differs from the recorded one; none when the host replied as recorded. */
+  /** The differences from the recording; none when the host replied as recorded. */
   readonly divergences: readonly Divergence[];
 }
 
@@ -84,7 +84,7 @@ class ClientPlayer {
       if (step.state === 'skipped' || step.entry.from === 'client') continue;
       const cursor = step.message?.cursor;
       const again = `${String(cursor)} ${String(step.message?.id)}`;
-      // Sent again to an agent that came back; the live one has it already.
+      // Sent again to an agent that resumed; the live one has it already.
       if (typeof cursor === 'number' && sent.has(again)) step.state = 'skipped';
       else this.#expect(step);
       sent.add(again);
@@ -253,7 +253,7 @@ class ClientPlayer {
 const keyOf = (conn: number, ref: string, kind: string, type: string): string =>
   ref === '' ? `${conn} ${type}` : `${ref.startsWith('n') ? conn : ''} ${ref} ${kind === 'event' ? 'event' : 'reply'}`;
 
-/** Answers a ping of the host, in the form in which it came. */
+/** Replies to a ping of the host, in the form in which it arrived. */
 function pongTo(ping: Message, raw: string | Message): string | Record<string, unknown> {
   const pong = {
     type: 'pong',

@@ -42,7 +42,7 @@ export interface ReplayOptions {
    * `fast`.
    */
   readonly speed?: 'fast' | 'as-recorded';
-  /** `content`: requests of a connection may come in another order. `strict`: they may not. Default `content`. */
+  /** `content`: requests of a connection may arrive in another order. `strict`: they may not. Default `content`. */
   readonly order?: 'content' | 'strict';
   /** JSON Pointers of fields of the client's messages that are not compared, beside those of the manifest. */
   readonly volatile?: readonly string[];
@@ -58,7 +58,7 @@ export interface ReplayReport {
   readonly misses: number;
   /** The first of these, one line each. */
   readonly missed: readonly string[];
-  /** Recorded messages of the client that did not come, on connections that have ended or were not opened. */
+  /** Number of recorded messages of the client that did not arrive, on connections that have ended or were not opened. */
   readonly missing: number;
 }
 

@@ -26,7 +26,7 @@ export interface Step {
 export interface Plan {
   readonly number: number;
   readonly steps: readonly Step[];
-  /** How it ended; undefined where the recording ends before. */
+  /** The end of the connection; undefined if the recording ends before. */
   readonly closed: Extract<Entry, { event: 'closed' }> | undefined;
   /** A live connection plays it. */
   taken: boolean;

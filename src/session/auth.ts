@@ -26,7 +26,10 @@ export interface Authenticator {
    * sent.
    */
   authenticate(token: unknown): Principal | undefined;
-  /** The principal of this name with the rights it has now; undefined when there is none. Left out: they never change. */
+  /**
+   * Returns the principal of this name with its present rights; undefined when none has the name. Absent: rights never
+   * change.
+   */
   current?(name: string): Principal | undefined;
   /** Calls `listener` after rights have changed. */
   onChange?(listener: () => void): void;

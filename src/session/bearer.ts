@@ -34,7 +34,7 @@ export async function principalOfRequest(
  */
 export class ConnectionTokens {
   readonly #auth: Authenticator;
-  /** Undefined: the authenticator does not say when its answers change. */
+  /** The last token of each connection; undefined if the authenticator does not announce changes of its results. */
   #last: WeakMap<Socket, { header: string; principal: Principal }> | undefined;
 
   constructor(auth: Authenticator) {

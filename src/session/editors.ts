@@ -38,10 +38,10 @@ export interface EditorRequest {
   readonly params: object;
 }
 
-/** How an editor answered. */
+/** The reply of an editor. */
 export interface EditorReply {
   readonly result?: unknown;
-  /** Why it refused. */
+  /** Reason of the refusal. */
   readonly error?: string;
 }
 

@@ -103,7 +103,7 @@ export interface Principal extends Grants {
   readonly within?: Principal;
 }
 
-/** How the host asks an agent. */
+/** Options of a host's request to an agent. */
 export interface AskOptions {
   /** Time limit in milliseconds. Default 60,000; 0 = none. It continues while the agent has no link. */
   readonly timeoutMs?: number;

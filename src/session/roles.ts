@@ -10,7 +10,7 @@ import type { FleetGrants, Grants, Principal, Reach, SessionGrants, ToolRules } 
 const own: SessionGrants = { read: 'own', drive: 'own', approve: 'own' };
 const all: SessionGrants = { read: 'all', drive: 'all', approve: 'all' };
 
-/** The roles every configuration has. Its own roles stand beside them. */
+/** The roles of every configuration. The configuration's own roles are added to them. */
 export const ROLES = Object.freeze({
   /** Everything. */
   admin: { admin: true },
@@ -52,7 +52,7 @@ function joinSessions(a: SessionGrants | undefined, b: SessionGrants | undefined
 function joinTools(a: ToolRules | undefined, b: ToolRules | undefined): ToolRules | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return {
-    // A list that says "only these" narrows: beside a role without one it still does.
+    // A list of allowed names narrows: beside a role without one it still does.
     allow: union(a.allow, b.allow),
     deny: union(a.deny, b.deny),
     denyRisks: union(a.denyRisks, b.denyRisks),

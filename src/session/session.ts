@@ -69,7 +69,7 @@ export interface SessionOptions {
   readonly terms: Terms;
   readonly host: SessionHost;
   readonly limits: ConnectionLimits;
-  /** Where entries go; undefined = nothing is stored. */
+  /** Journal of the entries; undefined = nothing is stored. */
   readonly journal: Journal | undefined;
   /** True when replies are on disk before they are sent. Default: they are volatile. */
   readonly durableReplies?: boolean | undefined;
@@ -129,7 +129,7 @@ export class Session implements ConnectionOwner, SessionView {
   #left: Promise<void> | undefined;
   /** Grows with each link; a replay that was overtaken by a newer link stops. */
   #epoch = 0;
-  /** When it lost its link, monotonic milliseconds; 0 while it has one. */
+  /** Time at which it lost its link, monotonic milliseconds; 0 while it has one. */
   detachedAt = 0;
   /** Last time the idle sweep found it active, monotonic milliseconds. */
   activeAt = 0;
@@ -381,7 +381,7 @@ export class Session implements ConnectionOwner, SessionView {
     await this.#left;
   }
 
-  /** Ends the session now: running work is aborted, and gets the error as its reply where there is still a link. */
+  /** Ends the session now: running work is aborted, and gets the error as its reply if a link still exists. */
   close(code: ErrorName, message: string): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';

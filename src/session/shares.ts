@@ -8,10 +8,10 @@ import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { Principal } from './principal.ts';
 
-/** Sessions of one principal at once, on each edge, unless the configuration says otherwise. */
+/** Sessions of one principal at once, on each edge, unless the configuration sets another number. */
 export const DEFAULT_SESSION_SHARE = 1_000;
 
-/** When a session of the principal may have ended. */
+/** Time after which a session of the principal may have ended. */
 const RETRY_AFTER_MS = 1_000;
 
 /** The sessions of an edge: those that one principal may have, and those of all together. */

@@ -31,7 +31,7 @@ export interface StoredSession {
   /** The last cursor that may have been used. */
   readonly last: number;
   readonly record: SessionRecord;
-  /** How long it has had no link, milliseconds. */
+  /** Time without a link, milliseconds. */
   readonly detachedMs: number;
 }
 

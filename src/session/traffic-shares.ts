@@ -12,7 +12,7 @@ import type { Link } from '../transport/link.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { Principal } from './principal.ts';
 
-/** How much there is for one principal and for all. Whole numbers, at least 1. */
+/** Amounts for one principal and for all. Whole numbers, at least 1. */
 export interface TrafficLimits {
   /** Links of all principals at once; past that, those with more than an equal part are refused. */
   readonly maxConnections: number;
@@ -24,15 +24,18 @@ export interface TrafficLimits {
   readonly maxInFlightPerPrincipal: number;
   /** Of one principal that is no administrator. */
   readonly requestsPerSecond: number;
-  /** Of all principals that have such a limit. */
+  /** Requests a second of all principals with that limit. */
   readonly totalRequestsPerSecond: number;
   /** Received from one principal that is no administrator. */
   readonly bytesPerSecond: number;
-  /** From all principals that have such a limit. */
+  /** Received bytes a second of all principals with that limit. */
   readonly totalBytesPerSecond: number;
   /** Bytes of incomplete messages of one principal that is no administrator. */
   readonly receiveBufferBytes: number;
-  /** Of all principals that have such a limit; past that, of those with more than an equal part. */
+  /**
+   * Bytes of incomplete messages of all principals with that limit; past that, those with more than an equal part are
+   * refused.
+   */
   readonly totalReceiveBufferBytes: number;
 }
 
@@ -50,13 +53,16 @@ export interface TrafficUsage extends ShareUsage {
   readonly refused_by: Readonly<Record<string, number>>;
 }
 
-/** When a link of the principal may have ended, milliseconds. */
+/** Time after which a link of the principal may have ended, milliseconds. */
 const CONNECTION_RETRY_MS = 1_000;
-/** When a request of the principal may have its reply, and the least time after which a request is sent again. */
+/**
+ * Time after which a request of the principal may have its reply, and the least time after which a request is sent
+ * again, milliseconds.
+ */
 const REQUEST_RETRY_MS = 100;
 /** Shortest pause, milliseconds: pausing and resuming thousands of links costs milliseconds itself. */
 const MIN_PAUSE_MS = 100;
-/** How often a debt is looked at again, milliseconds: the limit may have changed. */
+/** Interval of checks of a debt, milliseconds: the limit may have changed. */
 const MAX_WAIT_MS = 1_000;
 
 /** A rate of several owners: one half is divided among the active ones, the other is for all of them. */

@@ -37,7 +37,7 @@ async function turns(): Promise<void> {
   for (let n = 0; n < SETTLE_TURNS; n += 1) await turn();
 }
 
-/** Makes a clock that stands still. */
+/** Returns a clock that does not move by itself. */
 export function fakeClock(options: FakeClockOptions = {}): FakeClock {
   const { startMs = Date.UTC(2026, 5, 1, 12), settle = turns } = options;
   const timers = new Set<Timer>();

@@ -21,13 +21,13 @@ export interface ScriptedRound {
   readonly tool_calls?: readonly ScriptedCall[];
   /** Waits before anything is answered. */
   readonly delay_ms?: number;
-  /** The request fails with this text: HTTP 400, unless `status` says otherwise. */
+  /** Error text with which the request fails: HTTP 400, unless `status` sets another one. */
   readonly error?: string;
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   /** The provider's name of the failure, e.g. `context_length_exceeded`. */
   readonly error_code?: string;
-  /** The body of a failure as it is, instead of the API's own shape. */
+  /** The body of a failure, unchanged, instead of the API's own form. */
   readonly body?: string;
   readonly finish?: 'stop' | 'length' | 'refusal';
   readonly usage?: {
@@ -38,8 +38,9 @@ export interface ScriptedRound {
     readonly cost?: number;
   };
   /**
-   * How the reply breaks off after the output above: `silence` never replies at all, `stall` stops after the output,
-   * `end` ends the reply without its last messages, `reset` cuts the connection, `error` reports `error` in the stream.
+   * The way in which the reply breaks off after the output above: `silence` never replies at all, `stall` stops after
+   * the output, `end` ends the reply without its last messages, `reset` cuts the connection, `error` reports `error` in
+   * the stream.
    */
   readonly breaks?: 'silence' | 'stall' | 'end' | 'reset' | 'error';
 }
@@ -119,7 +120,7 @@ function chatStream(round: ScriptedRound, model: string, number: number, openRou
   }
   for (const text of texts(round.text)) output.push(chunk({ role: 'assistant', content: text }));
   const calls = round.tool_calls ?? [];
-  // The arguments of parallel calls arrive in turns, so that only their index tells them apart.
+  // The arguments of parallel calls arrive in turns, so that only their index distinguishes them.
   for (const [index, call] of calls.entries()) {
     const begin = argumentsOf(call).slice(0, 3);
     output.push(

@@ -1,5 +1,5 @@
 /**
- * A model provider under the control of a test: it speaks the streaming APIs of the real providers on a loopback port
+ * A model provider under the control of a test: it serves the streaming APIs of the real providers on a loopback port
  * and replies with the rounds that the test scripted, one per request, in order.
  *
  * A script is the `model` member of the session vectors (thought, text, tool calls, delay, error), with more ways to

@@ -14,13 +14,13 @@ import { fail } from '../wire/errors.ts';
 
 export type { Divergence, DivergenceKind, ReplayOptions, ReplayReport };
 
-/** Anything that takes a link over: a host, a server of sessions. */
+/** A host or a server of sessions, which takes over a link. */
 interface Accepting {
   accept(link: Link): void;
 }
 
 export interface RecordedHostOptions {
-  /** Secrets that are replaced wherever they stand, by the names they have in placeholders. */
+  /** Secrets that are replaced at every place, by the names they have in placeholders. */
   readonly secrets?: Readonly<Record<string, string>>;
   /** Names of further members whose text is a secret. */
   readonly secretFields?: readonly string[];
@@ -74,7 +74,7 @@ export interface ReplayedHost extends AsyncDisposable {
   /** False: a replay asks for no token. */
   readonly requiresToken: boolean;
   readonly report: ReplayReport;
-  /** Throws when a message was not recorded, or a recorded one did not come. Call it behind the end of the client. */
+  /** Throws when a message was not recorded, or a recorded one did not arrive. Call it after the end of the client. */
   assertPlayed(): Promise<void>;
 }
 

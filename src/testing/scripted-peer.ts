@@ -58,7 +58,7 @@ export class ScriptedPeer {
   readonly received: ScriptedMessage[] = [];
   /** Input that was no message. */
   readonly malformed: Malformed[] = [];
-  /** Why the link ended; undefined while it is open. */
+  /** The end of the link; undefined while it is open. */
   closedWith: CloseInfo | undefined;
   readonly #patienceMs: number;
   #next = 0;
@@ -86,12 +86,12 @@ export class ScriptedPeer {
     });
   }
 
-  /** Sends an object, or text as it stands. */
+  /** Sends an object, or unchanged text. */
   send(message: ScriptedMessage | string): void {
     this.link.send(typeof message === 'object' && this.link.text ? JSON.stringify(message) : message);
   }
 
-  /** Sends several texts as they stand. */
+  /** Sends several unchanged texts. */
   play(...messages: readonly (ScriptedMessage | string)[]): void {
     for (const message of messages) this.send(message);
   }
@@ -160,7 +160,7 @@ export class ScriptedPeer {
   }
 }
 
-/** Anything that takes a link over: a host, an RPC server, the bus of a fleet. */
+/** A host, an RPC server or the bus of a fleet, which takes over a link. */
 export interface AcceptsLinks {
   accept(link: Link): void;
 }

@@ -14,7 +14,7 @@ import type { CaseRun } from '../run.ts';
 /** The user's description of the target. */
 export interface FleetTarget {
   readonly address: string;
-  /** Where a worker connects that is not started by the kit. */
+  /** Address for a worker that the kit does not start. */
   readonly dialling?: DiallingTarget;
   readonly token: string;
   /** Longest wait for one answer, in milliseconds. */
@@ -23,7 +23,7 @@ export interface FleetTarget {
   readonly brief?: string;
 }
 
-/** Which side of the protocol the target is. */
+/** The side of the protocol that the target is. */
 export type FleetRole = 'worker' | 'orchestrator';
 
 export type FleetCase = Case<FleetContext>;
@@ -201,8 +201,9 @@ export function expectRefusal(answer: Fields, ...codes: readonly string[]): void
 }
 
 /**
- * Fails where nothing shows that an orchestrator is there. One without SESSION_ACCEPT says nothing to an announce, as anything else does
- * that accepts connections: all cases in which nothing may come would pass. It ends the link of a worker that announces itself once more.
+ * Fails if nothing shows that the target is an orchestrator. One without SESSION_ACCEPT does not reply to an announce,
+ * like any other server that accepts connections: all cases in which no message may come would pass. It ends the link
+ * of a worker that announces itself a second time.
  */
 async function orchestrates(context: FleetContext): Promise<void> {
   const peer = await context.open();

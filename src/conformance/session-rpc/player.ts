@@ -43,9 +43,9 @@ export interface Vector {
 export interface VectorConnection {
   /** Writes text as it is; the runner adds the newline. */
   write(text: string): void;
-  /** Hands over every line the server writes, also those that came before. Called once. */
+  /** Passes on every line that the server writes, also earlier ones. Called once. */
   listen(onLine: (line: string) => void): void;
-  /** Ends the input and waits for the server to be gone. */
+  /** Ends the input and waits for the end of the server. */
   close(): Promise<void>;
 }
 
@@ -68,7 +68,7 @@ export interface PlayOptions {
 export interface VectorOutcome {
   readonly name: string;
   readonly outcome: 'passed' | 'skipped' | 'failed';
-  /** Why it failed or was skipped. */
+  /** Reason of the failure or the skip. */
   readonly why?: string;
 }
 
@@ -92,11 +92,14 @@ export function vectorsOf(conversation: string): Vector[] {
     .map((line) => JSON.parse(line) as Vector);
 }
 
-/** Time without a message after which nothing is taken to come any more, where nothing can prove it. */
+/** Time without a message after which no more are expected, if nothing can prove it. */
 const QUIET_MS = 150;
 const PATIENCE_MS = 60_000;
 
-/** Plays a conversation in order and closes the connection. A failure does not end it: later vectors tell more. */
+/**
+ * Plays a conversation in order and closes the connection. A failure does not end it: later vectors give more
+ * information.
+ */
 export async function play(
   vectors: readonly Vector[],
   connection: VectorConnection,

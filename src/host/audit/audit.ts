@@ -69,8 +69,8 @@ export interface Audit {
   record(record: AuditRecord): void;
   readonly health: AuditHealth;
   /**
-   * Makes the file, so that a program which starts before the first record finds it covered. To be called before the first record. Never
-   * rejects: a record that cannot be written says why.
+   * Creates the file, so that a program that starts before the first record finds it covered. Must be called before the
+   * first record. Never rejects: a record that cannot be written reports the reason.
    */
   prepare(): Promise<void>;
   /** Resolves when all queued records are written, or a write has failed. Never rejects. */
@@ -92,7 +92,7 @@ const BATCH_LINES = 1_024;
  */
 const PAUSE_MS = 8;
 const MAX_RETRY_MS = 30_000;
-/** How long requests of a principal that makes too many are counted before the count is written. */
+/** Time for which requests of a principal that makes too many are counted before the count is written. */
 const COUNT_MS = 15_000;
 /** Interval of the check that the file has not been removed or replaced. */
 const CHECK_FILE_MS = 1_000;

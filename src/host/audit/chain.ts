@@ -51,7 +51,7 @@ export interface ChainLink extends ChainHead {
  */
 const loadHash = () => process.getBuiltinModule('node:crypto').hash;
 
-/** Shortens a text that came from a peer. */
+/** Shortens a text of a peer. */
 export function clip(text: string): string {
   return text.length > MAX_TEXT_CHARACTERS ? `${text.slice(0, MAX_TEXT_CHARACTERS)}…` : text;
 }

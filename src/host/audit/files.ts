@@ -47,7 +47,7 @@ export async function rotate(file: string): Promise<void> {
   for (const { path, index } of (await filesOf(file)).reverse()) await rename(path, `${file}.${index + 1}`);
 }
 
-/** Which files of an audit stay: see `AuditOptions`. */
+/** Rules for the files of an audit that stay: see `AuditOptions`. */
 export interface AuditRetention {
   readonly maxFiles: number;
   readonly retainMs: number;

@@ -46,7 +46,7 @@ export interface AuditPage {
   readonly more: boolean;
   /** Lines read that are not lines of an audit. */
   readonly unreadable: number;
-  /** Where the newest file of each chain that was read ended: {@link followAudit} continues there. */
+  /** Positions at which the newest file of each chain that was read ended: {@link followAudit} continues there. */
   readonly ends: readonly AuditEnd[];
 }
 
@@ -122,7 +122,7 @@ async function listChain(file: string, options: AuditListOptions): Promise<Chain
   };
 }
 
-/** How often a followed audit is looked at. */
+/** Interval of checks of a followed audit. */
 const FOLLOW_MS = 300;
 
 /**

@@ -12,7 +12,7 @@ import { filesOf } from './files.ts';
 import { HALF_LINE, linesOf, newestFiles, noAudit, type OpenedFile, openChain } from './stored-lines.ts';
 
 /**
- * Why a chain is broken:
+ * Reasons of a broken chain:
  *
  * - `unreadable_line`: not a line of an audit
  * - `edited`: the line's hash is not that of its content

@@ -310,7 +310,7 @@ class SqliteState implements StateDatabase {
       if (isDurable({ space, owner })) this.#statements.use.run(owner, -bytes);
       return 0;
     });
-    // Reads find the entries gone from here on.
+    // Reads no longer find the entries from now on.
     this.#commits.flush();
     await written.catch((error) => {
       this.#used.delete(space);

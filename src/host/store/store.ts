@@ -87,7 +87,7 @@ export interface StoreUse {
 
 export const DEFAULT_STORE_QUOTA_BYTES = 64 * 1024 * 1024;
 
-/** Where a host stores the state of its plugins. */
+/** The store of a host for the state of its plugins. */
 export interface StateDatabase {
   plugin(name: string, use: StoreUse): PluginStore;
   /** Deletes the state of a session that ended. Does not reject. */

@@ -174,7 +174,7 @@ export class PageBuilder {
     this.#bytes += size;
   }
 
-  /** Takes the entries of a block that come next. */
+  /** Takes the next entries of a block. */
   addBlock({ last, entries, heads, bodies }: Block): void {
     if (entries === 0) return this.lost(last);
     const list = JSON.parse(heads) as (number | string)[];

@@ -9,9 +9,9 @@
 
 import { Slices } from './slices.ts';
 
-/** Which sessions are dropped. */
+/** The rule for dropping sessions. */
 export interface SessionExpiry {
-  /** Sessions without a new entry for this long go. Milliseconds; 0 = none goes for its age. */
+  /** Age without a new entry at which a session is dropped. Milliseconds; 0 = none is dropped for its age. */
   readonly maxAgeMs: number;
   /** Of more sessions than this, those written to longest ago go, of owners with more than an equal part of them. */
   readonly maxSessions: number;

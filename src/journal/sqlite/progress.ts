@@ -12,7 +12,7 @@
 export interface ProgressState {
   /** Milliseconds in use. */
   readonly progress: number;
-  /** The wall time up to which all was counted, epoch milliseconds; 0 before the first. It never goes back. */
+  /** The wall time up to which all was counted, epoch milliseconds; 0 before the first. It never decreases. */
   readonly seenAt: number;
 }
 

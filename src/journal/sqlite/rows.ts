@@ -12,7 +12,7 @@ import type { Amount } from '../shares.ts';
 import { type Block, blockSum, type PageBuilder } from './block.ts';
 import type { WrittenSession } from './expiry.ts';
 
-/** The parts of `DatabaseSync` used here, so that a test can stand in for it. */
+/** The parts of `DatabaseSync` used here, so that a test can replace it. */
 export interface Database {
   exec(sql: string): void;
   prepare(sql: string): Statement;
@@ -66,7 +66,7 @@ export const MIGRATIONS: readonly string[] = [
    CREATE TABLE usage (
      owner TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, entries INTEGER NOT NULL, crc INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
-  // Nothing the journal does reads every session: not an opening, a list, a sweep, or an eviction for a share.
+  // No operation of the journal reads every session: not an opening, a list, a sweep, or an eviction for a share.
   `CREATE INDEX sessions_by_write ON sessions (written);
    CREATE INDEX sessions_by_owner ON sessions (owner, written);
    CREATE INDEX reserved_sessions ON sessions (session) WHERE reserved > 0;`,
@@ -80,8 +80,8 @@ export const MIGRATIONS: readonly string[] = [
 
 /**
  * Numbers of the whole journal. `written`: the newest write that left no session behind, such as a deletion. `lost_to`:
- * cursors up to here may have been used by sessions that a damage took whole; 0 when there was none. `progress` and `seen_at`:
- * see `progress.ts`.
+ * cursors up to here may have been used by sessions that a damage took whole; 0 without a damage. `progress` and
+ * `seen_at`: see `progress.ts`.
  */
 export type Fact = 'written' | 'lost_to' | 'progress' | 'seen_at' | 'tried';
 
@@ -90,7 +90,7 @@ const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes,
 
 /** Columns of the `sessions` table besides the name. */
 export interface Counters {
-  /** Which append of the whole journal was its last. */
+  /** Number of its last append in the whole journal. */
   written: number;
   /** Oldest stored cursor; `last + 1` when none is. */
   first: number;
@@ -117,7 +117,7 @@ export interface OwnerUsage extends Amount {
 /** A session in the share of an owner. */
 export interface OwnedSession extends Amount {
   readonly session: string;
-  /** Which append of the whole journal was its last. */
+  /** Number of its last append in the whole journal. */
   readonly written: number;
 }
 

@@ -18,7 +18,7 @@ const FOLLOW_PAGE = BLOCK_ENTRIES;
 const FOLLOW_PAGE_BYTES = 256 * 1024;
 /**
  * Cursors reserved at a time, in the file, before volatile entries use them. A crash costs the numbers, never their
- * uniqueness; a busy session comes back for more every minute or so, which is one synced commit.
+ * uniqueness; a busy session reserves more every minute or so, which is one synced commit.
  */
 export const RESERVED_CURSORS = 1024 * 1024;
 
@@ -55,7 +55,7 @@ interface Staged {
 
 export class SqliteSession implements Followable {
   readonly id: string;
-  /** Which append of the whole journal was its last. Set by the store that appends. */
+  /** Number of its last append in the whole journal. Set by the store that appends. */
   written: number;
   /** Counts of the waiting entries that the write-behind maintains for itself. */
   readonly counted = { behind: false, entries: 0, bytes: 0 };
@@ -196,7 +196,7 @@ export class SqliteSession implements Followable {
    * would be lost together with them.
    */
   reserve(cursor: number): void {
-    // Its writer is back: the store must not let go of an object that entries are about to be added to.
+    // Its writer is active again: the store must not drop an object to which entries are about to be added.
     this.#released = false;
     this.#reserved = Math.min(cursor + RESERVED_CURSORS, Number.MAX_SAFE_INTEGER);
   }

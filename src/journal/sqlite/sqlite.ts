@@ -38,8 +38,8 @@ export interface SqliteJournalOptions {
   readonly onDamaged?: (error: HandfastError) => void;
   /**
    * True where a session may be continued although the journal lost it whole, as when its name is stored elsewhere too.
-   * Then, after a damage, reading an unknown session says from where on its cursors are unused. Default: names are never
-   * used again, and an unknown session is new.
+   * Then, after a damage, reading an unknown session reports the cursor above which its cursors are unused. Default:
+   * names are never used again, and an unknown session is new.
    */
   readonly namesReturn?: boolean;
   /**
@@ -76,8 +76,9 @@ export interface SqliteJournal extends Journal {
     owner?: string,
   ): Promise<void> | undefined;
   /**
-   * Why the last write of volatile entries failed; undefined again once one has succeeded. While it is set they wait in
-   * memory, as many as retention allows, up to 32,768 entries or 16 MiB in all; past that they are lost and counted.
+   * Reason why the last write of volatile entries failed; undefined again once one has succeeded. While it is set they
+   * wait in memory, as many as retention allows, up to 32,768 entries or 16 MiB in all; past that they are lost and
+   * counted.
    */
   readonly volatileFailure: HandfastError | undefined;
   /**

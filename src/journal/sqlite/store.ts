@@ -44,7 +44,8 @@ export const MAX_BATCH_ENTRIES = 4096;
 /** The same bound in body bytes. */
 export const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /**
- * How far ahead the mark promises cursors. It is synced each time, so a wide step makes it rare; a damage costs the numbers.
+ * Step by which the mark promises cursors ahead. It is synced each time, so a wide step makes it rare; a damage costs
+ * the numbers.
  */
 const MARKED_CURSORS = 16 * RESERVED_CURSORS;
 /** Bound on unused sessions whose counters stay in memory. */
@@ -72,7 +73,7 @@ export class SqliteStore implements Journal {
   #written: number;
   /** The newest append that a commit contains. */
   #committed: number;
-  /** The mark says that cursors up to here may be in use. */
+  /** Cursor up to which the mark allows use. */
   #promised: number;
   /** Cursors up to here may have been used under names that a damage took: see `namesReturn`. */
   #lostTo = 0;
@@ -130,7 +131,7 @@ export class SqliteStore implements Journal {
     this.#promised = mark === undefined ? Number.POSITIVE_INFINITY : (found?.cursors ?? this.#rows.highestCursor());
     if (found !== undefined && found.written > this.#written) {
       this.#damaged = lossOf(this.#rows, found, this.#written);
-      // That of a file that was set aside has been reported.
+      // The loss of a quarantined file has been reported.
       if (mark?.replaced !== true && onDamaged === undefined) throw this.#damaged;
       this.#continueAfter(found);
       if (mark?.replaced !== true) onDamaged?.(this.#damaged);
@@ -139,7 +140,7 @@ export class SqliteStore implements Journal {
     if (namesReturn) this.#lostTo = this.#rows.fact('lost_to');
   }
 
-  /** Drops sessions as `rule` says, from now on until the journal is closed. `wall` is epoch milliseconds. */
+  /** Drops sessions by `rule`, from now on until the journal is closed. `wall` is epoch milliseconds. */
   expire(rule: SessionExpiry, wall: () => number): void {
     const stored = { progress: this.#rows.fact('progress'), seenAt: this.#rows.fact('seen_at') };
     const clock = new Progress(stored, rule.maxAgeMs, wall, this.#now);
@@ -427,7 +428,7 @@ export class SqliteStore implements Journal {
     if (this.#lostTo > 0 && record.last === 0 && first > this.#lostTo) record.startAfter(this.#lostTo);
   }
 
-  /** Makes the mark say that cursors up to `cursor` may be in use, before they are. */
+  /** Makes the mark state that cursors up to `cursor` may be in use, before they are. */
   #promise(cursor: number): void {
     if (cursor <= this.#promised) return;
     this.#promised = Math.min(cursor + MARKED_CURSORS, Number.MAX_SAFE_INTEGER);

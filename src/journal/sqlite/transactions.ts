@@ -6,7 +6,7 @@ import type { Database, Statement } from './rows.ts';
 
 /** Bytes of SQLite's log at which it is copied into the file: some milliseconds of the event loop, in a separate turn. */
 const CHECKPOINT_BYTES = 2 * 1024 * 1024;
-/** Where no turn ends, as in a loop that only appends, the log grows up to this. */
+/** Size up to which the log grows if no turn ends, as in a loop that only appends. */
 const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
 
 /** Members of the store that transactions use. */
@@ -28,7 +28,7 @@ export class Transactions {
   readonly #commit: Statement;
   readonly #rollback: Statement;
   readonly #checkpoint: Statement;
-  /** Whether the database syncs at each commit, as last set; undefined = never set. */
+  /** True if the database syncs at each commit, as last set; undefined = never set. */
   #syncs: boolean | undefined;
   #checkpointer: NodeJS.Immediate | undefined;
 

@@ -9,7 +9,7 @@ import type { HandfastError } from '../../wire/errors.ts';
 export class Writable {
   readonly #what: string;
   readonly #file: string | null | undefined;
-  /** Why the newest durable write failed, as long as none has succeeded since. */
+  /** Reason why the newest durable write failed, as long as none has succeeded since. */
   #refused: HandfastError | undefined;
   /** True when the disk was tried in this turn of the event loop. */
   #tried = false;

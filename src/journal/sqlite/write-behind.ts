@@ -45,9 +45,9 @@ export class WriteBehind {
   #roundLeft = 0;
   /** Writing time since the last pause was decided. */
   #spentMs = 0;
-  /** When the last pause that writing has earned is over. */
+  /** End of the last pause that writing has earned. */
   #restUntil = 0;
-  /** How long the timer waits. */
+  /** Delay of the timer. */
   #pauseMs = 0;
   #failure: HandfastError | undefined;
   #failures = 0;
@@ -175,7 +175,7 @@ export class WriteBehind {
 
   /** Writes the sessions that have waited longest, as many as fit a slice, `most` at most. */
   #slice(most = Number.POSITIVE_INFINITY): HandfastError | undefined {
-    // First, so that nothing durable is written without its sync, or before a deletion that came earlier.
+    // First, so that no durable entry is written without its sync, or before an earlier deletion.
     this.#writer.commit();
     const slice: SqliteSession[] = [];
     let entries = 0;

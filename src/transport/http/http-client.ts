@@ -32,8 +32,8 @@ export interface ConnectHttpOptions extends Partial<LinkLimits> {
   /** Sent with every request. */
   readonly headers?: HttpHeaders;
   /**
-   * How long a lost stream, or a POST that fails, is tried again before the link is closed. Default 15 s. A host that
-   * refuses connections is not tried again: it has lost its sessions too.
+   * Time for which a lost stream, or a POST that fails, is tried again before the link is closed. Default 15 s. A host
+   * that refuses connections is not tried again: it has lost its sessions too.
    */
   readonly reconnectMs?: number;
   /** Timeout of the response to a POST: above the time a host delays it as backpressure. Default 30 s. */
@@ -45,7 +45,7 @@ export interface ConnectHttpOptions extends Partial<LinkLimits> {
 
 /**
  * Opens a link to the host at `url`. Fails with `unreachable` (also when the response times out), `cancelled`,
- * `auth_failed` (401), `unauthorized` (403), `over_capacity` (429, 503) or `usage` (not such an address).
+ * `auth_failed` (401), `unauthorized` (403), `over_capacity` (429, 503) or `usage` (another kind of address).
  */
 export async function connectHttp(url: string, options: ConnectHttpOptions = {}): Promise<Link> {
   const { timeoutMs = 10_000, signal } = options;
@@ -58,7 +58,8 @@ export async function connectHttp(url: string, options: ConnectHttpOptions = {})
     throw error;
   }
   const link = new HttpClientLink(target, session, options);
-  // Other hosts may send the head of the stream together with the first event, which they owe to our first message.
+  // Other hosts may send the head of the stream together with the first event, which they send only after this side's
+  // first message.
   if (session.extended) await streamStarted(link, timeoutMs, signal);
   return link;
 }
@@ -84,7 +85,7 @@ interface HttpClientSession {
   readonly extended: boolean;
 }
 
-/** Ids go into a header, so only characters that are valid there are accepted. */
+/** Ids are sent in a header, so only characters that are valid there are accepted. */
 const SESSION_ID = /^[\x21-\x7e]{1,256}$/;
 
 /** Statuses that identify a host and its reason; any other means that no host serves this URL. */
@@ -225,7 +226,7 @@ class HttpClientLink implements Link {
   destroy(reason = 'destroyed'): void {
     if (this.#cause !== undefined) return;
     this.#finish({ clean: false, reason });
-    // Best effort, so that the host need not wait for a stream that will not come back.
+    // Best effort, so that the host need not wait for a stream that will not be opened again.
     const request = this.#target.start(
       'DELETE',
       '/session',

@@ -17,7 +17,7 @@ export interface EventStreamOptions {
   readonly resumes: boolean;
   /** Timeout of the response head. */
   readonly answerTimeoutMs: number;
-  /** How long reconnecting is tried in all. */
+  /** Total time for reconnecting. */
   readonly reconnectMs: number;
   readonly maxMessageBytes: number;
   /** Returns monotonic milliseconds. */

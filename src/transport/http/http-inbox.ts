@@ -28,7 +28,7 @@ interface Delivery {
   sweeps: number;
 }
 
-/** Requests to `/send` of one session that may be open at once; plain clients and ours use one. */
+/** Requests to `/send` of one session that may be open at once; plain clients and Handfast's use one. */
 const MAX_OPEN_SENDS = 8;
 
 const OK = jsonReply(200, { ok: true });
@@ -127,7 +127,7 @@ export class HttpInbox {
       delivery.sweeps += 1;
       if (delivery.sweeps <= this.#delaySweeps || delivery.answered) continue;
       if (delivery.reader !== undefined) {
-        // Part of it is delivered, so the rest is ours now.
+        // Part of it is delivered, so this side owns the rest.
         this.#answer(delivery, OK);
       } else {
         this.#queue.splice(this.#queue.indexOf(delivery), 1);

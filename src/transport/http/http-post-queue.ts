@@ -16,9 +16,9 @@ export interface PostQueueOptions {
   readonly headers: HttpHeaders;
   /** True when the server accepts several lines a body and counts bodies. */
   readonly packs: boolean;
-  /** How long one POST may stay without an answer. */
+  /** Time for which one POST may stay without a response. */
   readonly answerTimeoutMs: number;
-  /** How long one body is retried before the link is abandoned. */
+  /** Time for which one body is retried before the link is abandoned. */
   readonly retryTotalMs: number;
   /** Returns monotonic milliseconds. */
   readonly now: () => number;
@@ -166,7 +166,7 @@ export class PostQueue {
     this.#request = undefined;
     const status = response.statusCode ?? 0;
     const { packs } = this.#options;
-    // Our own server has reported the malformed line to its receiver; the link itself continues.
+    // Handfast's server has reported the malformed line to its receiver; the link itself continues.
     const read = packs && (status === 413 || (status === 400 && wasRead(text)));
     if ((status >= 200 && status < 300) || read) this.#done();
     else if (status === 429 || status === 503) this.#retry(`the host answers ${status}`, retryAfterMs(response));

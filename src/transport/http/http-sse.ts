@@ -34,7 +34,10 @@ export interface HttpSseOptions {
   readonly idleMs?: number;
   /** Time in which a session whose stream was lost must get a stream or a request, else it closes. Default 60 s. */
   readonly reattachMs?: number;
-  /** How long the response to a `/send` is delayed for a paused link before it is 429. Default 10 s; clients time out at 30. */
+  /**
+   * Time for which the response to a `/send` is delayed for a paused link before it is 429. Default 10 s; clients time
+   * out at 30.
+   */
   readonly sendDelayMs?: number;
   /** Makes session ids. Default: 128 random bits as 32 hex digits. */
   readonly newId?: () => string;
@@ -161,7 +164,7 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
     if (session === undefined) return;
     const last = request.headers['last-event-id'];
     const lastEventId = last === undefined ? undefined : integerOf(last);
-    // A reader that is ahead of us, or counts differently, cannot be served without loss, so it gets an error.
+    // A reader that is ahead of this side, or counts differently, cannot be served without loss, so it gets an error.
     if (last !== undefined && (lastEventId === undefined || !session.hasReached(lastEventId))) {
       return sendReply(response, BAD_EVENT_ID);
     }
@@ -196,7 +199,10 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
 }
 
 const JSON_TYPE = /^\s*application\/json\s*(?:;|$)/i;
-/** Content types that carry messages as they are. A form, the only other thing a foreign page can post unasked, does not. */
+/**
+ * Content types that carry messages unchanged. A form, the only other body that a foreign page can post unasked, does
+ * not.
+ */
 const PLAIN_TYPE = /^\s*(?:text\/plain|application\/json|application\/x-ndjson)\s*(?:;|$)/i;
 
 /**
