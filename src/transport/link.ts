@@ -9,14 +9,14 @@
 /** A decoded message, as JSON.parse gives it. */
 export type Message = Record<string, unknown>;
 
-/** Why a piece of input is malformed. The link has already skipped it and continues to read. */
+/** Reason why a piece of input is malformed. The link has already skipped it and continues to read. */
 export interface Malformed {
   readonly reason: 'too_large' | 'bad_utf8';
   /** The limit that was passed, in bytes, when `reason` is `too_large`. */
   readonly limit?: number;
 }
 
-/** How a link ended. */
+/** The end of a link. */
 export interface CloseInfo {
   /** True when both sides closed in order. */
   readonly clean: boolean;
@@ -27,8 +27,8 @@ export interface CloseInfo {
 }
 
 /**
- * Receives the messages of a link. Calls come in order, never before {@link Link.open} returned, and never after `closed`.
- * A receiver must not throw.
+ * Receives the messages of a link. Calls are made in order, never before {@link Link.open} returned, and never after
+ * `closed`. A receiver must not throw.
  */
 export interface LinkReceiver {
   /**
@@ -96,7 +96,7 @@ export interface Link {
 
   /**
    * Changes whenever anything arrives from the peer: bytes, a frame, a keep-alive comment of a stream. Undefined while
-   * this side does not read, since that tells nothing about the peer, and on the in-memory pair.
+   * this side does not read, since silence then proves nothing about the peer, and on the in-memory pair.
    */
   readonly received?: number | undefined;
 

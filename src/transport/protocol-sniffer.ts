@@ -21,7 +21,10 @@ const FOREIGN = [
 const LONGEST = 'PRI * HTTP/2'.length;
 const OPEN_BRACE = 123;
 
-/** `foreign`: close at once. `ours`: none of them, stop asking. `unsure`: the bytes so far could still become one. */
+/**
+ * `foreign`: close at once. `ours`: no foreign protocol, stop checking. `unsure`: the bytes so far could still become
+ * one.
+ */
 export type Verdict = 'foreign' | 'ours' | 'unsure';
 
 /** Checks the first bytes of one connection, which may arrive in pieces. */

@@ -99,7 +99,7 @@ export class SendBuffer {
     if (line.length === 1) setImmediate(nextInLine);
   }
 
-  /** Writes the queue up to the next large message: the turn of this buffer has come. */
+  /** Writes the queue up to the next large message, when it is this buffer's turn. */
   inTurn(): void {
     this.#inLine = false;
     if (this.#closed) return;
@@ -206,7 +206,7 @@ export class SendBuffer {
 const line: SendBuffer[] = [];
 
 function nextInLine(): void {
-  // It leaves the line afterwards: one that stands in line again meanwhile must not start a second round of turns.
+  // The buffer leaves the queue afterwards: one that is queued again meanwhile must not start a second round of turns.
   line[0]?.inTurn();
   line.shift();
   if (line.length > 0) setImmediate(nextInLine);

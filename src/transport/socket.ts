@@ -20,8 +20,8 @@ import { type ReadTarget, readInto, StreamLink } from './stream.ts';
 import { bindUnix } from './unix-path.ts';
 
 /**
- * How long a quiet TCP connection is left alone before the system probes the peer. Node then probes ten times, a second
- * apart: a lost machine is noticed within the 15 s of `connection/liveness.ts`, also where a dialect has no pings.
+ * Time for which a quiet TCP connection is left alone before the system probes the peer. Node then probes ten times, a
+ * second apart: a lost machine is noticed within the 15 s of `connection/liveness.ts`, also if a dialect has no pings.
  */
 const KEEP_ALIVE_MS = 5_000;
 

@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream';
 /** A longer line is cut here. */
 const MAX_LINE_CHARS = 4096;
 
-/** How much of the last line goes into a reason. */
+/** Characters of the last line that a reason contains. */
 const MAX_WORDS_CHARS = 256;
 
 /** Drains one stderr. Bytes that are no UTF-8 become U+FFFD: this is log text for people. */

@@ -22,7 +22,7 @@ import { unsentBytes } from './unsent-bytes.ts';
 
 const DEFAULT_GRACE_MS = 2000;
 
-/** How the streams of a link came to their end: by themselves, because the time to close was up, or by `destroy`. */
+/** The way in which the streams of a link ended: by themselves, because the time to close was up, or by `destroy`. */
 export type Ending = 'finished' | 'expired' | 'dropped';
 
 export interface StreamLinkOptions {
@@ -55,7 +55,7 @@ export interface StreamLinkOptions {
  */
 const sharedReadBuffer = Buffer.allocUnsafeSlow(64 * 1024);
 
-/** Where the bytes of a socket go once there is a link for it. */
+/** Target of the bytes of a socket once its link exists. */
 export interface ReadTarget {
   link?: { receive(chunk: Buffer, reused: boolean): void };
 }
@@ -91,8 +91,8 @@ class StreamTarget implements OutboxTarget {
   write(pack: string, isLast: boolean): void {
     // The line break first: appended later, it would make a second copy of a long message.
     this.#writable.write(toAscii(isLast ? `${pack}\n` : pack), 'latin1');
-    // Mostly the system accepts everything at once. A callback would then cost a turn through the tick queue for nothing (a
-    // tenth of the CPU of a small message), so it is asked for when there is something to wait for, by an empty write.
+    // Mostly the system accepts everything at once. A callback would then cost a turn through the tick queue for
+    // nothing (a tenth of the CPU of a small message), so an empty write requests it only when bytes still wait.
     if (this.#writable.writableLength > 0) this.#writable.write('', 'latin1', this.outbox.written);
   }
 
@@ -131,7 +131,7 @@ export class StreamLink implements Link, LineSink {
   #outputBroken = false;
   /** The output was ended by this side, which still reads. */
   #halfEnded = false;
-  /** Everything was written, in order, before the end of the output. */
+  /** True when everything was written, in order, before the end of the output. */
   #outputFinished = false;
   /** Streams that have not emitted `close`. */
   #streamsOpen: number;
@@ -172,7 +172,7 @@ export class StreamLink implements Link, LineSink {
     this.#opened = true;
     const cause = this.#cause;
     if (cause !== undefined) return process.nextTick(() => this.#receiver?.closed(cause));
-    // A socket that reads into shared memory emits no `data`; its chunks come through `receive`.
+    // A socket that reads into shared memory emits no `data`; its chunks arrive through `receive`.
     this.#readable.on('data', (chunk: Buffer) => this.receive(chunk));
     if (!this.#paused) this.#readable.resume();
   }

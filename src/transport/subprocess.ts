@@ -15,7 +15,7 @@ import { type Ending, StreamLink } from './stream.ts';
 /** Time between SIGTERM and SIGKILL. */
 const DEFAULT_TERMINATE_MS = 2000;
 
-/** How long the output of an exited child may continue, when a process it started still has the pipe open. */
+/** Time for which the output of an exited child may continue, when a process it started still has the pipe open. */
 const AFTER_EXIT_MS = 250;
 
 export interface SpawnLinkOptions {

@@ -207,7 +207,8 @@ class WebSocketLink implements Link, LineSink {
 
   setMaxMessageBytes(bytes: number): void {
     this.#reader.setMaxBytes(bytes);
-    // A frame is buffered until it is whole. Before the handshake a peer must not fill our memory this way.
+    // A frame is buffered until it is whole. Before the handshake a peer must not fill this process's memory in this
+    // way.
     this.#raw.removeListener('data', this.#countGate);
     if (this.#accepted && bytes <= PRE_HANDSHAKE_MAX_MESSAGE_BYTES) this.#raw.on('data', this.#countGate);
     // Others of this listener may send longer frames.

@@ -17,7 +17,10 @@ import { quoted } from './quoted.ts';
 import { nameIn, type Place, placeOf } from './repository.ts';
 import type { TrustEntry, TrustStore, TrustSubject } from './store.ts';
 
-/** How often the store is looked at while a configuration is in use. It is looked at before each start of a program too. */
+/**
+ * Interval of checks of the store while a configuration is in use, milliseconds. The store is checked before each start
+ * of a program too.
+ */
 const WATCH_MS = 500;
 
 /** A found configuration that is trusted as it is. */
@@ -143,7 +146,7 @@ export class HeldTrust implements ConfigTrust {
       unwatchFile(this.#store.file, changed);
     };
     watchFile(this.#store.file, { interval: WATCH_MS, persistent: false }, changed);
-    // It may have been withdrawn while the configuration was loaded.
+    // The trust may have been withdrawn while the configuration was loaded.
     changed();
     return stop;
   }

@@ -20,8 +20,8 @@ export interface FoundFile {
 }
 
 /**
- * Reads a file of a folder; undefined when there is none. Fails with `config_invalid` for a link, a pipe, a device, a socket
- * and a file that is too long.
+ * Reads a file of a folder; undefined when it does not exist. Fails with `config_invalid` for a link, a pipe, a device,
+ * a socket and a file that is too long.
  */
 export function findFile(folder: string, name: string): FoundFile | undefined {
   const place = placeOf(folder);

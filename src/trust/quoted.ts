@@ -5,7 +5,7 @@
 /** Words that a shell reads as they are. */
 const PLAIN_WORD = /^[\w@%+:,./-]+$/;
 
-/** Characters that no quotes keep on their line. */
+/** Characters that break a line even in quotes. */
 const CONTROL = /\p{Cc}/u;
 
 /**

@@ -68,7 +68,7 @@ function worktreeOf(top: string): string | undefined {
     const pointer = join(top, '.git');
     const named = /^gitdir: (.+)$/.exec(lineOf(pointer) ?? '')?.[1];
     if (named === undefined) return undefined;
-    // Only real paths from here on: a link of the folder must not stand for a part of the repository.
+    // Only real paths from now on: a link of the folder must not replace a part of the repository.
     const admin = realpathSync(resolve(top, named));
     if (basename(dirname(admin)) !== 'worktrees') return undefined;
     const common = dirname(dirname(admin));

@@ -15,7 +15,7 @@ import { isObject } from '../wire/json.ts';
 export const subjects = ['handfast.yaml', 'fleet.yaml', 'skills', 'agent files', 'repository'] as const;
 export type TrustSubject = (typeof subjects)[number];
 
-/** One thing this user trusted. */
+/** One trusted subject of this user. */
 export interface TrustEntry {
   /** The identity of the repository; see `repository.ts`. */
   readonly repository: string;

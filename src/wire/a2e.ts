@@ -35,7 +35,7 @@ const STAMPS = `","a2e":"${VERSION}","version":"${VERSION}","ts":`;
  */
 const CHARS_A_VALUE = 5.5;
 
-/** Names and ids as almost everybody writes them: nothing in them has to be escaped. */
+/** Names and ids in their usual form: no character of them has to be escaped. */
 const PLAIN = /^[\w./:-]{1,64}$/;
 
 /** Quotes an id or a name for JSON. Checking the characters costs half of the time of JSON.stringify. */
@@ -112,7 +112,7 @@ export class A2ECodec implements Codec {
     const { type, id, req_id, cursor } = message as Message;
     const ref = isId(req_id) ? req_id : undefined;
     const kind = kindOf(message as Message, ref);
-    // Requests of subagents may come without an id: they get one that never leaves this side.
+    // Requests of subagents may arrive without an id: they get one that never leaves this side.
     const nameless = kind === 'request' && !isId(id) && id !== null && (type as string).startsWith(SUBAGENT);
     return {
       kind,

@@ -15,7 +15,7 @@ const LETTER_U = 117;
 
 /**
  * Returns the same JSON with every character above U+007F written as `\uXXXX` (two of them for one outside the basic
- * plane). Such characters stand only inside strings, so the value does not change. ASCII text is returned unchanged:
+ * plane). These characters occur only inside strings, so the value does not change. ASCII text is returned unchanged:
  * the test is one native call, some 50 ns for 4 KiB.
  */
 export function toAscii(text: string): string {

@@ -50,7 +50,7 @@ export interface Incoming extends Address {
   readonly message: Message | undefined;
   /** Argument of handlers: the parameters or the result if the dialect separates them, else the message. */
   readonly body: unknown;
-  /** Characters of its text; 0 when it came as an object. */
+  /** Characters of its text; 0 when it arrived as an object. */
   readonly size: number;
   /** Its position in the peer's journal; 0 = none. */
   readonly cursor: number;
@@ -58,7 +58,7 @@ export interface Incoming extends Address {
   readonly error: HandfastError | undefined;
 }
 
-/** Why a link could not turn its input into a message; see `transport/link.ts`. */
+/** Reason why a link could not turn its input into a message; see `transport/link.ts`. */
 export interface MalformedInput {
   readonly reason: 'too_large' | 'bad_utf8';
   readonly limit?: number;

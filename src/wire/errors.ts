@@ -8,7 +8,7 @@
  * @see docs/protocol/a2e.md#replies-to-bad-input
  */
 
-/** One row: how a failure is named on each edge. */
+/** One row: the name of a failure on each edge. */
 export interface ErrorRow {
   /** A2E `error.code`; rows that share a code are distinguished by `reason` in `detail.reason`. */
   readonly a2e: string;
@@ -19,8 +19,8 @@ export interface ErrorRow {
   /** Exit code of the command line. */
   readonly exit: number;
   /**
-   * True when the same request may succeed later without being changed. An error of a request that had begun and is not
-   * idempotent says false all the same, with `detail.may_have_run`.
+   * True when the same request may succeed later without a change. An error of a request that had begun and is not
+   * idempotent has false in any case, with `detail.may_have_run`.
    */
   readonly retryable: boolean;
   /** The failure and the remedy, for `docs/errors.md`. */

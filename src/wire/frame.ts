@@ -14,7 +14,7 @@
 import { isAscii, isUtf8 } from 'node:buffer';
 import { ReadersInLine, TurnShare, turnIsFull } from './turn-share.ts';
 
-/** Why a piece of input is malformed. It has been skipped; reading continues with the next line. */
+/** Reason why a piece of input is malformed. It has been skipped; reading continues with the next line. */
 export interface BadLine {
   readonly reason: 'too_large' | 'bad_utf8';
   /** The limit that was passed, in bytes, when `reason` is `too_large`. */
@@ -84,18 +84,18 @@ export class LineReader {
   #maxBytes: number;
   /** The beginning of the unfinished line as text, while it is ASCII: later bytes do not affect these. */
   #lineStart = '';
-  /** The rest of the unfinished line, in pieces; undefined when there is none. */
+  /** The rest of the unfinished line, in pieces; undefined without one. */
   #pieces: Buffer[] | undefined;
   #heldBytes = 0;
-  /** Where small pieces are gathered: the last of `#pieces` is its filled part. */
+  /** Buffer for small pieces: the last of `#pieces` is its filled part. */
   #block: Buffer | undefined;
   #blockFilled = 0;
   /** Inside an over-long line that was already reported. */
   #skipping = false;
-  /** No line was seen yet, so a byte order mark may come. */
+  /** True while no line was seen, so that a byte order mark may follow. */
   #fresh = true;
   readonly #loneReturns: boolean;
-  /** Nothing may be delivered now: one of the three below. */
+  /** True while nothing may be delivered: one of the three below. */
   #halted = false;
   #stopped = false;
   #paused = false;
@@ -221,7 +221,7 @@ export class LineReader {
     if (!this.#halted) {
       const last = chunk[chunk.length - 1] === NEWLINE ? chunk.length - 1 : chunk.lastIndexOf(NEWLINE);
       if (last >= at) at = this.#lines(chunk, at, last);
-      // The start of a line is not delivered, so nothing keeps it from being taken.
+      // The start of a line is not delivered, so it can be buffered at once.
       if (at > last && at < chunk.length && !this.#stopped) return this.#buffer(chunk, at, reused);
     }
     if (at < chunk.length) this.#hold(chunk, at, reused);
@@ -299,7 +299,7 @@ export class LineReader {
   #shortLines(bytes: Buffer, at: number, runEnd: number): number {
     const run = bytes.toString('utf8', at, runEnd);
     if (run.includes(REPLACEMENT) && !isUtf8(bytes.subarray(at, runEnd))) {
-      // One of them is bad: look at each alone.
+      // One of the lines is invalid: check each alone.
       while (at <= runEnd && !this.#halted) {
         const newline = bytes.indexOf(NEWLINE, at);
         const end = newline === -1 ? runEnd : newline;
@@ -405,7 +405,7 @@ export class LineReader {
     }
   }
 
-  /** Delivers the buffered line, with its end if there is more of it, and releases its memory. */
+  /** Delivers the buffered line, with its end if more of it has arrived, and releases its memory. */
   #heldLine(rest?: Buffer): void {
     const bytes = this.#heldBytes + (rest === undefined ? 0 : rest.length);
     const lineStart = this.#lineStart;

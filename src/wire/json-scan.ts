@@ -23,7 +23,7 @@ interface Level {
   readonly keys: string[];
   /** Keys seen, for one with many. */
   set: Set<string> | undefined;
-  /** Where in it the scan is. */
+  /** Position of the scan in the level. */
   key: string;
   index: number;
 }

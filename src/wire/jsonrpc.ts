@@ -183,7 +183,7 @@ export class JsonRpcCodec implements Codec {
   }
 }
 
-/** Which messages of the side that calls may be long. All others are refused by their text. */
+/** Messages of the calling side that may be long. All others are refused by their text. */
 export interface LongMessages {
   /** Bytes that any message may have. */
   readonly above: number;
@@ -282,7 +282,7 @@ function writtenId(text: string): string {
   return id;
 }
 
-/** The third parameter tells how a primitive was written; the types do not know it yet. */
+/** The third parameter shows the written form of a primitive; the types do not know it yet. */
 type Reviver = (this: unknown, key: string, value: unknown, context: { readonly source?: string }) => unknown;
 
 // Errors.
@@ -295,7 +295,7 @@ export interface RpcErrorBody {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** The protocol's words for rows that it calls by another name than we do. */
+/** The protocol's words for rows that have another name in Handfast. */
 const reasons: Partial<Record<ErrorName, string>> = {
   invalid_message: 'invalid_request',
   unknown_type: 'method_not_found',
@@ -316,7 +316,7 @@ function reasonOf(name: string, { jsonrpc }: Pick<ErrorRow, 'jsonrpc'>): string 
 /** Returns an error in the form of the wire. */
 export function rpcErrorOf(error: HandfastError): RpcErrorBody {
   const row = rowOf(error.code, error.detail);
-  // `path` is where the general validator stopped; this protocol says `field`.
+  // `path` is the place where the general validator stopped; this protocol's member is `field`.
   const { path, ...detail } = error.detail;
   const kept = error.code === 'schema_violation' ? detail : error.detail;
   return {

@@ -15,7 +15,7 @@ import { MAX_LEVELS, scanJson } from './json-scan.ts';
 /** Longest message, in bytes of UTF-8. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
-/** The members of a JSON object. Only own ones count: a look-up by a peer's word must use `Object.hasOwn`. */
+/** The members of a JSON object. Only own ones count: a look-up by a peer's name must use `Object.hasOwn`. */
 export type Members = Readonly<Record<string, unknown>>;
 
 /** A JSON object, or why it is none. */

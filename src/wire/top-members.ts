@@ -36,7 +36,7 @@ export function topOf(text: string, names: readonly string[], most: number): Top
   const seen = new Set<string>();
   const twice = new Set<string>();
   let [depth, levels, values, outside] = [0, 0, 0, 0];
-  /** Where the value of `key` starts. */
+  /** Start of the value of `key`. */
   let start = 0;
   let key: string | undefined;
   let keyComes = false;

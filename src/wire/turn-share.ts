@@ -99,7 +99,7 @@ export class ReadersInLine {
     let served = 0;
     do readers[served++]?.continue();
     while (served < readers.length && performance.now() < until);
-    // Those that are not finished stand behind those that waited already.
+    // Unfinished readers queue after those that waited already.
     this.#readers = [...readers.slice(served), ...this.#readers];
     this.#scheduled = false;
     this.#schedule();
