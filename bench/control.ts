@@ -35,7 +35,7 @@ export async function collectGarbage(): Promise<void> {
   }
 }
 
-/** Server side: reports `served`, then replies until the client process stops it or is gone. */
+/** Server side: reports `served`, then replies until the client process stops it or has ended. */
 export function reportTo(controlPort: number, served: Served): void {
   const socket = openSocket({ port: controlPort, host: LOOPBACK });
   socket.on('error', () => process.exit(1));
@@ -52,7 +52,7 @@ export function reportTo(controlPort: number, served: Served): void {
   socket.write(`${JSON.stringify({ pid: process.pid, port: served.port ?? 0 })}\n`);
 }
 
-/** Client side: waits for one server process and talks to it. */
+/** Client side: waits for one server process and sends it requests. */
 export class ServerControl {
   readonly #listener: Server;
   readonly #answers: ((line: string) => void)[] = [];
@@ -69,7 +69,7 @@ export class ServerControl {
     await once(listener, 'listening');
     const control = new ServerControl(listener);
     control.#hello = control.#accept();
-    // The wait is bounded in `hello`; a server that never comes is reported there.
+    // The wait is bounded in `hello`; a server that never connects is reported there.
     control.#hello.catch(() => {});
     return control;
   }

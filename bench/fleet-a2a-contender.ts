@@ -71,7 +71,7 @@ function idleWorker(): WorkerPort {
     async receive({ task_id, envelope }: Dispatched, outlet): Promise<DispatchOutcome> {
       const begin = (): void => {
         const result = resultMessage({ task_id, status: 'done', tokens_spent: 0 }, { attempt: envelope.attempt });
-        // One that has gone by now is not sent to: the run is over.
+        // A channel that has closed by now gets nothing: the run is over.
         (outlets.get(outlet.name) ?? outlet).deliverResult(result).catch(() => {});
       };
       return { kind: 'accepted', start: begin, abandon: async () => {} };

@@ -90,7 +90,7 @@ function configIn(home: string, more = ''): string {
 async function runUp(home: string): Promise<Running> {
   process.env.HANDFAST_BENCH_TOKEN = TOKEN;
   const auth = 'auth:\n  tokens:\n    - { name: bench, token_env: HANDFAST_BENCH_TOKEN, capabilities: [tools] }\n';
-  // One client that asks without a pause reaches the share of a principal, which is for hosts with several.
+  // One client that asks without a pause reaches the share of a principal, which is meant for hosts with several.
   const limits = 'limits: { requests_per_second: 1000000, total_requests_per_second: 1000000 }\n';
   const { child, listeners, stop } = await startUp(
     home,

@@ -50,7 +50,7 @@ export class Pair {
     try {
       await this.#ask({ close: true }, CLOSE_WAIT_MS);
     } catch {
-      // It is ended below in any case; the server process ends with it, because its control socket closes.
+      // The server is ended below in any case; the server process ends with it, because its control socket closes.
     }
     await this.#end();
   }

@@ -14,14 +14,14 @@ export interface Heat {
   readonly contenders: readonly Entry[];
 }
 
-/** Names to keep; an empty list keeps all. A workload is also named by its beginning (`payload`, `unary`). */
+/** Names to include; an empty list includes all. A workload is also named by its beginning (`payload`, `unary`). */
 export interface Filters {
   readonly workloads: readonly string[];
   readonly transports: readonly string[];
   readonly contenders: readonly string[];
 }
 
-/** Yardsticks stay in under every filter on contenders: without them there is no ratio. */
+/** Yardsticks stay under every filter on contenders: without them no ratio exists. */
 const YARDSTICKS: readonly string[] = ['bare', 'limit'];
 
 const keeps = (names: readonly string[], name: string): boolean => names.length === 0 || names.includes(name);

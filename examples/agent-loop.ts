@@ -19,7 +19,7 @@ interface Seen extends Step {
   readonly data: any;
 }
 
-/** Counts which error names a text throws; tells how far it is. */
+/** Counts the error names that a text throws; reports its progress. */
 const countErrors = tool({
   name: 'count_errors',
   description: 'Counts the error names that source texts throw',

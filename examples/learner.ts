@@ -32,7 +32,7 @@ type Cell = { tries: Record<number, number>[]; reward?: number };
 export type Ice = Map<number, Cell>;
 /** A step as episodes have it. */
 type Transition = { cell: number; action: number; next: number; terminated: boolean; reward: number };
-/** How an episode went; a resumed one was already under way. */
+/** The outcome of an episode; a resumed one was already under way. */
 type Done = { number: number; strategy: string; won: boolean; steps: number; resumedAt: number };
 
 // #region strategies
@@ -109,7 +109,7 @@ async function play(agent: Player, report: (done: Done) => void, afterStep: (num
     if (claim === undefined) return;
     const { number, episode: started } = claim.task.metadata as { number: number; episode?: string };
 
-    // Which strategy? The same id gets the same decision again.
+    // The choice of a strategy: the same id gets the same decision again.
     const ice: Ice = new Map();
     for await (const { key, content } of memory.all({ tags: ['cell'] })) ice.set(Number(key.cell), content as Cell);
     const { option, experienceId } = await agent.learning.decide('strategy', Object.keys(strategies), {

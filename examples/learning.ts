@@ -16,7 +16,7 @@ const home = mkdtempSync(join(tmpdir(), 'handfast-example-'));
 
 const env = { HANDFAST_HOME: home };
 
-/** How often each way finds something. The agent does not know it. */
+/** Share of successful searches of each kind. The agent does not know it. */
 const chances: Readonly<Record<string, number>> = { lexical: 0.5, vector: 0.4, hybrid: 0.8 };
 /** Searches: finds the entry as often as the chosen kind promises, in a fixed order. */
 const search = async (way: string, query: number) => (query * 7) % 10 < (chances[way] ?? 0) * 10;

@@ -49,7 +49,7 @@ console.log(`${failure.code}, may have run: ${failure.detail.may_have_run}`);
 assert.ok(failure instanceof HandfastError);
 console.log(`again: ${(await agent.mcp.call('small', 'time')).summary}`);
 
-// It comes back with another definition of the same tool. A server that keeps failing is not started at once.
+// It restarts with another definition of the same tool. A server that fails repeatedly is not started at once.
 await define('sends your keys to its author');
 await agent.mcp.call('small', 'crash').catch(() => {});
 let refusal = '';

@@ -25,7 +25,7 @@ const open = (agentId: string) => connect(address, { capabilities: ['proc'], age
 
 const agent = await open('ana');
 
-// A program that answers: the prompt has no line break, so its output comes in chunks.
+// A program that replies: the prompt has no line break, so its output arrives in chunks.
 const repl = await agent.proc.spawn([process.execPath, '-i'], {
   chunks: true,
   env: { NO_COLOR: '1' },

@@ -38,7 +38,7 @@ interface Answer {
 const waiting = new Map<number, (answer: Answer) => void>();
 const turn = Promise.withResolvers<string>();
 
-// Replies are matched by their id and come in any order; a message with a method and no id is an event.
+// Replies are matched by their id and arrive in any order; a message with a method and no id is an event.
 createInterface({ input: server.stdout }).on('line', (line) => {
   const { id, method, params, ...answer } = JSON.parse(line);
   if (method === 'event') {

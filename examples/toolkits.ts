@@ -32,7 +32,7 @@ const tracker = defineToolkit<{ project: string; token?: string }>({
       risks: ['reads'],
       run(_, context) {
         const { project } = config(context);
-        // The value stays on the host: it goes to the tracker, and nowhere else.
+        // The value stays on the host: it is sent to the tracker only.
         return { issues: [`${project}-1: the door squeaks`], signed_in: secret(context, 'token')?.value.length === 12 };
       },
     }),

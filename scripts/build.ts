@@ -13,7 +13,7 @@ import { builtinCapabilities } from '../src/capabilities/index.ts';
 
 const root = dirname(import.meta.dirname);
 
-/** How a kind of file names the files that it imports. */
+/** The form in which a kind of file names the files that it imports. */
 interface Imports {
   readonly pattern: RegExp;
   readonly extension: string;

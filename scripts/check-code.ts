@@ -63,7 +63,7 @@ export class CheckCode {
     for (const keyword of Object.keys(schema)) {
       if (!KEYWORDS.has(keyword)) throw new Error(`${this.#source}: the checks of messages know no "${keyword}"`);
     }
-    // A keyword says nothing of a null beside its type.
+    // A keyword has no rule for a null beside its type.
     if (Array.isArray(schema.type) && schema.type.includes('null') && Object.keys(schema).length > 1) {
       const rest = this.#expression({ ...schema, type: schema.type.filter((name) => name !== 'null') }, at);
       return `(${at}===null||${rest})`;

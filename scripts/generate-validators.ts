@@ -17,7 +17,7 @@ interface Unit {
   readonly source: string;
   /** Its messages and shapes by name, in the order of the documentation. */
   readonly schemas: Readonly<Record<string, unknown>>;
-  /** Where their JSON Schema is published. */
+  /** Path at which their JSON Schema is published. */
   readonly published: string;
   readonly title: string;
 }

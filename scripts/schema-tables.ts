@@ -15,7 +15,7 @@ export const NO_SHAPES: Shapes = new Map();
 export const linksTo = (shapes: Readonly<Record<string, Schema>>): Shapes =>
   new Map(Object.entries(shapes).map(([name, schema]) => [keyOf(schema), `[${name}](#${name.toLowerCase()})`]));
 
-/** Schemas are the same shape when they say the same, wherever they stand. */
+/** Schemas are the same shape when they have the same content, at any place. */
 const keyOf = ({ description: _, ...schema }: Schema): string => JSON.stringify(schema);
 
 export const cell = (text = ''): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');

@@ -1,7 +1,7 @@
 /**
- * The baselines of a fleet: a message bus that sends tasks as text and hears nothing before they end. Workers run their
- * tasks in the order of arrival and find out on the way which requirement is missing; results are sent three times and
- * then dropped; a task without news for fifteen minutes is sent again.
+ * The baselines of a fleet: a message bus that sends tasks as text and gets no message before they end. Workers run
+ * their tasks in the order of arrival and find out on the way which requirement is missing; results are sent three
+ * times and then dropped; a task without news for fifteen minutes is sent again.
  *
  * Two of them. `blind` is fire and forget: the next worker in turn, of any kind. `configured` knows from configuration
  * which servers, tools, tier, context window and pools each worker has and how many tasks it takes at a time, sends
@@ -38,7 +38,7 @@ const NOTICED_AT = 0.3;
 interface Sent {
   readonly task: SimTask;
   sends: number;
-  /** Where it was sent last, while no answer has come. */
+  /** The worker to which it was sent last, until a reply arrives. */
   site: Site | undefined;
   /** Workers that could not do it. */
   readonly failedAt: Set<Site>;
@@ -76,7 +76,7 @@ export class Baseline {
     this.open += 1;
     const sent: Sent = { task, sends: 0, site: undefined, failedAt: new Set(), timeout: undefined, ended: false };
     this.#tasks.set(task.task_id, sent);
-    // There is no way to stop it: the user just stops waiting.
+    // No message can stop it: the user just stops waiting.
     if (task.cancelAfterMs !== null) this.#options.time.after(task.cancelAfterMs, () => this.#end(sent, 'canceled'));
     this.#send(sent);
   }
@@ -221,7 +221,7 @@ export class Baseline {
       this.#end(sent, status);
     } else if (run.end === 'failed') this.#end(sent, 'error');
     else {
-      // Something was missing there: the next worker is tried.
+      // A requirement was missing there: the next worker is tried.
       sent.failedAt.add(run.site);
       this.#again(sent);
     }

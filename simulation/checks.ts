@@ -71,7 +71,7 @@ interface Facts {
   readonly runs: Map<number, Run>;
   /** Results that reached the orchestrator: worker and attempt. */
   readonly reported: Set<string>;
-  /** When progress of the attempt under way last reached the orchestrator. */
+  /** Time at which progress of the attempt under way last reached the orchestrator. */
   progressMs: number;
   /** An operator has asked for another attempt; the row may go back from its end. */
   retried: boolean;
@@ -249,7 +249,7 @@ export class Checks {
     const of = after.result?.envelope?.attempt;
     const holds = before.state === 'accepted' || before.state === 'running';
     if (!holds || of === undefined || of >= before.attempt || isDeepStrictEqual(before.result, after.result)) return;
-    // Where the accepted attempt was lost in between, the fence was too.
+    // If the accepted attempt was lost in between, the fence was too.
     const lost = after.attempts.some(({ attempt, outcome }) => attempt === before.attempt && outcome === 'lost');
     this.#require(
       lost,
@@ -416,7 +416,7 @@ export class Checks {
     );
   }
 
-  // Everything.
+  // Checks of everything.
 
   /** Looks at every open task and every worker. */
   sweep(): void {

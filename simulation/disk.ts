@@ -5,7 +5,7 @@
 import { NEVER, type SimProcess } from './process.ts';
 import type { Random } from './random.ts';
 
-/** How long a commit takes, milliseconds. */
+/** Duration of a commit, milliseconds. */
 const COMMIT_MS = 2;
 
 interface Write {

@@ -40,7 +40,7 @@ const NOTICES_AT = 0.3;
 /** Shares of the budget at which tokens are reported: notice is given at 80 %, the run is stopped at 100 %. */
 const REPORTED_AT = [0.8, 1];
 
-/** How a run ends that its worker stops, by the code of the reason. */
+/** The end of a run that its worker stops, by the code of the reason. */
 const STOPS: Readonly<Record<string, 'budget' | 'deadline' | undefined>> = {
   budget_spent: 'budget',
   timeout: 'deadline',
@@ -66,7 +66,7 @@ function startRun(options: SimExecutorOptions, task: ExecutorTask, context: Exec
   const { required_mcp, required_capabilities } = simTask.route;
   const unmet = site.unmet(required_mcp, required_capabilities);
   if (unmet) observer.deadOnArrival(!site.revealing);
-  // Agents that tell which servers they found tell it before their first turn.
+  // Agents that report the servers they found report them before their first turn.
   if (site.revealing) events.mcpHealth(site.health);
   if (signal.aborted) return Promise.resolve(stopped(0));
   return new Promise((resolve) => {

@@ -10,7 +10,7 @@ import { EPOCH_MS, type SimTask } from './workload.ts';
 
 export const PRIORITY_ORDER: readonly Priority[] = ['urgent', 'high', 'normal', 'low'];
 
-/** Why tokens were wasted. */
+/** Reasons of wasted tokens. */
 export const WASTE = {
   unmet: 'something required was not there',
   server_died: 'a server died meanwhile',

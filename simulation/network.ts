@@ -14,7 +14,7 @@ export class Network {
   readonly #random: Random;
   readonly #faults: Faults;
   #calm = false;
-  /** The orchestrator is there to hear. */
+  /** True while the orchestrator listens. */
   listening = true;
 
   constructor(time: VirtualTime, random: Random, faults: Faults) {

@@ -11,7 +11,7 @@ export type RunEnd =
   | 'failed'
   | 'budget'
   | 'deadline'
-  /** Something it needed was not there, and it found out on the way. */
+  /** A requirement was missing, and the run found out on the way. */
   | 'unmet'
   /** A server it needed died meanwhile. */
   | 'server_died'
@@ -29,7 +29,7 @@ export interface RunLimits {
 
 /** Each tier it is short of makes a run this much longer. */
 const SHORT = 0.6;
-/** A turn is read in and planned before a token of use comes out. */
+/** Time for reading in and planning a turn before its first useful token. */
 const FIRST_TOKEN_MS = 2000;
 
 export class Run implements RunAtSite {
@@ -37,7 +37,7 @@ export class Run implements RunAtSite {
   readonly task: SimTask;
   readonly attempt: number;
   readonly startMs: number;
-  /** How it ended; undefined: it runs. */
+  /** The end of the run; undefined: it runs. */
   end: RunEnd | undefined;
   readonly #time: VirtualTime;
   readonly #durationMs: number;

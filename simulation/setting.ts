@@ -21,7 +21,7 @@ export interface Faults {
   readonly twice: number;
   readonly late: number;
   readonly lateMs: readonly [number, number];
-  /** How often the orchestrator dies in a run, and how long it is away. */
+  /** Number of deaths of the orchestrator in a run, and the time it is away. */
   readonly restarts: number;
   readonly restartMs: readonly [number, number];
   /** Tasks that kill the process that runs them. */

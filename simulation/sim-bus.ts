@@ -15,7 +15,7 @@ import type { Network } from './network.ts';
 import type { SimProcess } from './process.ts';
 import type { Site } from './site.ts';
 
-/** How long a worker may take to answer a dispatch, milliseconds. */
+/** Time for a worker to reply to a dispatch, milliseconds. */
 const ACK_TIMEOUT_MS = 10_000;
 /** Silence after which a worker counts as lost: three heartbeats. */
 const SILENT_MS = 45_000;

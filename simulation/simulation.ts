@@ -24,7 +24,7 @@ import { EPOCH_MS, type SimTask, tasksOf } from './workload.ts';
 /** The result of one contender. */
 export interface Outcome {
   readonly measures: Measures;
-  /** Virtual time of the whole run, milliseconds, and when the last task came. */
+  /** Virtual time of the whole run, milliseconds, and the arrival of the last task. */
   readonly endedMs: number;
   readonly lastArrivalMs: number;
   readonly steps: number;
@@ -51,7 +51,7 @@ const PATIENCE = 0.5;
 /** After the last task has ended: reports that were lost arrive by then. */
 const QUIET_MS = 20 * MINUTE;
 const PROGRESS_EVERY = 1000;
-/** How soon a broken connection is noticed at the other end, where that can be reached. */
+/** Time after which a broken connection is noticed at the other end, if that can be reached. */
 const NOTICED_MS = 500;
 /** A client without an answer asks again. */
 const CLIENT_RETRY_MS = 10_000;
@@ -113,7 +113,7 @@ function outcomeOf({ time, measures }: Stage, lastArrivalMs: number, checks: Che
   return { measures, endedMs: time.nowMs, lastArrivalMs, steps: time.steps, asked, sweeps, overlaps };
 }
 
-/** Lets the tasks come one after the other; when the last has come, nothing new goes wrong any more. */
+/** Submits the tasks one after the other; after the last, no new fault occurs. */
 function submitAll(
   { setting, time, network, sites }: Stage,
   { progress }: SimulateOptions,

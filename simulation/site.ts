@@ -13,7 +13,7 @@ export interface RunAtSite {
   kill(): void;
   /** Called when a server that it may need stopped working. */
   serverDied(name: string): void;
-  /** It changes files. */
+  /** True if the task changes files. */
   readonly writes: boolean;
 }
 
@@ -44,7 +44,7 @@ export class Site {
   readonly pools: readonly string[];
   /** Says which of its servers are there before it spends anything. */
   readonly revealing: boolean;
-  /** How far its wall clock is ahead. */
+  /** Time by which its wall clock is ahead. */
   readonly skewMs: number;
   /** Server → how it really is. */
   readonly health = new Map<string, string>();

@@ -28,7 +28,7 @@ export class TaskDisk {
   open(writer: DiskWriter): TaskStore {
     const store = this.#store;
     return {
-      // The memory store has written when `put` returns; its promise only says how that went.
+      // The memory store has written when `put` returns; its promise only has the outcome.
       put: (record, revision) =>
         writer
           .write(async () => {

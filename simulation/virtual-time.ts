@@ -10,7 +10,7 @@ interface Planned extends Placed {
   readonly run: () => void;
 }
 
-/** Something that was planned; given back to `cancel`. */
+/** A planned event, as passed to `cancel`. */
 export type Plan = Placed;
 
 /** Events for one turn of the event loop. Promises settle between any two of them; a turn itself costs system calls. */
@@ -41,7 +41,7 @@ export class VirtualTime {
     if (plan !== undefined) this.#planned.remove(plan as Planned);
   }
 
-  /** Lets the next thing happen; false: nothing is planned. */
+  /** Plays the next event; false: none is planned. */
   step(): boolean {
     const next = this.#planned.pop();
     if (next === undefined) return false;

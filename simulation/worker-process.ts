@@ -27,7 +27,7 @@ import { EPOCH_MS, type SimTask } from './workload.ts';
 /** Between two heartbeats; an orchestrator that missed this many is lost. */
 const HEARTBEAT_MS = 15_000;
 const MAX_MISSED = 3;
-/** How long the orchestrator may take to confirm a result. */
+/** Time for the orchestrator to acknowledge a result. */
 const DELIVER_TIMEOUT_MS = 15_000;
 /** Between two tries to connect, and how long connecting takes. */
 const REDIAL_MS: readonly [number, number] = [500, 2500];

@@ -26,7 +26,7 @@ export interface SimTask {
   readonly poison: boolean;
   /** Fails by itself. */
   readonly failing: boolean;
-  /** Called off so long after it came; null: never. */
+  /** Time after its arrival at which it is cancelled; null: never. */
   readonly cancelAfterMs: number | null;
 }
 
@@ -46,7 +46,7 @@ const PRIORITIES: readonly (readonly [Priority, number])[] = [
 const WAVE_MS = 20 * 60_000;
 const WAVE = 0.45;
 
-/** Tasks in the order they come. `capacity`: turns the fleet can run at once. */
+/** Yields tasks in the order of their arrival. `capacity`: turns the fleet can run at once. */
 export function* tasksOf(setting: Setting, random: Random, capacity: number): Generator<SimTask> {
   const { tasks, load, runMs } = setting;
   // Queues, retries and lower tiers take their part of the capacity.

@@ -211,7 +211,7 @@ function problemOf(line: string): string | undefined {
 }
 
 test('every command and flag that a page names exists', () => {
-  // The page of the example package names commands that come with it; its own test runs them.
+  // The page of the example package names commands of that package; its own test runs them.
   const elsewhere = /^(?:test|examples\/capability-package)\//;
   const pages = filesBelow('').filter((path) => path.endsWith('.md') && !elsewhere.test(path));
   const named = new Map<string, string>();

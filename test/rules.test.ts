@@ -105,7 +105,7 @@ const journals: ConcreteRule = {
   mayNameLazily: [],
 };
 
-/** Where each external package, and each built-in module that reaches out of the process, is imported. */
+/** The files that may import each external package, and each built-in module that reaches out of the process. */
 const adapterFiles: readonly AdapterFile[] = [
   { module: 'typebox', files: [/^src\/wire\/schema\.ts$/] },
   { module: 'ajv', files: [/^src\/base\/json-schema\.ts$/] },
@@ -317,7 +317,7 @@ const innerOrders: readonly InnerOrder[] = [
       ['worker'],
       ['blocked-policy.ts', 'queue.ts'],
       ['orchestrator'],
-      // It stores the orchestrator's tasks too.
+      // The bus stores the orchestrator's tasks too.
       ['bus/nats'],
       ['on-demand.ts'],
     ],

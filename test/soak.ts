@@ -70,7 +70,7 @@ async function user(address: string, until: number): Promise<void> {
         if (state === 'lost') totals.resumed++;
       },
     }).catch((error) => {
-      // A link that is cut before there is a session has nothing to come back to.
+      // A link that is cut before the session exists has nothing to resume.
       if (error.retryable === true) return undefined;
       throw error;
     });

@@ -16,7 +16,7 @@ const MIB = 1024 * 1024;
 /** Rows of a mesh: 10,000 nodes are 500 deep. */
 const MESH_WIDTH = 20;
 
-/** When each node was called, and how much of the processor the process had used then. */
+/** Time of each node's call, and the processor time that the process had used then. */
 const called: { readonly at: number; readonly cpu: NodeJS.CpuUsage }[] = [];
 let noting = false;
 let calls = 0;

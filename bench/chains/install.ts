@@ -12,7 +12,7 @@ const INSTALL_MS = 300_000;
 
 const cache = join(import.meta.dirname, '..', '..', 'node_modules', '.cache', 'bench-chains');
 
-/** Where the packages are. */
+/** Paths of the packages. */
 export interface Installed {
   /** A folder with `node_modules`. */
   readonly npm: string;

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 export const transportNames = ['memory', 'stdio', 'tcp', 'websocket', 'http'] as const;
 export type TransportName = (typeof transportNames)[number];
 
-/** Where a session is opened to. On `stdio` the contender starts the server itself, as its users do. */
+/** The target of a session. On `stdio` the contender starts the server itself, as its users do. */
 export type Target =
   | { readonly transport: 'memory' }
   | { readonly transport: 'stdio'; readonly command: string; readonly args: readonly string[] }
@@ -20,14 +20,14 @@ export type Target =
 
 /** One open session: the handshake is done. */
 export interface Session {
-  /** Calls `echo` with `{text, n}`; resolves with the text that came back. */
+  /** Calls `echo` with `{text, n}`; resolves with the returned text. */
   echo(text: string, n: number): Promise<string>;
   /**
    * Calls `flood`: `count` events, then the reply. `seen` gets the index each event carries, as it arrives; the promise
    * resolves with the reply. The workload checks order and number.
    */
   flood(count: number, seen: (index: number) => void): Promise<void>;
-  /** Ends the session and resolves when its link is gone. */
+  /** Ends the session and resolves when its link has ended. */
   close(): Promise<void>;
 }
 
@@ -37,7 +37,7 @@ export interface Served {
   readonly port?: number;
 }
 
-/** How the `start` workload starts a stdio server and knows that it is ready. */
+/** The start of a stdio server for the `start` workload, and the sign that it is ready. */
 export interface StartCommand {
   /** Arguments of `node`. */
   readonly args: readonly string[];

@@ -83,7 +83,7 @@ export async function startHost(extras: Extras | undefined): Promise<Host> {
   return host;
 }
 
-/** Serves such a host on a transport. */
+/** Serves that host on a transport. */
 export async function serve(transport: TransportName, extras: Extras | undefined): Promise<Served> {
   const host = await startHost(extras);
   const accept = host.accept.bind(host);

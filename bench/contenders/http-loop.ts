@@ -20,7 +20,7 @@ export function servePosts(
         (text) => response.write(`${text}\n`),
         (text) => {
           if (response.headersSent) return response.end(`${text}\n`);
-          // A reply alone goes out with its length, which node:http writes together with the head.
+          // A reply alone is sent with its length, which node:http writes together with the head.
           response.writeHead(200, {
             'content-type': 'application/json',
             'content-length': Buffer.byteLength(text),

@@ -29,7 +29,7 @@ const listed: readonly Omit<Entry, 'contender' | 'checkout'>[] = [
   {
     name: 'limit',
     transports: ['stdio', 'tcp', 'websocket'],
-    // With one call at a time there is nothing to put together: it would be `bare` again.
+    // With one call at a time no messages can be joined: it would be `bare` again.
     workloads: ['unary64', 'small64', 'events'],
     peer: false,
   },

@@ -101,7 +101,7 @@ export const events: EdgeKind = {
   },
 };
 
-/** Files as `handfast up` keeps them: rotated, the oldest removed past a size. */
+/** Files in the form of `handfast up`: rotated, the oldest removed past a size. */
 const openLines = (folder: string): Audit =>
   openAudit({ file: join(folder, 'audit.jsonl'), maxBytes: 8 * 1024 * 1024, maxFiles: 4 });
 

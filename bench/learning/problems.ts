@@ -63,7 +63,7 @@ const WEIGHTS = [
   [-0.2, -0.1, -0.2, 0.4],
 ];
 
-/** Which option is best depends on four features. */
+/** The best option depends on four features. */
 export const contextual: Problem = {
   name: 'contextual',
   title: 'Contextual: the best option depends on four features',

@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import { listening } from '../contenders/carriers.ts';
 import type { Served } from '../contenders/contender.ts';
 
-/** How clients come: pipes, HTTP with a session, HTTP requests that stand alone. */
+/** The kinds of connections of clients: pipes, HTTP with a session, HTTP requests that stand alone. */
 export type Way = 'stdio' | 'sessions' | 'stateless';
 
 export const INFO = { name: 'bench', version: '1.0.0' };

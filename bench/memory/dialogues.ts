@@ -250,7 +250,7 @@ export const journalQuestions: readonly {
   readonly question: string;
   readonly title: string;
   readonly turn: number;
-  /** Where the answer has changed: the turn that said it before. */
+  /** For an answer that has changed: the turn with the earlier answer. */
   readonly stale?: { readonly title: string; readonly turn: number };
 }[] = [
   { question: 'Why did two jobs get EADDRINUSE?', title: 'Port clash in the pipeline', turn: 0 },

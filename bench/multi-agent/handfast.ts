@@ -46,7 +46,7 @@ export async function openSite(folder?: string): Promise<Site> {
       },
     },
     {
-      // Leads one that leads one that reports: its events come from three levels below the agent at the top.
+      // Leads a subagent that leads one that reports: its events come from three levels below the agent at the top.
       name: 'leads',
       async run({ instruction, metadata: { levels } }, { host: own }) {
         await using lead = await connect(own, { capabilities: ['multi_agent'] });

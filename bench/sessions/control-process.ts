@@ -25,7 +25,10 @@ const { listenTcp } = await built<typeof Sockets>('transport/socket');
 
 const [home = '', kind = ''] = process.argv.slice(2);
 
-/** As `handfast rpc` keeps sessions: whole. In memory there is a bound, above all that the benchmark keeps at once. */
+/**
+ * Sessions stored whole, as `handfast rpc` does. In memory the bound is above everything that the benchmark stores at
+ * once.
+ */
 const retention = { maxEntries: 1_000_000, maxBytes: 1024 ** 3 };
 
 async function journalOf() {

@@ -9,7 +9,7 @@ import { lineScanner } from '../contenders/carriers.ts';
 import { bounded } from '../control.ts';
 import { ANSWER_WAIT_MS } from './workload.ts';
 
-/** An event as it stands on the wire. */
+/** An event in the form of the wire. */
 export interface WireEvent {
   readonly type: string;
   readonly seq: number;
@@ -25,7 +25,7 @@ interface Answer {
   readonly error?: { readonly message: string };
 }
 
-/** The event that ends a turn, as it stands in the stream. */
+/** The event that ends a turn, in the form of the stream. */
 export const COMPLETED = Buffer.from('"type":"session.completed"');
 const NOTHING = Buffer.alloc(0);
 const NEWLINE = 10;
@@ -45,7 +45,7 @@ export class LineClient {
     this.#output = output;
     this.#scan = lineScanner((line) => this.#take(line));
     input.on('data', (chunk: Buffer) => this.#receive(chunk));
-    // A peer that is gone shows as a call that is never answered, which is bounded.
+    // A peer that has ended shows as a call without a reply, which is bounded.
     input.on('error', () => {});
     output.on('error', () => {});
   }

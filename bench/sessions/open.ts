@@ -29,7 +29,7 @@ interface Stored {
   readonly messages: number;
 }
 
-/** Makes the session, turn by turn, as sessions come to be. */
+/** Creates the session, turn by turn, as real sessions grow. */
 async function make(scratch: Scratch, { turns, eventsPerTurn }: Settings['stored']): Promise<Stored> {
   const home = scratch.make();
   const server = await Forked.start<StreamHello, never, never>('./control-process.ts', [home, 'sqlite']);

@@ -76,7 +76,7 @@ export function pingsOnPipes(scratch: Scratch, inFlight: number): Promise<Worklo
   const loop = (name: string): Pipe => onPipes([PING_PROCESS, name, 'stdio'], scratch.make(), lines);
   return workloadOf(`rpc-ping${inFlight}`, 'stdio', inFlight, {
     bare: loop('bare'),
-    // With one call at a time there is nothing to put together: it would be `bare` again.
+    // With one call at a time no messages can be joined: it would be `bare` again.
     ...(inFlight > 1 && { limit: loop('limit') }),
     handfast: onPipes(RPC_ARGS, scratch.make(), lines),
     'vscode-jsonrpc': onPipes([PING_PROCESS, 'vscode-jsonrpc', 'stdio'], scratch.make(), headers),

@@ -35,7 +35,7 @@ export class Scratch implements Disposable {
   }
 }
 
-/** How `handfast rpc` is started by everything that measures it. */
+/** The arguments with which all measurements start `handfast rpc`. */
 export const RPC_ARGS: readonly string[] = [COMMAND, 'rpc', '--backend', 'rehearsal'];
 
 /** Starts a Node program on pipes, with a separate data folder. */
@@ -84,7 +84,7 @@ export async function startUp(home: string, config: string): Promise<Up> {
 /** Ends a process on pipes by the end of its input. */
 export const stopOnPipes = endChild;
 
-/** A child of this folder. It says hello when it is ready, and answers one question at a time. */
+/** A child of this folder. It sends a greeting when it is ready, and replies to one question at a time. */
 export class Forked<Hello, Question, Answer> {
   readonly hello: Hello;
   readonly #child: ChildProcess;

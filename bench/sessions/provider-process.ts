@@ -1,5 +1,5 @@
 /**
- * A model provider that speaks streamed chat completions on a loopback port, in a separate process: forked by
+ * A model provider that serves streamed chat completions on a loopback port, in a separate process: forked by
  * `first-chunk.ts`. The first chunk of an answer has the arrival time of its request and its own time of writing.
  *
  * Between the two it waits: the handling of a request must be over before the first chunk is sent.

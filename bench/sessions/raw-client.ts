@@ -40,7 +40,7 @@ export class AnswerCounter {
       found++;
       end = at + MARK.length;
     }
-    // The beginning of a mark may be all that has come of it.
+    // The beginning of a mark may be all that has arrived of it.
     this.#tail = bytes.subarray(Math.max(end, bytes.length - MARK.length + 1));
     return found;
   }

@@ -30,7 +30,7 @@ export interface StreamAnswer {
 
 type Server = Forked<StreamHello, StreamQuestion, StreamAnswer>;
 
-/** Chunks between two turns of the event loop: a provider's answer comes in packets, too. */
+/** Chunks between two turns of the event loop: a provider's answer arrives in packets, too. */
 const BURST = 32;
 
 interface Opened {
@@ -51,7 +51,7 @@ async function open(port: number): Promise<Opened> {
   };
 }
 
-/** How a turn is brought about at one kind of server. */
+/** The start of a turn at one kind of server. */
 interface Play {
   /**
    * Prepares the turn and subscribes the subscribers to its events. Returns the functions that start it and that end
@@ -146,7 +146,7 @@ class Stage {
   }
 }
 
-/** Throws unless everybody has all chunks once and in order, and everybody the same bytes. */
+/** Throws unless every subscriber has all chunks once and in order, and all have the same bytes. */
 function checkDelivery(kept: readonly (readonly Buffer[])[], chunks: number): void {
   const [first = Buffer.alloc(0), ...others] = kept.map((parts) => throughEnd(Buffer.concat(parts)));
   for (const [index, other] of others.entries()) {
@@ -219,7 +219,7 @@ export async function streams(scratch: Scratch, subscribers: readonly number[]):
       ],
       contenders,
       async close() {
-        // The servers are everybody's; the first workload ends them.
+        // All workloads share the servers; the first workload ends them.
         if (index > 0) return;
         for (const { stage, server } of stages.values()) {
           await stage.close().catch(() => {});

@@ -5,7 +5,7 @@
 
 /** Settings of every workload. */
 export interface Timed {
-  /** How long a measurement that counts calls lasts, milliseconds. */
+  /** Duration of a measurement that counts calls, milliseconds. */
   readonly durationMs: number;
 }
 
@@ -50,7 +50,7 @@ export interface Workload<Given = Settings> {
   close(): Promise<void>;
 }
 
-/** Longest wait for one answer of anybody. */
+/** Longest wait for one answer of any server. */
 export const ANSWER_WAIT_MS = 30_000;
 
 /** Parameters of the benchmark's handshakes: no events except the subscribed ones. */

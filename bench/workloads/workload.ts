@@ -5,7 +5,7 @@ import type { Bench } from '../bench.ts';
 import type { TransportName } from '../contenders/contender.ts';
 
 export interface RunSettings {
-  /** How long one measurement lasts, milliseconds. */
+  /** Duration of one measurement, milliseconds. */
   readonly durationMs: number;
   /** Number of sessions that the `idle` workload opens. */
   readonly idleSessions: number;

@@ -1,4 +1,6 @@
-/** Deadlines of many things behind one timer: each expires when it is due, in order, and the far ones cost nothing. */
+/**
+ * Deadlines of many items behind one timer: each expires when it is due, in order, and distant ones cost nothing.
+ */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { Deadlines, MAX_DELAY_MS } from '../../src/base/deadlines.ts';

@@ -47,7 +47,10 @@ const slow: Readonly<Record<string, readonly [JsonSchema, unknown]>> = {
   ],
 };
 
-/** Runs `work`, and fails where the loop of this process stood still for seconds: a check on it would stand for minutes. */
+/**
+ * Runs `work`, and fails if the event loop of this process stood still for seconds: a check on it would block it for
+ * minutes.
+ */
 async function withoutStall<T>(work: () => Promise<T>): Promise<T> {
   const delay = monitorEventLoopDelay({ resolution: 10 });
   delay.enable();

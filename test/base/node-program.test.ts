@@ -57,7 +57,7 @@ test('a host that gets the signal while it starts and while it runs has no debug
   assert.equal(child.exitCode, null, said());
   const address = addressIn(said());
   if (address === undefined) return;
-  // The signal came before the first line of this package: the debugger it opened is closed.
+  // The signal arrived before the first line of this package: the debugger it opened is closed.
   await assert.rejects(fetch(`http://${address}/json/list`), said());
 });
 

@@ -15,7 +15,7 @@ const PATIENCE_MS = 60_000;
 
 const program = process.env.CHROMIUM ?? find();
 
-/** Why there is no browser, for `skip`: false in CI, where its absence is a failure. */
+/** Reason why no browser is available, for `skip`: false in CI, where its absence is a failure. */
 export const skip: string | false =
   program === undefined && process.env.CI === undefined
     ? 'no Chromium in PATH: install the package chromium, or set CHROMIUM to the program'

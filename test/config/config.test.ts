@@ -172,7 +172,7 @@ auth:
     grants: { notes: { folders: ['a'], write: true } },
     tools: { allow: ['file_*'], denyRisks: ['exec'] },
     limits: { maxParallel: 2 },
-    // Those of its roles.
+    // Grants of its roles.
     fleet: { worker: ['ci'] },
     sessions: { read: 'all' },
     folders: [cwd],

@@ -288,7 +288,7 @@ const handshake = (fields: object): string =>
 export interface Farewell {
   readonly title: string;
   readonly send: string | Buffer;
-  /** An error, a refused handshake, or undefined when nothing is said. */
+  /** An error, a refused handshake, or undefined when no reply is expected. */
   readonly expect: Expected | { readonly refused: string } | undefined;
 }
 

@@ -212,7 +212,7 @@ for (const dialect of dialects) {
               const late = near.call('limited');
               await assert.rejects(late, { code: 'timeout' });
               assert.deepEqual(held.stopped, ['limited:timeout']);
-              // It no longer counts, although its handler runs on.
+              // The request no longer counts, although its handler still runs.
               const next = near.call('hold', { name: 'next' });
               await far.until(() => held.started.includes('next'), 'the next one to start');
               held.release('limited');
@@ -477,7 +477,7 @@ for (const dialect of dialects) {
           async (_near, far, links) => {
             links.client.pause(true);
             while (far.losses.length === 0) {
-              // Notices wait for nothing: the buffers of the system and ours stay full.
+              // Notices wait for nothing: the buffers of the system and of the link stay full.
               for (let n = 0; n < 64 && links.server.buffered <= 1024 * 1024; n++) {
                 far.notify('tick', { pad: PAD });
               }

@@ -39,7 +39,7 @@ interface Edge {
   dial(address: string, reconnect: ReconnectSettings, onState: (change: StateChange) => void): Promise<Dialling>;
 }
 
-/** How long a link may be silent in these tests: enough for a busy machine to answer a ping. */
+/** Time for which a link may be silent in these tests: enough for a busy machine to reply to a ping. */
 const LIVENESS_TIMEOUT_MS = 600;
 
 const agent: Edge = {

@@ -3,7 +3,7 @@
  */
 import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../src/transport/link.ts';
 
-/** How long a test waits for something that should happen at once, on a busy machine too. */
+/** Time for which a test waits for an event that should happen at once, on a busy machine too. */
 export const PATIENCE_MS = 60_000;
 
 /** Rejects with a readable message when `promise` takes too long. */
@@ -39,7 +39,7 @@ export class Recorder implements LinkReceiver {
   readonly problems: Malformed[] = [];
   endings = 0;
   readonly causes: CloseInfo[] = [];
-  /** Calls that came after `closed`: there must be none. */
+  /** Number of calls after `closed`: none is permitted. */
   lateCalls = 0;
   readonly #watchers = new Set<() => void>();
   readonly #onMessage: ((message: Message) => void) | undefined;

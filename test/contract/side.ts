@@ -48,7 +48,7 @@ export interface SideOptions {
   readonly limits?: Partial<ConnectionLimits>;
 }
 
-/** Limits that nothing in the suite reaches unless a test says so. */
+/** Limits that no test of the suite reaches unless it sets them. */
 const limits: ConnectionLimits = {
   maxParallel: 64,
   queueLimit: 64,

@@ -205,7 +205,7 @@ for (const transport of transports) {
         let highest = 0;
         let reading = true;
         const atServer = Recorder.on(server, () => {
-          // Stops and goes all the time.
+          // Pauses and continues repeatedly.
           if (!reading) return;
           reading = false;
           server.pause(true);
@@ -376,8 +376,8 @@ for (const transport of transports) {
 }
 
 /**
- * Returns the end of a link whose peer has vanished. Some transports cannot tell a vanished peer from one that only
- * ended its side; then only a sent message shows it.
+ * Returns the end of a link whose peer has vanished. Some transports cannot distinguish a vanished peer from one that
+ * only ended its side; then only a sent message shows it.
  */
 async function endOf(recorder: Recorder, link: Link): Promise<{ clean: boolean; reason: string }> {
   const speak = setInterval(() => send(link, { anybody: 'there' }), 5);

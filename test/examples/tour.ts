@@ -19,9 +19,9 @@ const literal = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g,
 const readme = readFileSync(join(root, 'README.md'), 'utf8');
 const [, text = ''] = /\$ KILL=7 node -C handfast-source examples\/tour\.ts\n(.*?)\n```/s.exec(readme) ?? [];
 
-/** The lines of the README: `…` stands for anything. */
+/** The lines of the README: `…` stands for any text. */
 export const shown = text.split('\n').map((line) => new RegExp(`^${line.split('…').map(literal).join('.+')}$`));
-/** Which of them says that the host was killed. */
+/** Index of the line that reports that the host was killed. */
 export const killed = shown.findIndex((line) =>
   line.test('the host was killed, and is up again; the session continues'),
 );

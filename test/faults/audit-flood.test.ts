@@ -139,7 +139,7 @@ test('files stay while they are young, in any number, as far as all of them fit'
   assert.equal(files().length, 2);
   assert.equal((await verifyAudit(folder)).ok, true);
 
-  // Size comes second.
+  // The bound on size has lower rank.
   await write(6000, { maxTotalBytes: 512 * KIB });
   assert.ok(sizeOf(folder) <= 512 * KIB + 64 * KIB, `${sizeOf(folder)} bytes`);
   assert.ok(files().length > 4);

@@ -120,7 +120,7 @@ describe('a host whose files may not grow', { skip: noLimit }, () => {
         limitFiles(host, 1);
         const failures = [];
         for (let n = 6; n <= 8; n++) failures.push(await failureOf(charge(n)));
-        // The write-behind may have met the full disk before the first call came.
+        // The write-behind may have met the full disk before the first call arrived.
         assert.deepEqual(failures.slice(1), [isSafe, isSafe]);
         const unknown = failures[0]?.mayHaveRun === true ? [6] : [];
         assert.deepEqual(ran, [1, 2, 3, 4, 5, ...unknown], 'nothing runs on a disk that is known to be full');

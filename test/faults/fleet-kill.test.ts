@@ -16,7 +16,7 @@ const TASKS = 1_000;
 const WORKERS = ['w1', 'w2', 'w3'];
 const PATIENCE_MS = 240_000;
 
-/** Starts a command and waits for the line that says it is ready. */
+/** Starts a command and waits for the line that reports that it is ready. */
 async function ready(command: Command): Promise<Json> {
   await command.says('"ready":true');
   return JSON.parse(command.stdout.slice(0, command.stdout.indexOf('\n')));
@@ -61,7 +61,7 @@ natsTest(
     const dial = async (url: string) => connectControl(url, { token });
     let control = await dial(first.url);
     let fleet = new FleetClient(control);
-    // Where the orchestrator ends by itself, it has said why.
+    // If the orchestrator ends by itself, its stderr has the reason.
     t.after(() => t.diagnostic(orchestrator.stderr.slice(-2_000)));
 
     const specs = Array.from({ length: TASKS }, (_, n) => ({

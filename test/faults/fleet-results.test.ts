@@ -89,7 +89,7 @@ for (const state of ['busy', 'unknown'] as const) {
       ),
     );
     if (state === 'unknown') {
-      // The first one ends the dispatch; of an attempt that is still being sent it says nothing.
+      // The first one ends the dispatch; it has no effect on an attempt that is still being sent.
       await eventually(isState(stand, task_id, 'sent'), 'the dispatch to end');
       ann.send(fleetMessage('TASK_ACK', { task_id, accepted: false, state }, { attempt: 1 }));
     }
@@ -124,7 +124,7 @@ test('F-96: an earlier attempt of the same worker does not end a later one', asy
   await ann.next('TASK_DISPATCH', ({ envelope }) => envelope?.attempt === 2);
   accept(ann, task_id, 2);
   await eventually(isState(stand, task_id, 'accepted'), 'the second attempt to be accepted');
-  // It may be of either attempt.
+  // The result may be of either attempt.
   await deliver(ann, report(task_id, {}, { summary: 'of whichever' }));
   assert.deepEqual(await stale(stand, task_id), ['no_attempt']);
   await deliver(ann, report(task_id, { attempt: 1 }, { summary: 'of the first' }));

@@ -48,7 +48,7 @@ async function agent(prompt: string, { tier, contextMode, cwd, spend }: Place): 
       : `\n\`\`\`json\n${JSON.stringify({ type: 'TASK_RESULT', protocol_version: '2.0', task_id: taskId, status, ...more })}\n\`\`\``;
   await spend(300);
   if (prompt.includes('context-mode')) {
-    // It finds out when it needs it.
+    // The agent finds out when it needs the server.
     await spend(1_500);
     if (contextMode !== 'alive')
       return `I looked around, but context-mode does not answer, so I had to stop.${told('error', { error_summary: 'context-mode is dead' })}`;
@@ -96,7 +96,8 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
     return before;
   };
 
-  // Before: a receiver that takes text, with a small model and a dead server. One turn at a time, in the order they come.
+  // Before: a receiver that takes text, with a small model and a dead server. One turn at a time, in the order of
+  // arrival.
   const order: string[] = [];
   let last: Promise<unknown> = Promise.resolve();
   const old = await new UpstreamReceiver({
@@ -214,7 +215,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
     `${useful} tokens at ${alive.worker}; no worker able: refused, 0 tokens`,
   ]);
 
-  // 2. Work that needs a strong model goes wherever.
+  // 2. Work that needs a strong model goes to any worker.
   const weak = await sendPlain(old.url, 'Redesign the locking.', 'c2');
   assert.match(weak, /by haiku/);
   const dull = spending();
@@ -239,7 +240,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
   spending();
   table.push(['3 output', 'prose: "I believe, and maybe"', 'done, files: CHANGELOG.md, verified against git: yes']);
 
-  // 4. There is no measure of how much is enough.
+  // 4. No budget limits the work.
   await sendPlain(old.url, 'Read everything.', 'c4');
   const lavish = spending();
   const bounded = await run({ brief: 'Read everything.', token_budget: 2_000, access: 'read' });

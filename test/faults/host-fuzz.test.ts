@@ -183,7 +183,8 @@ describe(`a host fed with rubbish (seed ${seed})`, () => {
         });
         for (let at = 0; at < 60; at++) {
           sent++;
-          // Ids of damaged messages may come twice. Those of good ones are used once, and no damage makes another one of them.
+          // Ids of damaged messages may occur twice. Those of good ones are used once, and no damage turns another id
+          // into one of them.
           const good = random(3) === 0;
           const text = JSON.stringify(pick(random, valid)).replaceAll(
             '"ID"',

@@ -26,7 +26,7 @@ const follow = (id: string, extra: Message = {}): Message => ({
 const told = (peer: Peer, reader: string): Message[] =>
   peer.messages.filter(({ type, req_id }) => type === 'journal/event' && req_id === reader);
 
-/** Waits until the host has nothing more to say, or has said far too much. */
+/** Waits until the host sends nothing more, or has sent far too much. */
 async function quiet(peer: Peer, most: number): Promise<void> {
   const said = (): number => peer.messages.filter(({ type }) => type !== 'pong').length;
   for (let before = -1; before !== said() && said() < most; ) {

@@ -41,7 +41,7 @@ const skip = !hasProc
     : false;
 const asOther = skip || (process.geteuid?.() === 0 ? false : 'only root can start processes as another user');
 
-/** One process of the family: tells its id, then stays. */
+/** One process of the family: writes its id, then runs on. */
 const MEMBER = `
 [ "$3" = deaf ] && trap '' HUP INT TERM
 echo $$ > "$1/$2.new" && mv "$1/$2.new" "$1/$2"

@@ -236,7 +236,7 @@ test('F-93: renames do not help: not of the file, nor of a folder above it, nor 
   for (const path of ['data/settings.json', 'src/store/new/settings.json', 'src/store/x']) {
     assert.equal(await agent.tried('write_file', { path, content: 'x', create_dirs: true }), DENIED, path);
   }
-  // Inodes of files that are gone are used again by others: those are no secrets.
+  // Inodes of removed files are reused by other files, which are no secrets.
   rmSync(at('src/moved.txt'));
   for (let index = 0; index < 20; index += 1) {
     writeFileSync(at(`src/again-${index}.txt`), `${index}`);

@@ -258,7 +258,7 @@ test('a skill with a view of the workspace ends when a protected folder appears 
     try {
       for await (const { kind } of call) if (kind === 'here') change();
     } catch {
-      // As the outcome says.
+      // The outcome has the error.
     }
     return outcome;
   };

@@ -25,7 +25,7 @@ async function startHost(port: number, file: string, journal: readonly string[])
   return child;
 }
 
-/** Calls until it worked, or until the error says that repeating is not safe. */
+/** Calls until it worked, or until the error reports that repeating is not safe. */
 async function obedient(
   agent: Agent<'tools'>,
   name: string,

@@ -76,7 +76,8 @@ describe('F-34: a connection cut anywhere', () => {
       const answer = await second.shake(resume(session_id, lastCursor(seen)));
       assert.equal(answer.session_id, session_id);
       assert.equal(answer.extensions[RESUME].resumed, true);
-      // Everything but the answer may be in already; the answer itself, when it had come whole, comes no second time.
+      // Everything except the reply may have arrived already; the reply itself, if it had arrived whole, is not sent a
+      // second time.
       if (seen.at(-1)?.type !== 'tool/call/resp') await second.answer('f');
       await second.ping('done');
       const replayed = second.messages.slice(1).filter(({ type }) => type !== 'pong');

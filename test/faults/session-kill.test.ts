@@ -19,11 +19,11 @@ import { random } from '../journal/fixtures/random.ts';
 
 const SERVER = fileURLToPath(new URL('fixtures/session-server.ts', import.meta.url));
 const LIVES = 8;
-/** With fewer acknowledgements nothing is proved: where the kills came early, more lives follow. */
+/** With fewer acknowledgements nothing is proved: if the kills were early, more starts follow. */
 const ENOUGH = 60;
 const MAX_LIVES = 60;
 
-/** Runs the server, kills it some moments after it was ready, and returns all it said. */
+/** Runs the server, kills it some moments after it was ready, and returns all of its output. */
 async function live(directory: string, afterLines: number): Promise<string[]> {
   const child = spawn(process.execPath, ['-C', 'handfast-source', SERVER, directory], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -24,7 +24,7 @@ export interface SharesServer {
   client(name: string): Promise<Awaited<ReturnType<typeof connectControl>>>;
   /** Resolves with one share of `/status`. */
   share(name: string): Promise<ShareUsage & { readonly evicted?: number }>;
-  /** Waits until a share is as `holds` says. */
+  /** Waits until `holds` returns true for a share. */
   until(name: string, holds: (usage: ShareUsage) => boolean): Promise<ShareUsage>;
   /** Ends the server and starts it again on the same data. */
   restart(): Promise<void>;

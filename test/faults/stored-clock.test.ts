@@ -55,7 +55,7 @@ describe('F-109: a host is killed, and the next one has a clock that is', { conc
   test('40 days back: a session without a link has one window, measured by a clock that is never set', async (t) => {
     const here = await storedHost(t);
     const id = await here.leftBehind();
-    // From here on the wall says when its link was lost: at the start of this host.
+    // From now on the wall clock determines when its link was lost: at the start of this host.
     let host = await here.up();
     await delay(WRITTEN_MS);
     await here.kill(host);

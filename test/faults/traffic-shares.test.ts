@@ -195,7 +195,7 @@ test('links: a token at its share is refused on every edge and transport; the ot
     return held;
   };
   const held = await attack(first);
-  // A worker that comes again replaces its own link, and needs no further one.
+  // A worker that connects again replaces its own link, and needs no further one.
   assert.ok(isWelcome(await first.worker('greedy', 'greedy-a')));
   held[1]?.peer.cut();
   await until(async () => (await first.usage('greedy', 'connections')).used === 3, 'the link to end');

@@ -28,7 +28,7 @@ for (const suffix of ['', '-wal', '.mark']) {
   test(`a folder in the place of state.db${suffix} fails the requests that need the store, and is reported until it is gone`, async (t) => {
     const folder = temporaryFolder(t);
     const file = join(folder, 'state.db');
-    // Beside an empty file the log would be damage, and both are set aside.
+    // Beside an empty file the log would be damage, and both are quarantined.
     if (suffix === '-wal') openStateDatabase({ file }).close();
     mkdirSync(file + suffix);
     const host = createHost({ plugins: [planningPlugin()], stateFile: file, checksState: true });
@@ -56,11 +56,11 @@ for (const [name, suffix, make, message] of [
     const file = join(folder, 'state.db');
     make(file + suffix);
     assert.throws(() => openStateDatabase({ file }), message);
-    // A server that comes to listen later logs it, too.
+    // A server that listens later logs it, too.
     const logged: string[] = [];
     onFailingStore(({ store }) => logged.push(store))();
     assert.deepEqual(logged, ['the store of the plugins']);
-    // It is tried at most once a second.
+    // Opening is tried at most once a second.
     for (const until = performance.now() + 1_100; performance.now() < until; ) await setTimeout(50);
     assert.deepEqual(mine(), ['the store of the plugins false']);
     rmSync(file + suffix, { recursive: true });

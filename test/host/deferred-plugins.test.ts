@@ -199,7 +199,7 @@ for (const capability of builtinCapabilities.filter(({ offer }) => offer !== und
         const { methods, load, ...offered } = before;
         assert.ok(load !== undefined, 'it is loaded later');
         const { name, type, metadata, grant, store, priority = 0, exclusive = false, loadedWith } = await load();
-        // Of tools for sessions of a capability nothing is said as long as others lead.
+        // Tools for sessions of a capability have no metadata as long as other plugins lead.
         const said = loadedWith === undefined ? metadata : undefined;
         const known = typeof said === 'function' ? said({} as never) : said;
         const facts = { name, type, metadata: known, grant, store, priority, exclusive, loadedWith };

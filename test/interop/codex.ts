@@ -15,7 +15,7 @@ const places = [
 ];
 const program = places.find((place) => place !== '' && existsSync(place));
 
-/** Why there is nothing to test against, for `skip`; false when there is, and in CI, where its absence is a failure. */
+/** Reason why codex is not available, for `skip`; false when it is, and in CI, where its absence is a failure. */
 export const skip: string | false =
   program === undefined &&
   process.env.CI === undefined &&

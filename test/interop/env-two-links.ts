@@ -21,7 +21,7 @@ const server = await httpServer({ endpoint: httpSseEndpoint({ accept: (each: Lin
 writeFileSync(`${file}.new`, server.address);
 renameSync(`${file}.new`, file);
 host.accept(link);
-// The server would keep this process after the program that started it has closed its end.
+// The server would keep this process alive after the program that started it has closed its end.
 setInterval(() => {
   if (link.isClosed) process.exit(0);
 }, 20);

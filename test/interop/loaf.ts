@@ -16,7 +16,7 @@ const places = [
 const folder = places.find((place) => place !== '' && existsSync(join(place, 'src', 'cli.ts')));
 
 /**
- * Why there is nothing to test against, for `skip`; false when there is. Its sources are on no registry, so these tests are
+ * Reason why loaf is not available, for `skip`; false when it is. Its sources are on no registry, so these tests are
  * optional in CI too; `test/control/client/plain-server.test.ts` always runs.
  */
 export const skip: string | false =

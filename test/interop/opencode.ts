@@ -17,7 +17,7 @@ const places = [
 ];
 const program = places.find((place) => place !== '' && existsSync(place));
 
-/** Why there is nothing to test against, for `skip`; false when there is, and in CI, where its absence is a failure. */
+/** Reason why opencode is not available, for `skip`; false when it is, and in CI, where its absence is a failure. */
 export const skip: string | false =
   program === undefined &&
   process.env.CI === undefined &&
@@ -57,7 +57,7 @@ export function opencodeProject(baseUrl: string): OpencodeProject {
   writeFileSync(join(folder, 'opencode.json'), JSON.stringify(config));
   return {
     folder,
-    // All it keeps goes into the folder, also where the machine says otherwise.
+    // Everything that it stores goes into the folder, also if the machine is configured otherwise.
     agent: {
       name: 'opencode',
       command: program,

@@ -98,7 +98,7 @@ function http(): Binding {
       const host = interopHost(token);
       await host.start();
       const endpoint = httpSseEndpoint({ accept: (link) => host.accept(link) });
-      // One test goes through a relay, and so calls the server by another port.
+      // One test uses a relay, and so calls the server by another port.
       const listener = await httpServer({ endpoint, allowedHosts: ['127.0.0.1'] });
       running.push({ host, listener });
       return ['http', listener.address];

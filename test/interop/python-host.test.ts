@@ -144,7 +144,7 @@ for (const binding of [stdio(), http()]) {
           ['artifact', { name: 'out.txt', mime: 'text/plain', chunk: 'aGVsbG8=', final: true }],
         ],
       );
-      // This host numbers events by its clock: they do not fall, and that is all there is to rely on.
+      // This host numbers events by its clock: the numbers do not fall, which is the only guarantee.
       assert.ok(events.every(({ seq }, at) => at === 0 || seq >= (events[at - 1]?.seq as number)));
       assert.deepEqual((await call).data, { done: true });
     });

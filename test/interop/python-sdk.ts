@@ -20,10 +20,10 @@ const MAX_RUN_MS = 60_000;
 
 const installed = join(import.meta.dirname, '../../node_modules/.cache/agents/a2e-python-sdk');
 
-/** The checkout of the SDK; empty when there is none. */
+/** The checkout of the SDK; empty without one. */
 export const checkout = process.env.A2E_PYTHON_SDK || (existsSync(installed) ? installed : '');
 
-/** Why there is nothing to test against, for `skip`; false when there is. */
+/** Reason why the SDK is not available, for `skip`; false when it is. */
 export const skip: string | false =
   checkout === '' &&
   'run npm run install-agents python-sdk, or set A2E_PYTHON_SDK to a checkout of the A2E Python SDK, to run these tests';
@@ -64,7 +64,7 @@ export interface Program {
   line(): Promise<string>;
   /** Resolves with all further lines, once it has ended. */
   rest(): Promise<string[]>;
-  /** Closes its stdin and kills it; resolves when it is gone. */
+  /** Closes its stdin and kills it; resolves when it has ended. */
   stop(): Promise<void>;
 }
 

@@ -34,9 +34,9 @@ export interface Row {
   readonly call: string;
   readonly what: string;
   readonly outcome: 'ok' | 'failed';
-  /** The fault of the SDK that keeps this call from working as it is; empty when it works as it is. */
+  /** The fault of the SDK that prevents the unchanged call from working; empty when it works unchanged. */
   readonly fault: string;
-  /** Why it failed. */
+  /** Reason of the failure. */
   readonly note: string;
 }
 

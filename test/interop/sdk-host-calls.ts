@@ -86,7 +86,7 @@ export class Run {
 
 /** A missing result of a call against the SDK's host, with the reason. */
 export interface Difference {
-  /** The code of the error it rejects with; `ok` where something comes of it, and not all. */
+  /** The code of the error it rejects with; `ok` if a part of the result is missing. */
   readonly outcome: string;
   readonly reason: string;
 }

@@ -203,7 +203,7 @@ for (const [title, kind] of Object.entries(kinds)) {
     });
 
     it('is synced and checkpointed as it promises', async () => {
-      // As it was opened: group commit then tells SQLite not to sync, and does so itself.
+      // The state at opening: group commit then orders SQLite not to sync, and syncs itself.
       const opened = new Map<DatabaseSync, unknown>();
       const { exec } = DatabaseSync.prototype;
       const spy = mock.method(DatabaseSync.prototype, 'exec', function (this: DatabaseSync, sql: string) {
@@ -261,7 +261,7 @@ for (const [title, kind] of Object.entries(kinds)) {
         db.exec(change);
         db.close();
       }
-      // Where nothing is given back, the next one to open it would find it locked.
+      // If no lock is released, the next process to open it would find it locked.
       assert.equal((await refusal(kind, foreign)).code, 'runtime_error');
     });
 

@@ -61,7 +61,7 @@ async function memoryOf(work: Promise<unknown>): Promise<number> {
   });
   let usedAt = 0;
   await until(() => {
-    // Collecting is slow, and slower the more there is.
+    // Garbage collection is slow, and slower with more objects.
     if (isDone || performance.now() - usedAt >= COLLECT_MS) {
       most = Math.max(most, used() - before);
       usedAt = performance.now();

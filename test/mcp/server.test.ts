@@ -212,7 +212,7 @@ test('noise, stray and second responses do no harm; a response that is too long 
   const late = noisy.call('hang', {}, { ...patiently, timeoutMs: 50 });
   assert.equal(await codeOf(late), 'timeout');
   await until(() => noisy.health.stderr.some((line) => /cancelled/.test(line)));
-  // The end of this one never comes.
+  // The end of this message never arrives.
   await assert.rejects(noisy.call('endless', {}, patiently), /more than 16777216 characters/);
 });
 

@@ -218,7 +218,7 @@ test('a revoked sign-in and a registration that is gone need a new one; a silent
   assert.deepEqual((await other.stored()).tokens, tokens, 'kept for the next try');
 });
 
-/** Where nothing listens. */
+/** An address without a listener. */
 const dead = {
   authorizationServerUrl: 'http://127.0.0.1:1',
   authorizationServerMetadata: {
@@ -386,7 +386,7 @@ test('a registration that the authorization server has forgotten is made again a
   const { client } = await host.stored();
   assert.notEqual(client, undefined, 'the registration stays');
   service.clients.clear();
-  // The page says that it does not know the client, and sends no one back.
+  // The page reports an unknown client, and redirects no browser.
   const ends = new AbortController();
   const show = (): void => ends.abort();
   await assert.rejects(signIn(host.authorization, { signal: ends.signal, show }), { name: 'AbortError' });

@@ -7,10 +7,10 @@ import { builtinModules } from 'node:module';
 import { posix } from 'node:path';
 import type { Source } from './scan.ts';
 
-/** Which folders of `src/` exist and how high they stand; a folder may import lower levels and itself. */
+/** The folders of `src/` and their levels; a folder may import lower levels and itself. */
 export type Levels = Readonly<Record<string, number>>;
 
-/** One external package or built-in module and where it may be imported. */
+/** One external package or built-in module, and the files that may import it. */
 export interface AdapterFile {
   /** A package or module name; deeper paths of it count as it. */
   readonly module: string;
@@ -173,7 +173,7 @@ function componentsOf(targets: ReadonlyMap<string, readonly string[]>): string[]
 export interface InnerOrder {
   /** `control` or `fleet`: the folder of `src/` that the order is of. */
   readonly folder: string;
-  /** Subfolders and files, lowest first; those of one row stand on one level and do not import each other. */
+  /** Subfolders and files, lowest first; those of one row are on one level and do not import each other. */
   readonly rows: readonly (readonly string[])[];
 }
 

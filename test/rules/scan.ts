@@ -63,7 +63,7 @@ export function blank(text: string): { code: string; withStrings: string } {
   const blanks = (from: number, to: number) => text.slice(from, to).replace(/[^\n]/g, ' ');
   let code = '';
   let withStrings = '';
-  // One entry for each template we are inside of: how many braces are open in its current `${…}`.
+  // One entry for each enclosing template: the number of open braces in its current `${…}`.
   const templates: number[] = [];
   let index = 0;
   // Text that cannot start or end a token is taken in one piece.

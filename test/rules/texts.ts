@@ -6,7 +6,7 @@ import { blank, type Source } from './scan.ts';
 /** Returns true for generated sources, which are checked for freshness instead of for style. */
 export const isGenerated = (path: string): boolean => /\.generated\.ts$|\/generated\//.test(path);
 
-/** Longest source file, in lines: past it there is a second concept to split off. */
+/** Longest source file, in lines: a longer one has a second concept to split off. */
 export const maxLines = 600;
 
 /** Returns the uses of `export default` in any of its forms. */

@@ -88,7 +88,7 @@ test('each attempt hashes once and compares with every digest, also after a matc
     authenticate(token);
     assert.equal(compare.mock.callCount(), 4);
     assert.equal(hash.mock.callCount(), 1);
-    // Digests have one length, so the comparison itself cannot tell how long a token is.
+    // Digests have one length, so the comparison itself cannot show the length of a token.
     for (const call of compare.mock.calls)
       assert.deepEqual(
         call.arguments.map((each) => each.byteLength),

@@ -89,7 +89,7 @@ test('work that continues during the replay waits for it, so that retention cann
   first.cut();
   const [session] = [...host.sessions];
   await until(() => session?.state === 'detached', 'the host has noticed');
-  // There is no reader to wait for: this is more than the journal stores.
+  // No reader is left to wait for: this is more than the journal stores.
   emit(5_000);
   await until(() => state.emitted === 5_100, 'the work continued without a link');
 

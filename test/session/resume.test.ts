@@ -268,7 +268,7 @@ test('our agent comes back by itself: with links cut all the time, every call is
   const rig = await cuttable();
   const states: string[] = [];
   const agent = await connect(rig.address, { capabilities: ['tools'], onState: ({ state }) => states.push(state) });
-  // Cut faster than a busy machine gets back, it would never come to an end.
+  // Cut faster than a busy machine reconnects, the test would never end.
   let answered = 0;
   let answeredAtCut = 0;
   const cutting = setInterval(() => {

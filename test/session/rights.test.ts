@@ -9,7 +9,7 @@ import type { Principal } from '../../src/session/principal.ts';
 import { type Action, type Actions, EVERY_OWNER, may, must, variableRights } from '../../src/session/rights.ts';
 import { joinGrants, principalWith, ROLES, type RoleName } from '../../src/session/roles.ts';
 
-/** One question for each action: the object, as far as there is one. */
+/** One question for each action: the object, if the action has one. */
 const questions: readonly (readonly [Action, unknown?])[] = [
   ['use', 'tools'],
   ['use', 'memory'],

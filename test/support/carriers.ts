@@ -26,7 +26,7 @@ export async function dialSocket(options: NetConnectOpts): Promise<Peer> {
   return new Peer((sink) => {
     socket.on('error', () => {});
     socket.on('data', (chunk) => sink.bytes(chunk));
-    // A host that closes ends its side and waits for ours.
+    // A host that closes ends its side and waits for this one.
     socket.on('end', () => {
       sink.gone();
       socket.end();
@@ -35,7 +35,8 @@ export async function dialSocket(options: NetConnectOpts): Promise<Peer> {
     return {
       write: (bytes) => void socket.write(bytes),
       end: () => void socket.end(),
-      // An ordinary end would look like one side that is done; only TCP can say otherwise, and not in the same turn with it.
+      // An ordinary end would look like one finished side; only TCP can signal a reset, and not in the same turn as the
+      // end.
       cut: () => void ('path' in options || socket.writableEnded ? socket.destroy() : socket.resetAndDestroy()),
       pause: (paused) => void (paused ? socket.pause() : socket.resume()),
       pending: () => socket.writableLength,
@@ -124,7 +125,7 @@ export async function dialHttp(origin: string): Promise<Peer> {
     return {
       write(bytes) {
         queue = queue.then(async () => {
-          // A session that is over answers 404, or its connection is already gone; the stream says the rest.
+          // A session that is over replies 404, or its connection has already ended; the stream has the reason.
           const response = await fetchBody('POST', '/send', headers, bytes).catch(() => undefined);
           sink.status(response?.statusCode ?? 0);
         });

@@ -82,7 +82,7 @@ async function overSocket(): Promise<() => void> {
   });
   return () => {
     for (const chunk of sent) socket.write(chunk);
-    // The end of our side is answered when all before it was read.
+    // The reply to the end of this side arrives when everything before it was read.
     socket.end();
   };
 }

@@ -10,7 +10,7 @@ import { dialSocket, dialWebSocket } from './carriers.ts';
 import type { Peer } from './peer.ts';
 import type { ServerChild } from './serve-child.ts';
 
-/** How a flood reaches the server. */
+/** The transport of a flood. */
 export type FloodTransport = 'tcp' | 'unix' | 'websocket' | 'http';
 
 /** Input that one client sends as fast as it is read. */
@@ -21,7 +21,7 @@ export interface Flood {
   readonly opening?: string;
   /** One piece of the flood. */
   readonly piece: string;
-  /** How often it is sent. */
+  /** Number of times it is sent. */
   readonly count: number;
   /** Pieces that make one WebSocket frame, or one body; 0: one that holds all. Default 1. */
   readonly packed?: number;

@@ -16,7 +16,7 @@ export interface HostReport {
   readonly rssBytes: number;
   /** After a garbage collection where the child may ask for one. */
   readonly heapBytes: number;
-  /** How long its thread was busy so far, in milliseconds of a processor. */
+  /** Processor time of its thread so far, in milliseconds. */
   readonly busyMs: number;
   /** Calls of a key that had been worked on before. */
   readonly repeated: number;

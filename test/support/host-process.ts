@@ -14,7 +14,7 @@ import { webSocketAcceptor } from '../../src/transport/websocket.ts';
 import type { HostReport } from './host-child.ts';
 import { echo } from './tools.ts';
 
-/** How often each key was worked on: more than once means that something ran twice. */
+/** Number of runs of each key: more than one means duplicate work. */
 const runs = new Map<string, number>();
 let repeated = 0;
 

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 const LOWEST = 15_000;
-/** Where the ports begin that systems give, unless they tell. */
+/** First port that systems assign, unless they report another one. */
 const GIVEN_FROM = 32_768;
 const TRIES = 50;
 /** Ports that this process has assigned: the owner may not have bound its port yet. */

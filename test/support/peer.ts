@@ -14,7 +14,7 @@ export const PATIENCE_MS = 60_000;
 export interface Carrier {
   /** Writes bytes unchanged on a byte stream; as one frame or one body if the transport has those. */
   write(bytes: Buffer): void;
-  /** Ends our side only. Absent where a transport cannot say that. */
+  /** Ends the output of this side only. Absent if a transport cannot signal that. */
   end?(): void;
   /** Drops the connection without any order. */
   cut(): void;
@@ -35,7 +35,7 @@ export interface Sink {
 }
 
 export class Peer implements Sink {
-  /** Everything the host said, line by line, as it came. */
+  /** All output of the host, line by line, unchanged. */
   readonly lines: string[] = [];
   readonly messages: Message[] = [];
   /** HTTP only: statuses of the bodies sent, in order. */

@@ -18,9 +18,9 @@ export interface Relay {
   readonly cuts: number;
   /** Connections made so far. */
   readonly connections: number;
-  /** While true, nothing that arrives is passed on, in either direction, and no end hears of it. */
+  /** While true, the relay forwards nothing that arrives, in either direction, and informs no end. */
   swallowing: boolean;
-  /** Cuts the connections that `choose` says true to; all without it. */
+  /** Cuts the connections for which `choose` returns true; all without it. */
   cut(choose?: () => boolean): void;
   /** Stops listening, so that the system refuses connections; those that are open stay. */
   refuse(): Promise<void>;

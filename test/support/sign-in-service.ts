@@ -9,7 +9,7 @@ import { createServer, type IncomingMessage, type RequestListener, type ServerRe
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 
-/** A request as it came. */
+/** A request as received. */
 export interface Seen {
   readonly method: string;
   readonly path: string;

@@ -24,10 +24,10 @@ export const textTransports = ['tcp', 'unix', 'websocket', 'http', 'stdio'] as c
 export const allTransports = ['memory', ...textTransports] as const;
 export type TransportName = (typeof allTransports)[number];
 
-/** Where peers dial a host that is already there. */
+/** The way in which peers dial a running host. */
 export interface Door {
   dial(): Promise<Peer>;
-  /** The address our own `connect` takes; undefined for memory. */
+  /** The address for Handfast's `connect`; undefined for memory. */
   readonly address?: string;
   close(): Promise<void>;
 }

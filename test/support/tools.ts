@@ -52,7 +52,7 @@ export function patient() {
   };
 }
 
-/** Finishes when the test says so. */
+/** Returns a tool that finishes when the test releases it. */
 export function gated() {
   const started: string[] = [];
   const starts = new Map<string, PromiseWithResolvers<void>>();

@@ -81,7 +81,8 @@ describe('TCP links', () => {
 
   test('an attempt ends when its time is up or its signal aborts', async () => {
     const options = { timeoutMs: 30 };
-    // A host that is not there: nothing answers, neither yes nor no (or the network says so at once, which is as good).
+    // A missing host: no reply arrives, neither positive nor negative (or the network reports it at once, which is
+    // equivalent).
     await assert.rejects(connectTcp('tcp://192.0.2.1:9', options), { code: 'unreachable' });
     const aborted = AbortSignal.abort();
     await assert.rejects(connectTcp('tcp://127.0.0.1:9', { signal: aborted }), { code: 'cancelled' });

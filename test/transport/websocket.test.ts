@@ -182,7 +182,7 @@ describe('WebSocket links', () => {
       await within(asked, 'a ping');
       while ((link.received ?? 0) <= before) await turns();
       const answered = link.received ?? 0;
-      // A frame of which only the head has come.
+      // A frame of which only the head has arrived.
       (stranger as unknown as { _socket: Socket })._socket.write(Buffer.from([0x81, 0xfe, 0x10]));
       while ((link.received ?? 0) <= answered) await turns();
       link.pause(true);

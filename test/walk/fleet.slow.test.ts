@@ -30,7 +30,7 @@ const announce = {
 async function joined(tcp: string): Promise<PlainAgent> {
   const worker = await PlainAgent.dial(tcp);
   worker.write(`${JSON.stringify({ ...announce, envelope: { token: ADMIN } })}\n`);
-  // One that is refused gets SESSION_BYE, and its link ends.
+  // A refused worker gets SESSION_BYE, and its link ends.
   await sleep(JOIN_MS);
   const refusal = worker.others.find(({ type }) => type === 'SESSION_BYE');
   assert.ok(refusal === undefined && !worker.closed, `the worker was not accepted: ${JSON.stringify(refusal)}`);

@@ -11,7 +11,7 @@ import { openSync, readSync } from 'node:fs';
 /** Holds the file of the scheduler while it is read. */
 const bytes = Buffer.alloc(128);
 
-/** Nanoseconds that a thread was ready and had no processor; 0 where the system does not say it. */
+/** Returns the nanoseconds for which a thread was ready and had no processor; 0 if the system does not report them. */
 export function waitedNs(file: number | undefined): number {
   if (file === undefined) return 0;
   const length = readSync(file, bytes, 0, bytes.length, 0);

@@ -14,7 +14,7 @@ let longest = 0;
 const file = schedule(Number(host));
 /** Returns the clock of the host, in milliseconds. */
 const clock = (): number => performance.now() - waitedNs(file) / 1e6;
-/** When the ping left that waits for its pong. */
+/** Time at which the ping that waits for its pong left. */
 let since = clock();
 process.on('message', () => {
   process.send?.({ ping: Math.max(longest, clock() - since), bare: meter.take() });

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline';
 
 export type Message = Readonly<Record<string, unknown>>;
 
-/** Stands in place of a reply that did not come. */
+/** Replaces a reply that did not arrive. */
 export const SILENCE: Message = Object.freeze({ type: 'silence' });
 export const CLOSED: Message = Object.freeze({ type: 'closed' });
 

@@ -50,7 +50,7 @@ const methods: readonly RpcMethod[] = [...Object.values(sessionMethods), ...Obje
 
 const item = (text: string) => ({ role: 'user', turn: 't', text });
 
-/** Largest requests that no schema says. */
+/** Largest requests that no schema describes. */
 const more: Readonly<Record<string, (bytes: number) => readonly (readonly [string, JsonObject])[]>> = {
   'session.send': (bytes) => {
     // Random bytes: no compression makes them shorter.

@@ -148,7 +148,7 @@ describe('a host', () => {
     for (const { at, text, message } of vectors) {
       if (message.type === 'shutdown') continue;
       raw.send(text);
-      // Requests are answered in order and a ping at once, so everything the line caused has come when its pong has.
+      // Requests are replied to in order and a ping at once, so all effects of the line have arrived with its pong.
       raw.send({ type: 'ping', id: `after ${at}` });
       const answers: Message[] = [];
       for (let next = await raw.next(); next.req_id !== `after ${at}`; next = await raw.next()) answers.push(next);

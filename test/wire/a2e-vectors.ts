@@ -28,7 +28,7 @@ export interface Manifest {
 
 export const manifest = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8')) as Manifest;
 
-/** One golden line and where it stands. */
+/** One golden line and its position. */
 export interface Vector {
   readonly at: string;
   readonly text: string;

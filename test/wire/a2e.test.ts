@@ -20,8 +20,8 @@ const text = fc.oneof(
 );
 
 /**
- * Keys that break careless code, and the names of the envelope. None with a backslash: once V8 14.6 has parsed such a key,
- * its JSON.parse takes other escaped keys of that length for it.
+ * Keys that break careless code, and the names of the envelope. None with a backslash: once V8 14.6 has parsed such a
+ * key, its JSON.parse mistakes other escaped keys of that length for it.
  */
 const key = fc.oneof(
   { weight: 3, arbitrary: text.filter((name) => !name.includes('\\')) },

@@ -126,7 +126,7 @@ describe('the line cutter', () => {
 
   test('a carriage return inside a line stays, one before the newline goes', () => {
     assert.deepEqual(read([Buffer.from('{"a"\r:1}\r\n{"b":2}\r')]), ['{"a"\r:1}', '{"b":2}']);
-    // One only, and the same whether the line comes alone or with others.
+    // Only one CR, and the same whether the line arrives alone or with others.
     assert.deepEqual(read([Buffer.from('x\r\r\n')]), ['x\r']);
     assert.deepEqual(read([Buffer.from('x\r\r\ny\r\r\nz\n')]), ['x\r', 'y\r', 'z']);
   });

@@ -19,7 +19,7 @@ const nested = (open: string, middle: string, close: string, levels: number): st
 
 // Grammar.
 
-/** Texts as the well-known corpora of JSON parsers have them; all stand as the value of a member. */
+/** Texts from the well-known corpora of JSON parsers; each is the value of a member. */
 const values: Readonly<Record<string, readonly string[]>> = {
   ok: [
     '[[] ]',
@@ -272,7 +272,7 @@ describe('size', () => {
 
 // Properties.
 
-/** A JSON value as its text will say it: objects are lists of pairs, so that a key can be there twice. */
+/** A JSON value in the form of its text: objects are lists of pairs, so that a key can occur twice. */
 type Tree =
   | { readonly kind: 'scalar'; readonly text: string }
   | { readonly kind: 'array'; readonly of: readonly Tree[] }

@@ -48,7 +48,7 @@ export class NotesClient {
     return this.#agent.calls.call(exportNotes, {}, options);
   }
 
-  /** Deletes a note after `confirm` said yes. Rejects with `notes.missing`, `notes.kept`. */
+  /** Deletes a note after `confirm` returned true. Rejects with `notes.missing`, `notes.kept`. */
   async delete(key: string, confirm: (key: string) => boolean | Promise<boolean>): Promise<void> {
     const done = this.#agent.serve(confirmDelete, async (question) => ({ yes: await confirm(question.key) }));
     try {

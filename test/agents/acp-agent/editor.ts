@@ -46,7 +46,7 @@ export interface Desktop {
   readonly project: string;
 }
 
-/** Makes the folders; they are gone after the test. */
+/** Makes the folders, which are removed after the test. */
 export function desktop(t: TestContext): Desktop {
   const top = realpathSync(mkdtempSync(join(tmpdir(), 'handfast-editor-')));
   t.after(() => rmSync(top, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
@@ -90,7 +90,7 @@ export function terminals(t: TestContext) {
     try {
       process.kill(-(child.pid as number), 'SIGKILL');
     } catch {
-      // It has ended.
+      // The program has ended.
     }
   };
   const get = ({ terminalId }: Record<string, unknown>): Terminal => {
@@ -281,9 +281,9 @@ export interface Served extends Desktop {
 
 export interface LocalEditor extends Editor {
   readonly control: ControlClient;
-  /** Lines the bridge had to say. */
+  /** Lines that the bridge printed. */
   readonly notes: string[];
-  /** Closes its end and waits until the bridge has let go. */
+  /** Closes its end and waits until the bridge has ended. */
   leave(): Promise<void>;
 }
 

@@ -19,7 +19,7 @@ async function runTurn(backend: Backend, log: FakeSessionLog, settings: SessionS
 const promptTexts = (prompts: { prompt: { text: string }[] }[]): string[][] =>
   prompts.map(({ prompt }) => prompt.map(({ text }) => text));
 
-/** Resolves once a process is gone. */
+/** Resolves once a process has ended. */
 async function gone(pid: number): Promise<void> {
   for (const until = performance.now() + 20_000; isAlive(pid); ) {
     assert.ok(performance.now() < until, `process ${pid} is still there`);

@@ -92,7 +92,7 @@ test('children of a process that runs, and of one of another boot or container, 
   const foreign = write('foreign.json', { ...GONE, system: 'another boot pid:[1]' });
   assert.equal(await sweep(home), 0);
   assert.deepEqual([isAlive(child), existsSync(owned), existsSync(foreign)], [true, true, true]);
-  // No process comes back for it after such a time.
+  // No process can still use a record of this age.
   utimesSync(foreign, 1, 1);
   assert.equal(await sweep(home), 0);
   assert.deepEqual([isAlive(child), existsSync(owned), existsSync(foreign)], [true, true, false]);

@@ -28,7 +28,7 @@ test('the client is the last hop that is no named proxy', () => {
     ['2001:db8:1::7', '2001:db8:1::7'],
     ['[2001:db8:1::7]:4711, 2001:db8:5::1', '2001:db8:1::7'],
     ['10.0.0.9, 10.0.0.8', '10.0.0.9'],
-    // A text that is no address hides the client: the proxy before it stands for the client.
+    // A text that is no address hides the client: the proxy before it counts as the client.
     ['203.0.113.9, unknown', '127.0.0.1'],
     ['203.0.113.9, unknown, 10.0.0.8', '10.0.0.8'],
     ['', '127.0.0.1'],

@@ -117,7 +117,7 @@ export async function faultyRelay(
 const asText = (value: Line | undefined): string | undefined =>
   value === undefined ? undefined : JSON.stringify(value);
 
-/** Calls back with each line, in the bytes that came. */
+/** Calls back with each line, in the received bytes. */
 function lines(readable: Readable, read: ((chunk: Buffer) => Buffer) | undefined, take: (line: string) => void): void {
   let partial = Buffer.alloc(0);
   readable.on('data', (chunk: Buffer) => {

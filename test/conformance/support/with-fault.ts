@@ -6,7 +6,7 @@ import type { Case, Outcome } from '../../../src/conformance/case.ts';
 import { type CaseRun, runCases } from '../../../src/conformance/run.ts';
 import type { Fault } from './faulty-relay.ts';
 
-/** Wait for an answer that a fault keeps away; every other answer comes far sooner. */
+/** Wait for a reply that a fault suppresses; every other reply arrives far sooner. */
 const SHORT_MS = 1_500;
 /** Without a fault nothing is waited for in vain. */
 const LONG_MS = 30_000;

@@ -238,7 +238,7 @@ test('a killed writer leaves a sound chain behind, and the lock is free at once'
       acknowledged = head.n;
       if (++reports < 3 + round) continue;
       child.kill('SIGKILL');
-      // The last line that it says may be cut short.
+      // The last printed line may be cut short.
       break;
     }
     await exited;
@@ -365,7 +365,7 @@ test('a disk that hangs does not hold up the close', posixOnly, async (t) => {
   audit.record(record());
   await audit.close(50);
   assert.deepEqual([audit.health.written, audit.health.queued, audit.health.dropped], [0, 0, 2]);
-  // Releases the thread that waits for a reader of the pipe, or will; the descriptor stays for as long as we do.
+  // Releases the thread that waits for a reader of the pipe, or will; the descriptor stays as long as this process.
   openSync(file, 'r+');
 });
 

@@ -202,7 +202,7 @@ test('a log that continued since its head was noted still proves it', async (t) 
   for (let i = 0; i < 40; i++) audit.record(record(i));
   await audit.close();
   assert.equal((await verifyAudit(file, { expectedHead })).ok, true);
-  // Rewritten from its last line on, with hashes that fit: only the noted head tells.
+  // Rewritten from its last line on, with matching hashes: only the noted head shows it.
   change(file, (lines) =>
     lines.with(
       -1,

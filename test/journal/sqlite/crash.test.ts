@@ -39,7 +39,7 @@ function leftBehind(file: string, cut = (log: Buffer) => log): string {
   return copy;
 }
 
-/** Reads a session to its end: cursors that are there, cursors that are gone. Fails on holes, doubles and wrong content. */
+/** Reads a session to its end: stored cursors, and evicted or lost ones. Fails on gaps, duplicates and wrong content. */
 async function contents(journal: Journal, session: string, where: string) {
   const there = new Set<number>();
   const gone: [from: number, to: number][] = [];

@@ -112,7 +112,7 @@ describe('sqlite journal: syncs', TIMEOUT, () => {
     syncs: number;
     /** Acknowledgements that left while anything in the log was not synced. */
     unsynced: number;
-    /** Acknowledgements that left without a sync since the writer said it would use the cursor. */
+    /** Acknowledgements that left without a sync since the writer announced the use of the cursor. */
     early: number;
   }
 
@@ -221,7 +221,7 @@ describe('sqlite journal: a failure inside the commit', TIMEOUT, () => {
       assert.deepEqual([...(await store.read('a', 0)).entries], recognisableRange(93, 100));
       assert.deepEqual([...(await store.read('b', 0)).entries], recognisableRange(1, 3));
       assert.equal((await store.read('new', 0)).last, 0);
-      // There is room again: everything goes through, with the same cursors.
+      // The disk has space again: everything succeeds, with the same cursors.
       await Promise.all([
         store.append('a', recognisableRange(101, 205)),
         store.append('b', [recognisable(4)]),

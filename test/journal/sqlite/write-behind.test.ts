@@ -189,7 +189,7 @@ describe('sqlite journal: write-behind', () => {
   ] as const) {
     const body = 'x'.repeat(size);
     const append = (store: SqliteStore, from: number, to: number) => {
-      // Across sessions, so that it is not retention that keeps them few.
+      // Across sessions, so that retention does not limit their number.
       for (let cursor = from; cursor <= to; cursor += 1) {
         const entry = { ...recognisable(Math.ceil(cursor / 40)), body };
         store.append(`s${cursor % 40}`, [entry], 'volatile');
@@ -466,7 +466,7 @@ describe('sqlite journal: write-behind', () => {
                 break;
               }
               case 'crash':
-                // Nothing of the old one runs any more.
+                // No timer of the old one runs any more.
                 mock.timers.reset();
                 mock.timers.enable({ apis: ['setTimeout', 'setImmediate', 'Date'] });
                 store = open();

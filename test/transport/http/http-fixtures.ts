@@ -133,7 +133,7 @@ export async function newSession(address: string): Promise<string> {
   return (JSON.parse(body) as { session_id: string }).session_id;
 }
 
-/** An open event stream, its text as it comes. */
+/** An open event stream, with its text as it arrives. */
 export class EventText {
   text = '';
   ended = false;
@@ -181,7 +181,7 @@ export async function openStream(address: string, session: string, lastEventId?:
   return new EventText(response);
 }
 
-/** Sends bytes on a raw socket; resolves with everything that came back once the server closed the connection. */
+/** Sends bytes on a raw socket; resolves with everything received once the server closed the connection. */
 export async function raw(port: number, bytes: string | Buffer, options: { keepOpen?: boolean } = {}): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   const chunks: Buffer[] = [];

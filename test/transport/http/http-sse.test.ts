@@ -286,7 +286,7 @@ describe('backpressure', TIMEOUT, () => {
     const held = ask(listener.address, 'POST', '/send', plain(session), '{"n":1}').finally(() => {
       answered = true;
     });
-    // A later request on another connection shows that the first one has been handled as far as it goes.
+    // A later request on another connection shows that the first one has been handled as far as possible.
     assert.equal((await ask(listener.address, 'GET', '/health')).status, 200);
     assert.deepEqual([answered, peers[0]!.messages], [false, []]);
     peers[0]!.link.pause(false);
