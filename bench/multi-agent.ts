@@ -5,8 +5,8 @@
  *
  *   npm run bench:multi-agent -- [--rounds N] [--quick] [--json FILE]
  *
- * Handfast is compiled. Plain children store nothing: ratios are those of a host with its state in memory, and rows `on
- * disk` have the cost of storing each task and each end before they are acknowledged. Rounds are interleaved, and
+ * Handfast is compiled. Plain children store nothing: ratios are those of a host with its state in memory, and rows
+ * `on disk` have the cost of storing each task and each end before they are acknowledged. Rounds are interleaved, and
  * ratios are medians of those of the rounds.
  */
 import { writeFileSync } from 'node:fs';

@@ -2,8 +2,8 @@
  * A host with an MCP server behind it: its tools are tools of the host, it survives a crash in the middle of a call,
  * and a redefined tool is not called until it is accepted.
  *
- * Run it with `node -C handfast-source examples/mcp.ts`. Elsewhere than in a clone it needs `npm install
- * @modelcontextprotocol/client @modelcontextprotocol/server-everything`.
+ * Run it with `node -C handfast-source examples/mcp.ts`. Elsewhere than in a clone it needs
+ * `npm install @modelcontextprotocol/client @modelcontextprotocol/server-everything`.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

@@ -1,8 +1,8 @@
 /**
  * A lost link in the middle of a streaming call: the agent resumes by itself, and sees every event exactly once.
  *
- * Between agent and host runs a proxy whose connections can be cut, as in networks. Run it with `node -C
- * handfast-source examples/resume.ts`.
+ * Between agent and host runs a proxy whose connections can be cut, as in networks. Run it with
+ * `node -C handfast-source examples/resume.ts`.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

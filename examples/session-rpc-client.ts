@@ -2,8 +2,8 @@
  * A client of session RPC that needs only a child process and lines of JSON, as in any language: handshake, check the
  * methods of the server, open a session, send a prompt, follow its events to the end.
  *
- * The rehearsal backend runs the turn; it needs no model and no key. Run it with `node -C handfast-source
- * examples/session-rpc-client.ts`.
+ * The rehearsal backend runs the turn; it needs no model and no key. Run it with
+ * `node -C handfast-source examples/session-rpc-client.ts`.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -30,8 +30,9 @@ export interface ListenOptions {
  * machines can reach without a token · runtime_error when it cannot be bound (`detail.reason` is the system's code,
  * e.g. `EADDRINUSE`)
  *
- * @example await using listener = await listen(host, 'tcp://127.0.0.1:0'); await using agent = await
- * connect(listener.address, { capabilities: ['tools'] });
+ * @example
+ * await using listener = await listen(host, 'tcp://127.0.0.1:0');
+ * await using agent = await connect(listener.address, { capabilities: ['tools'] });
  */
 export async function listen(
   host: Pick<Host, 'accept' | 'requiresToken'> &

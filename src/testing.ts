@@ -81,8 +81,9 @@ export interface TestHost extends AsyncDisposable {
 /**
  * Starts a host with a token, in one line.
  *
- * @example await using host = await testHost({ tools: [greet] }); await using agent = await host.connect({
- * capabilities: ['tools'] });
+ * @example
+ * await using host = await testHost({ tools: [greet] });
+ * await using agent = await host.connect({ capabilities: ['tools'] });
  */
 export async function testHost(options: TestHostOptions = {}): Promise<TestHost> {
   const { plugins = [], tools = [], principals = {}, ...rest } = options;

@@ -1,6 +1,7 @@
 /**
- * The control edge on a TCP port, with a backend whose output its prompt scripts: `control-process.ts HOME
- * sqlite|memory`, forked by `stream.ts` and `open.ts`. It reports its usage, and how often it serialised chunks.
+ * The control edge on a TCP port, with a backend whose output its prompt scripts:
+ * `control-process.ts HOME sqlite|memory`, forked by `stream.ts` and `open.ts`. It reports its usage, and how often it
+ * serialised chunks.
  *
  * It is assembled like `handfast rpc`, from the compiled modules, without the parts that a scripted turn does not need.
  */

@@ -233,7 +233,8 @@ export class AgentSession {
 
   /**
    * Calls `listener` for each push that no listener of {@link on} gets: for code that forwards the pushes of
-   * capabilities. @internal
+   * capabilities.
+   * @internal
    */
   onOtherPush(listener: (type: string, content: Record<string, unknown>) => void): void {
     this.#host.onOther(listener);
@@ -274,7 +275,10 @@ export class AgentSession {
     }
   }
 
-  /** Throws, for `agent.<name>` of a capability without a client here, an error that names the alternative. @internal */
+  /**
+   * Throws, for `agent.<name>` of a capability without a client here, an error that names the alternative.
+   * @internal
+   */
   withoutClient(name: string): never {
     this.require(name);
     throw fail('usage', `there is no client for ${shown(name)}; send its messages with agent.request(type, body)`);

@@ -1,6 +1,8 @@
 /**
  * The agent's side of the A2E handshake over a fresh link: sends the request, waits for the reply, and hands the link
  * on without losing messages that follow the reply at once.
+ *
+ * @see docs/protocol/a2e.md#handshake
  */
 import { refusedToken } from '../connection/token.ts';
 import { HandshakeResp as checkHandshakeResp } from '../protocol/a2e.replies.generated.ts';

@@ -14,9 +14,9 @@ export const nodeProgram = (...options: readonly string[]): readonly [string, ..
 export const NO_DEBUGGER = '--disable-sigusr1';
 
 /**
- * Makes SIGUSR1 open no debugger in this process from now on. The process may have been started without {@link
- * NO_DEBUGGER}: as a program, or inside the program of a user. Must run before the first child is started, which could
- * send the signal.
+ * Makes SIGUSR1 open no debugger in this process from now on. The process may have been started without
+ * {@link NO_DEBUGGER}: as a program, or inside the program of a user. Must run before the first child is started, which
+ * could send the signal.
  */
 export function refuseDebuggerSignal(): void {
   if (isRefused || process.platform === 'win32') return;

@@ -190,8 +190,8 @@ function invalid(file: string, problems: ConfigProblem[]): HandfastError {
 }
 
 /**
- * Returns a problem in the form that editors and terminals understand: `file:line:column: at <setting>: expected …, got
- * …`.
+ * Returns a problem in the form that editors and terminals understand:
+ * `file:line:column: at <setting>: expected …, got …`.
  */
 export function formatProblem({ file, line, column, path, message }: ConfigProblem): string {
   return `${file}:${line}:${column}: ${path === '' ? '' : `at ${path}: `}${message}`;

@@ -1,11 +1,8 @@
 /**
  * Protocol state for one peer. Owns outgoing calls (`outgoing-calls.ts`) and incoming requests
  * (`incoming-requests.ts`), numbers and journals sent messages, applies backpressure, and settles everything on close.
- * A resume replaces its link.
- *
- * It knows no dialect: its codec reads, writes, and has the rules that differ between dialects. The owner decides which
- * peers may talk, what they are granted and where entries are journaled: `session/session.ts`, `agent/agent.ts`,
- * `control/rpc/`.
+ * A resume replaces its link. Its codec has the rules of a dialect. Its owner decides which peers may talk, their
+ * capabilities and the place of their entries: `session/session.ts`, `agent/agent.ts`, `control/rpc/`.
  *
  * @see docs/architecture.md#connection-rules
  */
@@ -135,9 +132,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   // Its link.
 
   /**
-   * Marks that entries which the old link missed are being sent over a new one. Until that link is attached, or {@link
-   * endReplay}, events wait: they go into the journal, where retention would otherwise overtake the replay that reads
-   * from it.
+   * Marks that entries which the old link missed are being sent over a new one. Until that link is attached, or
+   * {@link endReplay}, events wait: in the journal, retention would otherwise overtake the replay that reads from it.
    */
   startReplay(): void {
     this.#replay ??= Promise.withResolvers();

@@ -17,8 +17,8 @@ export interface Traffic {
   /** Called when its link is detached or lost. */
   leave(reader: Throttled): void;
   /**
-   * Counts a request that has arrived: returns the reason to refuse it, or undefined, and then it counts until {@link
-   * ended}.
+   * Counts a request that has arrived: returns the reason to refuse it, or undefined, and then it counts until
+   * {@link ended}.
    *
    * @param exempt it ends other work or only reads state: counted, and not refused; past the share the links are read
    * later

@@ -61,7 +61,10 @@ export interface HostOptions {
    * @internal
    */
   readonly checksState?: boolean | undefined;
-  /** Access of other hosts of the user to the same state. Default: one host has it at a time. @internal */
+  /**
+   * Access of other hosts of the user to the same state. Default: one host has it at a time.
+   * @internal
+   */
   readonly sharedState?: SharedState;
   /** Folder of the plugins' data folders. Default: a temporary one for each plugin that asks for it. */
   readonly dataDir?: string;
@@ -82,7 +85,8 @@ export interface HostOptions {
   readonly slots?: HostSlots;
   /**
    * Counts the bytes that plugins store for principals, together with other data stored for them. Default: only the
-   * quotas of plugins hold. @internal
+   * quotas of plugins hold.
+   * @internal
    */
   readonly storage?: StorageShares;
   /**
@@ -159,7 +163,10 @@ export interface Host extends Closable {
    */
   close(graceMs?: number): Promise<void>;
   health(): HostHealth;
-  /** Usage of the shares of this host by its principals, by share. @internal */
+  /**
+   * Usage of the shares of this host by its principals, by share.
+   * @internal
+   */
   readonly shares: Readonly<Record<string, ShareUsage>>;
   /** Sessions that live, connected or detached. */
   readonly sessions: Iterable<HostSession>;

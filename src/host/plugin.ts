@@ -199,8 +199,11 @@ export interface Plugin {
 /**
  * Declares a plugin. Throws `config_invalid` for one that no host could start, with the mistake and the correction.
  *
- * @example export const plugin = definePlugin({
- *   name: 'greeter', type: 'tools', methods: [handle(toolCall, ({ tool_name }) => …)],
+ * @example
+ * export const plugin = definePlugin({
+ *   name: 'greeter',
+ *   type: 'tools',
+ *   methods: [handle(toolCall, ({ tool_name }) => …)],
  * });
  */
 export function definePlugin(plugin: Plugin): Plugin {

@@ -308,7 +308,10 @@ export class McpConnection {
     return this.tools;
   }
 
-  /** Makes the server send messages of this level and above, if it sends any. Rejects as a request does. @internal */
+  /**
+   * Makes the server send messages of this level and above, if it sends any. Rejects as a request does.
+   * @internal
+   */
   async log(sdk: McpSdk, level: McpLogLevel, signal: AbortSignal): Promise<void> {
     const client = this.#client as Client;
     if (client.getServerCapabilities()?.logging === undefined) return;

@@ -1,6 +1,6 @@
 /**
- * The journal of a session as a recording, so that it can be compared with a recording: the lines that `handfast tail
- * SESSION --json` prints.
+ * The journal of a session as a recording, so that it can be compared with a recording: the lines that
+ * `handfast tail SESSION --json` prints.
  */
 import { readBounded } from '../base/bounded-file.ts';
 import { isObject } from '../wire/json.ts';

@@ -492,10 +492,7 @@ const numberDefaults: Record<number, ErrorName> = {
   [-32800]: 'cancelled',
 };
 
-/**
- * Returns the table row name for an A2E error, or undefined when the code is not in the table (codes are open strings
- * on the wire).
- */
+/** Returns the table row name for an A2E error, or undefined when the code, an open string, is not in the table. */
 export function nameOfA2E(code: string, reason?: unknown): ErrorName | undefined {
   const named = typeof reason === 'string' ? byReason.get(`${code} ${reason}`) : undefined;
   return named ?? byReason.get(`${code} ${code}`);
@@ -561,8 +558,8 @@ export function asError(thrown: unknown, fallback: ErrorName = 'runtime_error'):
 }
 
 /**
- * Returns the row that decides how an error is sent: the row with its name, or for a code of a capability (see {@link
- * capabilityErrors}) the row that its `detail.row` names. Any other code counts as `runtime_error`.
+ * Returns the row that decides how an error is sent: the row with its name, or for a code of a capability (see
+ * {@link capabilityErrors}) the row that its `detail.row` names. Any other code counts as `runtime_error`.
  */
 export function rowOf(code: string, detail: ErrorDetail = {}): ErrorRow {
   return ownRow(code) ?? ownRow(detail.row) ?? errorTable.runtime_error;

@@ -117,8 +117,7 @@ export class LineReader {
   /**
    * @param maxBytes longest accepted line in bytes, its line break not counted
    * @param loneReturns a CR alone ends a line as well. `push` then writes a newline over each CR of its chunk: CRLF
-   * becomes
-   *   two, and the blank line between them is skipped for any cut of the chunks
+   *   becomes two, and the blank line between them is skipped for any cut of the chunks
    * @param share bound on the lines delivered in one turn
    */
   constructor(sink: LineSink, maxBytes: number, loneReturns = false, share?: Pick<TurnShare, 'spend' | 'renew'>) {

@@ -56,9 +56,8 @@ export class JsonRpcCodec implements Codec {
 
   /**
    * @param calls true at the side that calls: it reads replies, and is lenient with other input. The side that only
-   * serves
-   *   refuses them as invalid requests, and splits lines at carriage returns, which only a byte stream that does not
-   *   know this dialect leaves in a line.
+   *   serves refuses them as invalid requests, and splits lines at carriage returns, which only a byte stream that does
+   *   not know this dialect leaves in a line.
    * @param long messages that may be long; absent: all
    */
   constructor({ calls, long }: { readonly calls: boolean; readonly long?: LongMessages }) {

@@ -1,6 +1,6 @@
 /**
- * The path of the A2E Python SDK, and the start of its programs. No part of the SDK belongs to this project: `npm run
- * install-agents python-sdk` fetches it; without it these tests are skipped.
+ * The path of the A2E Python SDK, and the start of its programs. No part of the SDK belongs to this project:
+ * `npm run install-agents python-sdk` fetches it; without it these tests are skipped.
  *
  * - `A2E_PYTHON_SDK`: another checkout of the SDK, the folder that has `a2e/` in it
  * - `A2E_PYTHON`: a Python with the packages the SDK imports. Without it, a virtual environment is made below

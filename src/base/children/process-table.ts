@@ -126,8 +126,9 @@ export function readProcessesNow(): ProcessEntry[] {
 }
 
 /**
- * Returns those of `entries` whose environment, as it was when their program started, has `marker` in {@link
- * markerName}. Environments of other users' processes are not visible; on macOS, those of system programs neither.
+ * Returns those of `entries` whose environment, as it was when their program started, has `marker` in
+ * {@link markerName}. Environments of other users' processes are not visible; on macOS, those of system programs
+ * neither.
  */
 export async function withMarker(entries: readonly ProcessEntry[], marker: string): Promise<ProcessEntry[]> {
   if (HAS_PROC) {

@@ -96,8 +96,8 @@ export class Generator {
   }
 
   /**
-   * Draws the index of one of the weights, with the probability of its share of their sum: NumPy's `choice(n,
-   * p=weights)`.
+   * Draws the index of one of the weights, with the probability of its share of their sum: NumPy's
+   * `choice(n, p=weights)`.
    */
   weighted(weights: readonly number[]): number {
     let sum = 0;

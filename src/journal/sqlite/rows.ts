@@ -302,8 +302,9 @@ export class JournalRows {
   }
 
   /**
-   * Stores the counters of a session. @param before the stored counters: an update of the counts alone changes fewer
-   * indexes
+   * Stores the counters of a session.
+   *
+   * @param before the stored counters: an update of the counts alone changes fewer indexes
    */
   put(session: string, counters: Counters, before?: Counters): void {
     const { written, first, last, evicted, entries, bytes, reserved, owner, record } = counters;

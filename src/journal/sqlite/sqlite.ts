@@ -57,7 +57,8 @@ export interface SqliteJournalOptions {
   /**
    * Holds owners of sessions to their shares: past one, their oldest sessions are dropped that `expiry` does not
    * retain, then the others lose their oldest entries. Default: only the retention of each session bounds its stored
-   * entries. @internal
+   * entries.
+   * @internal
    */
   readonly shares?: JournalShares;
   /** Returns epoch milliseconds; they name the damaged file, and show how long the journal was not open. */

@@ -43,10 +43,7 @@ import { WriteBehind } from './write-behind.ts';
 export const MAX_BATCH_ENTRIES = 4096;
 /** The same bound in body bytes. */
 export const MAX_BATCH_BYTES = 4 * 1024 * 1024;
-/**
- * Step by which the mark promises cursors ahead. It is synced each time, so a wide step makes it rare; a damage costs
- * the numbers.
- */
+/** Step by which the mark promises cursors ahead. Each is synced, so a wide step makes it rare; a damage costs numbers. */
 const MARKED_CURSORS = 16 * RESERVED_CURSORS;
 /** Bound on unused sessions whose counters stay in memory. */
 const MAX_IDLE_SESSIONS = 10_000;
@@ -85,10 +82,7 @@ export class SqliteStore implements Journal {
   #expires: SessionExpiry | undefined;
   readonly #owners: OwnerShares;
 
-  /**
-   * Throws `journal_damaged` without `onDamaged`. @param now counts milliseconds and is never set; it measures writing
-   * time and age
-   */
+  /** Throws `journal_damaged` without `onDamaged`. `now` counts milliseconds and is never set: it measures time and age. */
   constructor(
     db: Database,
     retention: Retention,
@@ -174,10 +168,7 @@ export class SqliteStore implements Journal {
     return written;
   }
 
-  /**
-   * The reason why no entry can be written any more, or undefined. Reads continue; only closing and opening again may
-   * help.
-   */
+  /** The reason why no entry can be written any more, or undefined. Reads continue; only a new opening may help. */
   get failed(): HandfastError | undefined {
     return this.#failed;
   }

@@ -38,8 +38,9 @@ export class Writable {
   }
 
   /**
-   * Returns the reason why no durable entry can be stored, or undefined. @param behind the reason why volatile entries
-   * wait
+   * Returns the reason why no durable entry can be stored, or undefined.
+   *
+   * @param behind the reason why volatile entries wait
    * @param attempt writes a little, synced, and returns the reason of a failure
    */
   why(behind: HandfastError | undefined, attempt: () => HandfastError | undefined): HandfastError | undefined {
