@@ -46,7 +46,7 @@ export class Site {
   readonly revealing: boolean;
   /** Time by which its wall clock is ahead. */
   readonly skewMs: number;
-  /** Server → how it really is. */
+  /** Server → its real health. */
   readonly health = new Map<string, string>();
   readonly runs = new Set<RunAtSite>();
   up = true;

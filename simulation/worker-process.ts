@@ -29,7 +29,7 @@ const HEARTBEAT_MS = 15_000;
 const MAX_MISSED = 3;
 /** Time for the orchestrator to acknowledge a result. */
 const DELIVER_TIMEOUT_MS = 15_000;
-/** Between two tries to connect, and how long connecting takes. */
+/** Bounds of the time between two tries to connect, and the duration of connecting. */
 const REDIAL_MS: readonly [number, number] = [500, 2500];
 const DIAL_MS = 30;
 

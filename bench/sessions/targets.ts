@@ -42,7 +42,7 @@ function judgeShares(results: readonly Result[]): TargetOutcome[] {
   return [judged(target, spreadOf(shares), (share) => share <= 0.25)];
 }
 
-/** Judges a run. `chunks` is how many the turns had in which `serialised` was counted. */
+/** Judges a run. `chunks` is the number of chunks of the turns in which `serialised` was counted. */
 export function judgeTargets(
   results: readonly Result[],
   serialised: Serialised,

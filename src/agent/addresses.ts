@@ -17,7 +17,7 @@ export interface DialOptions {
   readonly onStderr?: (line: string) => void;
 }
 
-/** A parsed address: how to open a link, and whether dialling again reaches the same host. */
+/** A parsed address: a function that opens a link, and whether dialling again reaches the same host. */
 export interface Route {
   readonly reconnects: boolean;
   dial(signal: AbortSignal | undefined): Promise<Link>;

@@ -11,7 +11,7 @@ export interface SearchedTool {
   readonly tags?: readonly string[] | undefined;
 }
 
-/** Words of a query that are looked at, and how much of it: a search costs each word for each tool. */
+/** Bounds on the used words and characters of a query: a search costs each word for each tool. */
 const MAX_WORDS = 32;
 const MAX_QUERY = 1000;
 

@@ -1,8 +1,9 @@
 /**
  * Protocol state for one peer. Owns outgoing calls (`outgoing-calls.ts`) and incoming requests
  * (`incoming-requests.ts`), numbers and journals sent messages, applies backpressure, and settles everything on close.
- * A resume replaces its link. Its codec has the rules of a dialect. Its owner decides which peers may talk, their
- * capabilities and the place of their entries: `session/session.ts`, `agent/agent.ts`, `control/rpc/`.
+ * A resume replaces its link. It knows no dialect: its codec reads, writes, and has the rules that differ between
+ * dialects. Its owner decides which peers may talk, their capabilities and where entries are journaled:
+ * `session/session.ts`, `agent/agent.ts`, `control/rpc/`.
  *
  * @see docs/architecture.md#connection-rules
  */

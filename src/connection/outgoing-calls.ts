@@ -24,7 +24,7 @@ export interface CallWire {
   /** Returns true for requests that take no capacity and are not counted: pings. */
   isFree(method: Method): boolean;
   /**
-   * Sends a request and notes in it what was sent; without a link it does nothing (the request is sent again after a
+   * Sends a request and records its sent form in it; without a link it does nothing (the request is sent again after a
    * resume).
    */
   request(call: PendingCall): void;
@@ -101,7 +101,7 @@ export class PendingCall {
   }
 }
 
-/** Calls under one limit: how many are in flight, and those that wait until fewer are. */
+/** Calls under one limit: the number in flight, and those that wait until fewer are. */
 class Line {
   open = 0;
   readonly queue = new Fifo<PendingCall>();
@@ -147,7 +147,7 @@ export class OutgoingCalls {
 
   /** Finds the call of this side with this id, while it is open or its events continue. */
   find(id: MessageId): PendingCall | undefined {
-    // Without calls the peer's ids must not decide how the keys are made.
+    // Without calls the peer's ids must not decide the form of the keys.
     if (this.#pending.size === 0 && this.#streams === undefined) return undefined;
     const key = this.#pending.keyOf(id);
     return this.#pending.get(key) ?? this.#streams?.get(key);

@@ -27,7 +27,7 @@ export interface Account {
   entries: number;
 }
 
-/** An owner, and how much of the oldest it has must go at least. */
+/** An owner, and the least amount of its oldest entries that must be evicted. */
 export interface Excess {
   readonly account: Account;
   readonly amount: Amount;

@@ -232,7 +232,7 @@ export class McpConnection {
     };
   }
 
-  /** Opens the stream of a server without sessions, which sends only what a stream requests. */
+  /** Opens the stream of a server without sessions, which sends only the notifications that a stream requests. */
   #listenOn(client: Client): void {
     const { tools, prompts, resources } = client.getServerCapabilities() ?? {};
     const lists = {

@@ -56,7 +56,7 @@ export class StatelessTasks {
   readonly #send: Transport['send'];
   readonly #receive: NonNullable<Transport['onmessage']>;
   readonly #call = new AsyncLocalStorage<Call>();
-  /** Calls without a response, each with how to continue in its context. */
+  /** Calls without a response, each with the function that continues in its context. */
   readonly #sent = new Map<Id, (response: Record<string, unknown>) => void>();
   /** Requests of the client whose task runs. */
   readonly #working = new Set<Id>();

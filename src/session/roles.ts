@@ -71,8 +71,8 @@ function joinFleet(a: FleetGrants | undefined, b: FleetGrants | undefined): Flee
 }
 
 /**
- * Returns both sets of grants together: everything that either grants, without what either denies. Limits of the second
- * come first.
+ * Returns both sets of grants together: the rights that either grants, without those that either denies. Limits of the
+ * second come first.
  */
 export function joinGrants(a: Grants, b: Grants): Grants {
   return {

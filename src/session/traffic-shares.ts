@@ -385,7 +385,7 @@ function counted(
   return { sum: each.reduce((sum, [, n]) => sum + n, 0), each };
 }
 
-/** A link of a principal, and how much of an incomplete message it holds. */
+/** A link of a principal, and the amount of an incomplete message that it holds. */
 interface Attached {
   readonly link: Link;
   incomplete: number;

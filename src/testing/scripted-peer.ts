@@ -1,6 +1,7 @@
 /**
- * A peer that follows a test's script over any link: it sends exactly what it is given, well-formed or not, and stores what
- * arrives. It uses the link of the project but none of its protocol code, so a fault there cannot hide in both ends.
+ * A peer that follows a test's script over any link: it sends exactly the given messages, well-formed or not, and stores
+ * those that arrive. It uses the link of the project but none of its protocol code, so a fault there cannot hide in both
+ * ends.
  *
  * @see docs/protocol/a2e.md, docs/protocol/session-rpc.md, docs/protocol/fleet.md for the messages of each protocol
  */

@@ -25,7 +25,7 @@ const MAX_ISSUES = 8;
 /** Longest path sent to a peer, in characters; the names in it may be the peer's own. */
 const MAX_PATH = 80;
 
-/** The pattern of names: how many characters, and no control characters. */
+/** The pattern of names: bounds on their characters, and no control characters. */
 const NAME_PATTERN = /^\^\[\^\\u0000-\\u001f\]\{(\d+),(\d+)\}\$$/;
 
 /** Returns a path in the form for sending: cut if it is long. */

@@ -113,7 +113,7 @@ export class Recorder implements LinkReceiver {
     return this.until(() => this.messages.length >= messages, `${messages} messages`);
   }
 
-  /** Resolves with how the link ended. */
+  /** Resolves with the end of the link. */
   async end(): Promise<CloseInfo> {
     await this.until(() => this.causes.length > 0, 'the link to close');
     return this.causes[0] as CloseInfo;

@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import type { TaskRecord, TaskSpec, TaskStore } from '../../src/fleet/orchestrator/task.ts';
 import { fullSpec, newRecord } from '../../src/fleet/orchestrator/task-record.ts';
 
-/** A store to test, and how to look at it again as another process would. */
+/** A store to test, and a way to open it again as another process would. */
 export interface StoreSetup {
   readonly store: TaskStore;
   /** Closes it and opens the stored data; absent: nothing outlives it. */

@@ -1,6 +1,6 @@
 /**
  * A sync fails under a running host: no store acknowledges a later write as stored, and the host reports the failure
- * in: `/health`, `/readyz`, the log, `handfast doctor`, and the error with its cause and remedy.
+ * in `/health`, `/readyz`, the log, `handfast doctor`, and the error with its cause and remedy.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';

@@ -127,7 +127,7 @@ async function until(done: () => Promise<boolean>, what: string): Promise<void> 
 const isWelcome = ({ reply }: Answer): boolean =>
   reply.ok === true || reply.result !== undefined || reply.type === 'SESSION_ACCEPT';
 
-/** The ways in, with how each dialect refuses a further link. */
+/** The ways in, with the refusal of a further link in each dialect. */
 const ways: Record<
   string,
   { enter(stand: Stand, name: string, n: number): Promise<Answer>; refused(reply: Message): void }

@@ -13,7 +13,7 @@ import { isObject } from '../../wire/json.ts';
 import { endDescendants, type Leader } from './descendants.ts';
 import { isRunning, startOf, systemIdentity } from './process-table.ts';
 
-/** The process that wrote a record, and how its children are known. */
+/** The process that wrote a record, and the marks by which its children are found. */
 export interface RecordOwner {
   readonly pid: number;
   readonly started: number;

@@ -1,5 +1,5 @@
 /**
- * Group commit for a SQLite database in WAL mode: all writes of one turn of the event loop is one transaction, and
+ * Group commit for a SQLite database in WAL mode: all writes of one turn of the event loop are one transaction, and
  * waiting for the disk happens off this thread, which continues meanwhile. Writes that arrive while the disk is busy
  * are the next transaction.
  *

@@ -50,7 +50,7 @@ export interface AuditPage {
   readonly ends: readonly AuditEnd[];
 }
 
-/** The newest file of a chain, and how far it was read. */
+/** The newest file of a chain, and the position up to which it was read. */
 export interface AuditEnd {
   readonly file: string;
   readonly position: AuditPosition;

@@ -31,8 +31,8 @@ export interface AuditRecord {
   /** Reason why a call was denied, e.g. `protected_path`. */
   readonly reason?: string;
   /**
-   * In a line for several requests: how many. `time` is that of the last, `since` that of the first, sizes and duration are
-   * sums. See `repeats.ts`.
+   * In a line for several requests: their number. `time` is that of the last, `since` that of the first, sizes and
+   * duration are sums. See `repeats.ts`.
    */
   readonly count?: number;
   readonly since?: number;

@@ -286,7 +286,7 @@ export class SqliteSession implements Followable {
     for (const follower of this.#followers ?? []) follower.rollBack(first - 1, failure);
   }
 
-  /** Lets go of the waiting entries, all of them volatile, to make room; readers find a gap. Returns how many. */
+  /** Lets go of the waiting entries, all of them volatile, to make room; readers find a gap. Returns their number. */
   abandon(): number {
     const { length, last } = this.#waiting;
     if (length === 0) return 0;

@@ -84,7 +84,7 @@ export class EventStream implements EventSink {
     this.#request?.destroy();
   }
 
-  // ── What the reader found ──
+  // ── Input from the reader ──
 
   event(type: string, data: string, id: string): void {
     if (this.#stopped) return;

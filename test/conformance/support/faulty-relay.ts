@@ -33,7 +33,7 @@ export interface Fault {
   readonly incoming?: (message: Line, side: FaultSide) => Line | undefined;
   /** Handles a line of the client that is no JSON object; returns the line that the host reads, or undefined. */
   readonly strange?: (line: string, side: FaultSide) => string | undefined;
-  /** Handles a message of the host; returns what the client reads: a message, several, or nothing. */
+  /** Handles a message of the host; returns the messages for the client: one, several, or none. */
   readonly outgoing?: (message: Line, side: FaultSide) => Line | readonly Line[] | undefined;
   /** Writes a message. Default: as the host does. */
   readonly written?: (message: Line) => string;

@@ -65,7 +65,7 @@ auth:
     );
   }
 
-  /** Starts the host. @param clockMs how far the clock on its wall is ahead; negative: behind */
+  /** Starts the host. @param clockMs time by which its wall clock is ahead; negative: behind */
   async up(clockMs = 0): Promise<Command> {
     const node = clockMs === 0 ? [] : ['--import', clockAhead(clockMs)];
     const command = this.user.start(['up', '--json', '--config', 'handfast.yaml'], { node });
