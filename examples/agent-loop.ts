@@ -9,7 +9,7 @@ import { dirname } from 'node:path';
 import { type CallEvent, connect, createHost, tool, toolsPlugin } from 'handfast';
 import { builtinTools } from 'handfast/tools';
 
-/** A call that the agent makes next. */
+/** A call that the agent makes next; {@link Seen}: one that it has made, with the result. */
 interface Step {
   readonly name: string;
   readonly args: Record<string, unknown>;

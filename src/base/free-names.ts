@@ -1,6 +1,6 @@
 /**
  * Unique names: each name is given once, and equal ones get a number. Linear in their number and length, also where
- * many look alike, because strangers choose them.
+ * many look alike, because strangers choose them. Pure.
  */
 import { trimmedEnd } from './trim-end.ts';
 

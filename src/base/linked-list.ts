@@ -1,5 +1,9 @@
 /**
  * Items in the order in which they were added, each in one list at a time, added and removed with every request.
+ *
+ * A `Set` does not fit: it makes a new table every few dozen changes, and each old table refers to the next one and to its
+ * former items, so that the garbage collector keeps many removed items until its next full run. Here adding and removing
+ * make no garbage.
  */
 
 /** An item that can be in a list. The list owns these fields. */

@@ -1,6 +1,9 @@
 /**
  * The probability that each of some options has the highest mean reward, by numerical integration over their
  * posteriors.
+ *
+ * Thompson sampling picks an option with exactly this probability. Computing it and drawing once, instead of drawing from
+ * every posterior, makes the logged propensity the one that was used.
  */
 
 /** The belief about an option's mean reward: a Beta distribution if `a` is given, else a normal one. */

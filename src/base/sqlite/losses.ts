@@ -1,7 +1,7 @@
 /**
  * Losses of databases that no operator has acknowledged. Each is a record beside its database, `<file>.lost`, until an
  * operator deletes it. The log reports the loss at each opening; `GET /health`, `GET /status` and `handfast doctor`
- * report it until then.
+ * report it until then. `database.ts` writes and finds the records.
  */
 import { join } from 'node:path';
 import { fail, type HandfastError } from '../../wire/errors.ts';

@@ -43,7 +43,7 @@ import { WriteBehind } from './write-behind.ts';
 export const MAX_BATCH_ENTRIES = 4096;
 /** The same bound in body bytes. */
 export const MAX_BATCH_BYTES = 4 * 1024 * 1024;
-/** Step by which the mark promises cursors ahead. Each is synced, so a wide step makes it rare; a damage costs numbers. */
+/** Step of the cursors that the mark promises. It is synced each time: a wide step makes that rare; a damage costs the numbers. */
 const MARKED_CURSORS = 16 * RESERVED_CURSORS;
 /** Bound on unused sessions whose counters stay in memory. */
 const MAX_IDLE_SESSIONS = 10_000;
@@ -82,7 +82,7 @@ export class SqliteStore implements Journal {
   #expires: SessionExpiry | undefined;
   readonly #owners: OwnerShares;
 
-  /** Throws `journal_damaged` without `onDamaged`. `now` counts milliseconds and is never set: it measures time and age. */
+  /** Throws `journal_damaged` without `onDamaged`. `now`: milliseconds that are never set, for writing time and age. */
   constructor(
     db: Database,
     retention: Retention,
@@ -168,7 +168,10 @@ export class SqliteStore implements Journal {
     return written;
   }
 
-  /** The reason why no entry can be written any more, or undefined. Reads continue; only a new opening may help. */
+  /**
+   * The reason why no entry can be written any more, or undefined. Reads continue; only closing and opening again may
+   * help.
+   */
   get failed(): HandfastError | undefined {
     return this.#failed;
   }
