@@ -1,7 +1,7 @@
 /**
  * The files of a database: created for their owner alone, opened, and moved away when they are damaged.
  *
- * The only file that loads `node:sqlite`.
+ * The only file that loads `node:sqlite` in this process.
  */
 import {
   accessSync,

@@ -43,7 +43,7 @@ import { WriteBehind } from './write-behind.ts';
 export const MAX_BATCH_ENTRIES = 4096;
 /** The same bound in body bytes. */
 export const MAX_BATCH_BYTES = 4 * 1024 * 1024;
-/** Step of the cursors that the mark promises. It is synced each time: a wide step makes that rare; a damage costs the numbers. */
+/** Step of the mark's promise of cursors. It is synced each time, so a wide step makes it rare; a damage costs the numbers. */
 const MARKED_CURSORS = 16 * RESERVED_CURSORS;
 /** Bound on unused sessions whose counters stay in memory. */
 const MAX_IDLE_SESSIONS = 10_000;
@@ -70,7 +70,7 @@ export class SqliteStore implements Journal {
   #written: number;
   /** The newest append that a commit contains. */
   #committed: number;
-  /** Cursor up to which the mark allows use. */
+  /** Cursor up to which, as the mark states, cursors may be in use. */
   #promised: number;
   /** Cursors up to here may have been used under names that a damage took: see `namesReturn`. */
   #lostTo = 0;
@@ -82,7 +82,7 @@ export class SqliteStore implements Journal {
   #expires: SessionExpiry | undefined;
   readonly #owners: OwnerShares;
 
-  /** Throws `journal_damaged` without `onDamaged`. `now`: milliseconds that are never set, for writing time and age. */
+  /** Throws `journal_damaged` without `onDamaged`. `now` counts ms and is never set; it measures writing time and age. */
   constructor(
     db: Database,
     retention: Retention,
