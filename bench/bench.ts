@@ -1,5 +1,5 @@
 /**
- * What a workload works with inside the client process: one contender on one transport, its server process, and one
+ * The tools of a workload inside the client process: one contender on one transport, its server process, and one
  * session that stays open between rounds so that each round meets warm code.
  */
 import { spawn } from 'node:child_process';
@@ -27,13 +27,13 @@ export class Bench {
     this.transport = transport;
   }
 
-  /** Where to connect to; starts the server process the first time. */
+  /** Returns the target to connect to; starts the server process the first time. */
   target(): Promise<Target> {
     this.#target ??= this.#startServer();
     return this.#target;
   }
 
-  /** The session that the rounds share. */
+  /** Returns the session that the rounds share. */
   session(): Promise<Session> {
     this.#session ??= this.open();
     return this.#session;
@@ -44,13 +44,13 @@ export class Bench {
     return bounded(this.contender.connect(await this.target()), 'no session was opened', SESSION_WAIT_MS);
   }
 
-  /** CPU time of both processes together, microseconds. */
+  /** Returns the CPU time of both processes together, microseconds. */
   async cpuUs(): Promise<number> {
     const far = (await this.#control?.usage())?.cpuUs ?? 0;
     return ownUsage().cpuUs + far;
   }
 
-  /** Resident memory of each end after collecting garbage, bytes. */
+  /** Returns the resident memory of each end after collecting garbage, bytes. */
   async residentBytes(): Promise<{ near: number; far: number }> {
     const far: Usage | undefined = await this.#control?.collectGarbage();
     await collectGarbage();
@@ -60,7 +60,7 @@ export class Bench {
   /** Closes the shared session and ends the server process. */
   async close(): Promise<void> {
     const session = await this.#session?.catch(() => undefined);
-    // A peer whose close hangs is no reason to keep the benchmark waiting: its server is stopped either way.
+    // A peer whose close hangs must not delay the benchmark: its server is stopped in any case.
     const closed = session && bounded(session.close(), 'the session did not close', 3000).catch(() => {});
     await this.#control?.stop();
     await closed;

@@ -1,4 +1,6 @@
-/** Builds a checkout: what is measured must be what its sources say now. Throws when the build failed. */
+/**
+ * Builds a checkout: the measured code must match its present sources. Throws when the build failed.
+ */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 

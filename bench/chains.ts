@@ -1,13 +1,13 @@
 /**
- * `npm run bench:chains`: nodes a second of chains whose nodes do nothing, one after another and side by side, beside Restate, DBOS,
- * LangGraph and `p-graph`, and the least that SQLite can do; then 10,000 nodes: what the last cost against the first, the
- * memory, and how long it takes to continue after a kill.
+ * `npm run bench:chains`: nodes a second of chains whose nodes do nothing, one after another and side by side, beside
+ * Restate, DBOS, LangGraph and `p-graph`, and the least that SQLite can do; then 10,000 nodes: the cost of the last
+ * against the first, the memory, and the time to continue after a kill.
  *
  *   npm run bench:chains -- [--rounds N] [--quick] [--only ours] [--json FILE]
  *
- * Contenders are installed into a cache (`chains/install.ts`), and have a process each. Rounds are interleaved, and ratios are
- * medians of those of the rounds. Everything durable is on disk before the next node starts; where there is `strace`, a last run
- * counts the syncs of each.
+ * Contenders are installed into a cache (`chains/install.ts`), and have one process each. Rounds are interleaved, and
+ * ratios are medians of those of the rounds. Everything durable is on disk before the next node starts; if `strace` is
+ * installed, a last run counts the syncs of each.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -48,9 +48,9 @@ const node = (file: string, ...args: string[]): string[] => [
 ];
 
 interface Entrant {
-  /** Given a folder of its own. */
+  /** Returns the command line for a separate folder. */
   readonly argv: (folder: string) => readonly string[];
-  /** When what a node did is on disk. */
+  /** The time at which a node's effect is on disk. */
   readonly syncing: string;
   readonly durable: boolean;
   readonly more?: object;
@@ -103,7 +103,7 @@ if (values.only !== 'ours') {
   entrants.set('p-graph', { argv: () => node('p-graph.mjs', npm), syncing: 'none', durable: false });
 }
 
-/** Workload → shape, nodes, and who takes part; others would take minutes for the last. */
+/** Workload → shape, nodes, and its contenders; others would take minutes for the last. */
 const CELLS: Readonly<Record<string, { readonly shape: Shape; readonly nodes: number; readonly only?: RegExp }>> = {
   row: { shape: 'row', nodes: 300 },
   fan: { shape: 'fan', nodes: 500 },
@@ -137,7 +137,7 @@ interface Scaled {
   readonly peakMib: number;
 }
 
-/** 10,000 nodes of each shape in a process of its own, which has run some before. */
+/** Runs 10,000 nodes of each shape in a separate process, which has run some before. */
 async function scale(scratch: Scratch): Promise<Map<Shape, readonly Scaled[]>> {
   const found = new Map<Shape, readonly Scaled[]>();
   for (const shape of ['row', 'mesh', 'fan'] as const) {
@@ -206,7 +206,7 @@ async function countSyncs(scratch: Scratch): Promise<Map<string, Partial<Record<
 const resultOf = (results: readonly Result[], name: string): Result =>
   results.find(({ workload }) => workload.name === name) as Result;
 
-/** Handfast against each of the others. */
+/** Judges Handfast against each of the others. */
 function judgeRatios(results: readonly Result[]): TargetOutcome[] {
   const least = (name: string, against: string, bound: number): TargetOutcome =>
     judged(

@@ -1,6 +1,6 @@
 /**
  * The client process of a pair: `client-process.ts CONTENDER TRANSPORT`, forked by `pair.ts`. Runs one workload per
- * message it gets and answers with the measurement.
+ * message it gets and replies with the measurement.
  */
 import { Bench } from './bench.ts';
 import type { TransportName } from './contenders/contender.ts';

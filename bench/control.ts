@@ -1,14 +1,14 @@
 /**
  * The side channel between the two processes of a pair: a loopback socket on which the client process asks the server
- * process for its CPU time and memory, and stops it. It is apart from the transport under test, so that it works the
- * same for servers that a library starts itself.
+ * process for its CPU time and memory, and stops it. It is apart from the transport under test, so that it also works
+ * for servers that a library starts itself.
  */
 import { once } from 'node:events';
 import { createServer, connect as openSocket, type Server, type Socket } from 'node:net';
 import { lineScanner } from './contenders/carriers.ts';
 import { LOOPBACK, type Served } from './contenders/contender.ts';
 
-/** What a process has used so far. */
+/** The resources that a process has used so far. */
 export interface Usage {
   /** User and system time of all threads, microseconds. */
   readonly cpuUs: number;
@@ -24,7 +24,10 @@ export function ownUsage(): Usage {
   return { cpuUs: user + system, rssBytes: process.memoryUsage.rss() };
 }
 
-/** Collects garbage twice (the second pass frees what finalizers let go) and lets the freed pages go back. */
+/**
+ * Collects garbage twice (the second pass frees objects that finalizers released) and lets the system take the freed
+ * pages back.
+ */
 export async function collectGarbage(): Promise<void> {
   for (let pass = 0; pass < 2; pass++) {
     globalThis.gc?.();
@@ -32,7 +35,7 @@ export async function collectGarbage(): Promise<void> {
   }
 }
 
-/** Server side: reports `served`, then answers until the client process stops it or is gone. */
+/** Server side: reports `served`, then replies until the client process stops it or has ended. */
 export function reportTo(controlPort: number, served: Served): void {
   const socket = openSocket({ port: controlPort, host: LOOPBACK });
   socket.on('error', () => process.exit(1));
@@ -49,7 +52,7 @@ export function reportTo(controlPort: number, served: Served): void {
   socket.write(`${JSON.stringify({ pid: process.pid, port: served.port ?? 0 })}\n`);
 }
 
-/** Client side: waits for one server process and talks to it. */
+/** Client side: waits for one server process and sends it requests. */
 export class ServerControl {
   readonly #listener: Server;
   readonly #answers: ((line: string) => void)[] = [];
@@ -66,18 +69,18 @@ export class ServerControl {
     await once(listener, 'listening');
     const control = new ServerControl(listener);
     control.#hello = control.#accept();
-    // The wait is bounded in `hello`; a server that never comes is reported there.
+    // The wait is bounded in `hello`; a server that never connects is reported there.
     control.#hello.catch(() => {});
     return control;
   }
 
-  /** The port to give to the server process. */
+  /** The port to pass to the server process. */
   get port(): number {
     const address = this.#listener.address();
     return typeof address === 'object' && address !== null ? address.port : 0;
   }
 
-  /** The server's pid and port, as soon as it serves. */
+  /** Resolves with the server's pid and port, as soon as it serves. */
   async hello(): Promise<{ pid: number; port: number }> {
     return bounded(this.#hello as Promise<{ pid: number; port: number }>, 'the server process did not report');
   }

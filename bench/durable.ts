@@ -1,6 +1,6 @@
 /**
- * `npm run bench:durable`: the price of `journal.durable: replies`. Hosts that differ in their journal alone serve the same tool
- * over TCP, in turn, round by round; what counts is the ratio of the medians.
+ * `npm run bench:durable`: the price of `journal.durable: replies`. Hosts that differ in their journal alone serve the
+ * same tool over TCP, in turn, round by round; the result is the ratio of the medians.
  *
  *   npm run bench:durable -- [--rounds N] [--seconds N]
  *

@@ -1,13 +1,15 @@
 /**
- * `npm run bench:env-wire`: steps of CartPole a second over the wire, with the host in a process of its own: one session in turn
- * (TCP and Unix socket), one session that does not wait, 32 sessions, and batches; beside OpenEnv's own server and client where a
- * Python has them, and beside two processes of Node that exchange as many bytes and do nothing else: no step in turn can be faster.
+ * `npm run bench:env-wire`: steps of CartPole a second over the wire, with the host in a separate process: one session
+ * in turn (TCP and Unix socket), one session that does not wait, 32 sessions, and batches; beside OpenEnv's own server
+ * and client if a Python has them, and beside two processes of Node that only exchange the same number of bytes: no
+ * step in turn can be faster.
  *
  *   npm run bench:env-wire -- [--rounds N] [--seconds N] [--python PROGRAM]
  *
- * Rounds are interleaved, and the ratio is the median of those of the rounds. Each figure is steps that were replied to; the time
- * of the processor is that of both ends. A session in turn mostly waits for the system to wake the other process, which costs
- * more from core to core than all else: `taskset -c 0 npm run bench:env-wire` measures without it, for every row.
+ * Rounds are interleaved, and the ratio is the median of those of the rounds. Each figure counts steps with a reply;
+ * the processor time is that of both ends. A session in turn mostly waits for the system to wake the other process,
+ * which costs more from core to core than all other work: `taskset -c 0 npm run bench:env-wire` measures without it,
+ * for every row.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -61,7 +63,10 @@ async function started(argv: readonly [string, ...string[]]): Promise<{ child: C
 const agentAt = (address: string) => connect(address, { capabilities: ['env'], maxParallel: 64 });
 type Agent = Awaited<ReturnType<typeof agentAt>>;
 
-/** One episode after the other, each step after the reply to the one before it, as OpenEnv's client does it in `children/`. */
+/**
+ * Plays one episode after the other, each step after the reply to the one before it, as OpenEnv's client does it in
+ * `children/`.
+ */
 async function play(agent: Agent, instance: string): Promise<number> {
   let episode = await agent.env.reset('CartPole-v1', { instance });
   let steps = 0;
@@ -90,7 +95,7 @@ async function timed(address: string, sessions: number, width: number): Promise<
   return { steps, took };
 }
 
-/** As many bytes as steps and their replies have, in turn. */
+/** Exchanges the number of bytes of steps and their replies, in turn. */
 async function echoed({ line: port }: { readonly line: string }): Promise<Played> {
   const socket = createConnection({ host: '127.0.0.1', port: Number(port), noDelay: true });
   await once(socket, 'connect');
@@ -112,7 +117,7 @@ async function echoed({ line: port }: { readonly line: string }): Promise<Played
   return { steps, took: (performance.now() - begun) / 1000 };
 }
 
-/** One session, batches of steps. */
+/** Plays batches of steps in one session. */
 async function batches(address: string): Promise<Played> {
   await using agent = await agentAt(address);
   const vector = await agent.env.vector('CartPole-v1', BATCH, { autoreset: 'same_step' });

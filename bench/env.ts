@@ -1,11 +1,11 @@
 /**
- * `npm run bench:env`: steps a second of processor time of environments in this process, beside Gymnasium's own in Python where it
- * can be had: one environment, and vectors of several with autoreset; of the bare CartPole by the clock, too. What the wire adds is
- * measured by `bench:env-wire`.
+ * `npm run bench:env`: steps a second of processor time of environments in this process, beside Gymnasium's own in
+ * Python if it is installed: one environment, and vectors of several with autoreset; of the bare CartPole by the clock,
+ * too. `bench:env-wire` measures the cost of the wire.
  *
  *   npm run bench:env -- [--seconds N] [--python PATH]
  *
- * `--python`: a Python with gymnasium. Without one, only ours are measured.
+ * `--python`: a Python with gymnasium. Without one, only Handfast's are measured.
  */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -31,7 +31,7 @@ const processorTime: Clock = () => {
 };
 const wallTime: Clock = () => performance.now() / 1000;
 
-/** The median of some rounds, in steps a second. */
+/** Returns the median of some rounds, in steps a second. */
 function measure(seconds: number, stretch: () => number, clock: Clock = processorTime): number {
   stretch();
   return median(
@@ -48,7 +48,7 @@ function measure(seconds: number, stretch: () => number, clock: Clock = processo
   );
 }
 
-/** CartPole alone, as a caller in this process steps it: observation, reward and flags of each step are read. */
+/** Measures CartPole alone, as a caller in this process steps it: observation, reward and flags of each step are read. */
 function bareCartPole(seconds: number, clock: Clock): number {
   const environment = new CartPole();
   environment.reset({ seed: 0 });
@@ -97,7 +97,7 @@ const made = async (id: string, count: number): Promise<Environment[]> => {
   return Promise.all(Array.from({ length: count }, () => makeEnvironment(kind)));
 };
 
-/** What Gymnasium does on this machine, by the names of the script's lines; empty without it. */
+/** Returns Gymnasium's rates on this machine, by the names of the script's lines; empty without it. */
 function gymnasium(python: string | undefined, seconds: number): ReadonlyMap<string, number> {
   if (python === undefined) return new Map();
   const script = join(import.meta.dirname, 'children', 'gymnasium-steps.py');

@@ -1,17 +1,18 @@
 /**
- * `npm run bench:fairness`: what the neighbours of one flooding client feel.
+ * `npm run bench:fairness`: the effect of one flooding client on its neighbours.
  *
  *   npm run bench:fairness -- [--only TEXT] [--seconds N]
  *
- * The server, the flooding client and the neighbours are processes of their own. Each flood ends when the server has read it
- * or has ended its connection, or after `--seconds` (default 5). What counts is the longest round trip of a neighbour.
+ * The server, the flooding client and the neighbours are separate processes. Each flood ends when the server has read
+ * it or has ended its connection, or after `--seconds` (default 5). The result is the longest round trip of a
+ * neighbour.
  */
 import { parseArgs } from 'node:util';
 import { feel, floods } from '../test/support/floods.ts';
 import { startServer } from '../test/support/serve-child.ts';
 import { thisMachine } from './report.ts';
 
-/** What no neighbour should wait longer for. */
+/** Longest acceptable wait of a neighbour. */
 const GOAL_MS = 250;
 
 const { values } = parseArgs({

@@ -1,9 +1,11 @@
 /**
- * One contender of `fleet-a2a.ts`, in a process of its own that holds both of its ends: tasks that do nothing, from their
- * dispatcher to a worker and back, over one `node:http` server. Asked by messages for so many tasks, so many at a time.
+ * One contender of `fleet-a2a.ts`, in a separate process that holds both of its ends: tasks that do nothing, from their
+ * dispatcher to a worker and back, over one `node:http` server. Messages request a number of tasks, and the number at a
+ * time.
  *
- * Each has its usual parts: the SDK its client, its request handler and its store in memory; the fleet its bus, the strict
- * decoder and a worker without a journal. The A2A agent of the fleet keeps its tasks on disk and has a server of its own.
+ * Each has its usual parts: the SDK its client, its request handler and its store in memory; the fleet its bus, the
+ * strict decoder and a worker without a journal. The A2A agent of the fleet stores its tasks on disk and has its own
+ * server.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type RequestListener } from 'node:http';
@@ -40,12 +42,12 @@ import { connectWebSocket, webSocketAcceptor } from '../src/transport/websocket.
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
 interface Contender {
-  /** One task, there and back. */
+  /** Runs one task, there and back. */
   run(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** A worker that has done everything at once and remembers nothing. */
+/** Returns a worker that does everything at once and stores nothing. */
 function idleWorker(): WorkerPort {
   const outlets = new Map<string, ReplyChannel>();
   return {
@@ -69,7 +71,7 @@ function idleWorker(): WorkerPort {
     async receive({ task_id, envelope }: Dispatched, outlet): Promise<DispatchOutcome> {
       const begin = (): void => {
         const result = resultMessage({ task_id, status: 'done', tokens_spent: 0 }, { attempt: envelope.attempt });
-        // One that has gone by now is not sent to: the run is over.
+        // A channel that has closed by now gets nothing: the run is over.
         (outlets.get(outlet.name) ?? outlet).deliverResult(result).catch(() => {});
       };
       return { kind: 'accepted', start: begin, abandon: async () => {} };
@@ -147,7 +149,7 @@ class Site {
   }
 }
 
-/** A worker that has dialled, and its bus. */
+/** Returns a worker that has dialled, and its bus. */
 async function overLink(listen: (accept: (link: Link) => void) => void, dial: () => Promise<Link>): Promise<Contender> {
   const bus = streamBus({ name: 'orchestrator', log: quiet });
   listen((link) => bus.accept(link));
@@ -196,7 +198,7 @@ async function a2aBinding(): Promise<Contender> {
   });
 }
 
-/** The SDK at both ends: `message/send` to an agent that is done at once. */
+/** Runs the SDK at both ends: `message/send` to an agent that is done at once. */
 async function sdk(site: Site): Promise<Contender> {
   const text = (value: string) => ({
     content: { $case: 'text' as const, value },
@@ -275,20 +277,20 @@ async function sdk(site: Site): Promise<Contender> {
   };
 }
 
-/** What a contender is asked for. */
+/** A request to a contender. */
 export interface Asked {
   readonly tasks: number;
   readonly atOnce: number;
 }
 
-/** What it answers. */
+/** The reply of a contender. */
 export interface Measured {
   readonly tasksPerSecond: number;
   /** Of both ends together. */
   readonly cpuMicrosPerTask: number;
 }
 
-/** So many tasks, so many at a time. */
+/** Runs a number of tasks, a number of them at a time. */
 async function measured({ run }: Contender, { tasks, atOnce }: Asked): Promise<Measured> {
   let left = tasks;
   const cpu = process.cpuUsage();

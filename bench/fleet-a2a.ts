@@ -1,9 +1,10 @@
 /**
- * Tasks that do nothing, from an orchestrator to a worker and back, over everything of the fleet that HTTP carries, against
- * `message/send` of `@a2a-js/sdk`. Each contender is one process with both ends in it, `fleet-a2a-contender.ts`.
+ * Tasks that do nothing, from an orchestrator to a worker and back, over every part of the fleet that HTTP carries,
+ * against `message/send` of `@a2a-js/sdk`. Each contender is one process with both ends in it,
+ * `fleet-a2a-contender.ts`.
  *
- * Only one works at a time. Rounds take turns, every other one in the opposite order, so that what slows the machine down
- * slows all; medians are compared. Not part of the check.
+ * Only one works at a time. Rounds take turns, every other one in the opposite order, so that a slow phase of the
+ * machine slows all; medians are compared. Not part of the check.
  *
  *   node -C handfast-source bench/fleet-a2a.ts [--tasks N] [--rounds N] [--at-once 1,16,64] [--only NAME,NAME]
  *
@@ -73,7 +74,7 @@ class Contender {
   }
 }
 
-/** Of all contenders, so many tasks at a time; true: the fleet links reach the target. */
+/** Compares all contenders with this number of tasks at a time; true: the fleet links reach the target. */
 async function compare(contenders: readonly Contender[], atOnce: number): Promise<boolean> {
   const rounds = new Map<Contender, Measured[]>(contenders.map((one) => [one, []]));
   for (const one of contenders) await one.measured(atOnce);

@@ -1,6 +1,7 @@
 /**
- * What the NATS bus carries: tasks that do nothing, from an orchestrator to a worker in a process of its own and back, each
- * with its lease, its claim and its acknowledgements, on a server of its own. The journals of both ends are not measured.
+ * The rate of the NATS bus: tasks that do nothing, from an orchestrator to a worker in a separate process and back,
+ * each with its lease, its claim and its acknowledgements, on a separate server. The journals of both ends are not
+ * measured.
  *
  * Run with `node -C handfast-source bench/fleet-nats.ts [tasks]`; about ten seconds. Needs a server: see
  * `scripts/install-nats.ts`.

@@ -1,6 +1,6 @@
 /**
- * What one routing decision costs in a fleet of ten thousand workers, for kinds of tasks that exercise different parts of
- * the router, and what keeping the index up to date costs.
+ * The cost of one routing decision in a fleet of ten thousand workers, for kinds of tasks that exercise different parts
+ * of the router, and the cost of updating the index.
  *
  * Run with `node -C handfast-source bench/fleet-route.ts [workers]`; about ten seconds.
  */
@@ -25,7 +25,7 @@ const SERVERS = [
 ];
 const TOOLS = ['terminal', 'file', 'patch', 'browser', 'search'];
 
-/** A small generator (mulberry32), so that every run measures the same fleet. */
+/** Returns a small generator (mulberry32), so that every run measures the same fleet. */
 function randomFrom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -96,7 +96,7 @@ const fleets: readonly (readonly [string, (random: () => number, index: number) 
   ],
 ];
 
-/** Median and 99th percentile of one call, microseconds. */
+/** Returns median and 99th percentile of one call, microseconds. */
 function measure(rounds: number, call: (round: number) => void): { p50: number; p99: number } {
   for (let round = 0; round < rounds / 4; round += 1) call(round);
   const took = new Float64Array(rounds);

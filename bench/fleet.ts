@@ -1,12 +1,12 @@
 /**
- * `npm run bench:fleet`: what the fleet itself costs. No-op tasks through the real orchestrator, its SQLite store with group
- * commit, the in-process bus and real workers with their journals on disk; beside it the same disk doing nothing but
- * commits, since that bounds everything durable.
+ * `npm run bench:fleet`: the cost of the fleet itself. No-op tasks through the real orchestrator, its SQLite store with
+ * group commit, the in-process bus and real workers with their journals on disk; beside it the same disk with commits
+ * alone, since they bound everything durable.
  *
  *   npm run bench:fleet -- [--tasks N] [--rounds N] [--workers N] [--queue]
  *
- * Each worker has a journal of its own on the same disk; with `--queue` workers answer from memory, and what is measured is the
- * orchestrator with its durable queue.
+ * Each worker has its own journal on the same disk; with `--queue` workers reply from memory, and the measurement is
+ * that of the orchestrator with its durable queue.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,7 +36,7 @@ const quiet = { debug() {}, info() {}, warn() {}, error() {} };
 
 const median = (numbers: readonly number[]): number => numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? 0;
 
-/** Synced commits a second of this disk, one at a time. */
+/** Returns the synced commits a second of this disk, one at a time. */
 function commitsPerSecond(folder: string): number {
   const database = new DatabaseSync(join(folder, 'commits.db'));
   database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE t (a TEXT)');
@@ -56,7 +56,7 @@ interface Round {
   readonly commits: number;
 }
 
-/** A worker that is done as soon as it begins, and keeps nothing. */
+/** Returns a worker that is done as soon as it begins, and stores nothing. */
 function inMemory(n: number, began: (taskId: string) => void): ScriptedWorker {
   return new ScriptedWorker({
     agentId: `w${n}`,
@@ -68,7 +68,7 @@ function inMemory(n: number, began: (taskId: string) => void): ScriptedWorker {
   });
 }
 
-/** A real worker with its journal. */
+/** Returns a real worker with its journal. */
 async function onDisk(n: number, folder: string, began: (taskId: string) => void): Promise<Worker> {
   const worker = await createWorker({
     agentId: `w${n}`,

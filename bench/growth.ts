@@ -1,11 +1,13 @@
 /**
- * `npm run bench:growth`: whether the cost of a unit, the memory and the disk stay as they should while a process sees more and
- * more of them: tasks, sessions, connections, events, turns, approvals, lines of the audit, requests of capabilities. Each edge runs in a process of its own.
+ * `npm run bench:growth`: whether the cost of a unit, the memory and the disk stay within their bounds while a process
+ * handles ever more of them: tasks, sessions, connections, events, turns, approvals, lines of the audit, requests of
+ * capabilities. Each edge runs in a separate process.
  *
  *   npm run bench:growth -- [--quick] [--edge NAME]… [--units N] [--samples N] [--seconds N] [--svg FILE] [--json FILE]
  *
- * `--quick` does a fiftieth of the units in about two minutes. An edge ends after `--seconds` with the samples it has by then (default 1,800,
- * quick 60). The bytes written and the processor time compare well on a machine with other work to do; elapsed times do not.
+ * `--quick` does a fiftieth of the units in about two minutes. An edge ends after `--seconds` with the samples it has
+ * by then (default 1,800, quick 60). The written bytes and the processor time compare well on a machine with other
+ * work; elapsed times do not.
  */
 import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
@@ -55,14 +57,14 @@ async function grow(name: string, { unit, units, quickUnits, restSeconds = 0 }: 
 
 const mean = (numbers: readonly number[]): number => numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
 
-/** The last tenth ÷ the first tenth. */
+/** Returns the last tenth ÷ the first tenth. */
 function ratio(samples: readonly Sample[], of: (sample: Sample) => number): string {
   const tenth = Math.max(1, Math.floor(samples.length / 10));
   const first = mean(samples.slice(0, tenth).map(of));
   return first === 0 ? '–' : (mean(samples.slice(-tenth).map(of)) / first).toFixed(2);
 }
 
-/** Bytes on disk that each further unit adds, over the second half. */
+/** Returns the bytes on disk that each further unit adds, over the second half. */
 function diskPerUnit(samples: readonly Sample[]): string {
   const half = samples[Math.floor(samples.length / 2)];
   const last = samples.at(-1);

@@ -1,6 +1,7 @@
 /**
- * What choosing among its strategies earns the agent of `examples/learner.ts`, beside each strategy alone: the same lake, seeds and
- * policy, without a host. Prints the share of episodes that crossed, mean over seeds with a 95 % confidence interval.
+ * The earnings of the agent of `examples/learner.ts` from choosing among its strategies, beside each strategy alone:
+ * the same lake, seeds and policy, without a host. Prints the share of episodes that crossed, mean over seeds with a 95
+ * % confidence interval.
  *
  *   SEEDS=50 EPISODES=200 node -C handfast-source bench/learner-strategies.ts
  */
@@ -14,7 +15,7 @@ const MAX_STEPS = 100;
 
 const kind = builtinEnvironments.find(({ id }) => id === 'FrozenLake-v1')!;
 
-/** Which episodes crossed. */
+/** Returns the episodes that crossed. */
 async function play(options: readonly string[], seed: number): Promise<boolean[]> {
   const ice: Ice = new Map();
   const bandit = Bandit.start({ name: 'linucb' }, seed);
@@ -26,7 +27,7 @@ async function play(options: readonly string[], seed: number): Promise<boolean[]
     const choose = strategies[option as keyof typeof strategies](ice);
     let cell = (await lake.reset({ seed: seed * 100_000 + number })).observation as number;
     let last = { terminated: false, reward: 0 };
-    // What an episode finds out is known to the next one, as in the example.
+    // The next episode knows the findings of an episode, as in the example.
     const steps: Parameters<typeof learnStep>[1][] = [];
     while (!last.terminated && steps.length < MAX_STEPS) {
       const action = choose(cell);
@@ -45,7 +46,7 @@ async function play(options: readonly string[], seed: number): Promise<boolean[]
 const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const shareOf = (crossed: readonly boolean[]) => crossed.filter(Boolean).length / crossed.length;
 
-/** Mean and half of its interval, in percent. */
+/** Returns mean and half of its interval, in percent. */
 function shown(values: readonly number[]): string {
   const middle = mean(values);
   const variance = values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / (values.length - 1);

@@ -1,6 +1,6 @@
 /**
- * Draws the run of `examples/learner.ts` for docs/learning.md: how often it crosses the lake, which strategies it chooses, and
- * where it was killed.
+ * Draws the run of `examples/learner.ts` for docs/learning.md: its crossings of the lake, its choices of strategies,
+ * and the episodes in which it was killed.
  *
  *   EPISODES=200 node -C handfast-source bench/learner.ts FILE.svg
  */

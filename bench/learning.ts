@@ -1,11 +1,12 @@
 /**
- * `npm run bench:learning`: how well the policies of the learning capability choose.
+ * `npm run bench:learning`: the quality of the choices of the learning capability's policies.
  *
  *   npm run bench:learning -- [--seeds N] [--only NAME]… [--svg FOLDER] [--digits FILE]
  *
- * Cumulative regret on problems whose truth is known (stationary, abrupt and gradual drift, contextual), over 100 seeds; the
- * choice of a ranking for real queries; with `--digits`, the digits data set as a bandit: `bench/learning/digits.py` writes
- * that file, with what `mabwiser` reaches on the same rows. `--svg` writes the plots of docs/learning.md.
+ * Cumulative regret on problems whose truth is known (stationary, abrupt and gradual drift, contextual), over 100
+ * seeds; the choice of a ranking for real queries; with `--digits`, the digits data set as a bandit:
+ * `bench/learning/digits.py` writes that file, with the results of `mabwiser` on the same rows. `--svg` writes the
+ * plots of docs/learning.md.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

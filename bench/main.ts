@@ -6,9 +6,9 @@
  *
  * `--before` measures a second build in the same rounds: the Handfast of another checkout, with its packages installed.
  *
- * Builds first: what is measured of Handfast is its compiled JavaScript, as of every other package.
+ * Builds first: Handfast is measured as compiled JavaScript, as every other package is.
  *
- * Compare the ratios, not the absolute figures: they depend on the machine and on what else it does.
+ * Compare the ratios, not the absolute figures: they depend on the machine and on its other work.
  */
 import { writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
@@ -31,7 +31,7 @@ interface Options {
   readonly before: string | undefined;
 }
 
-/** Three sittings of three rounds; `--quick` is one sitting of three short ones. */
+/** Returns the settings: three sittings of three rounds; `--quick` is one sitting of three short ones. */
 function settingsOf(quick: boolean, rounds: string | undefined): RoundSettings {
   const wanted = rounds === undefined ? (quick ? 3 : 9) : Number(rounds);
   if (!Number.isInteger(wanted) || wanted < 1 || wanted > MAX_ROUNDS) {

@@ -1,13 +1,13 @@
 /**
- * `npm run bench:mcp-door`: calls of a trivial tool by MCP clients, on pipes, over HTTP with a session and over HTTP with requests that
- * stand alone, one at a time and many: `handfast mcp` and `/mcp` of `handfast up` as they are installed, beside a bare JSON loop and
- * both generations of the official SDK.
+ * `npm run bench:mcp-door`: calls of a trivial tool by MCP clients, on pipes, over HTTP with a session and over HTTP
+ * with requests that stand alone, one at a time and many: `handfast mcp` and `/mcp` of `handfast up` in their installed
+ * form, beside a bare JSON loop and both generations of the official SDK.
  *
  *   npm run bench:mcp-door -- [--quick] [--rounds N] [--json FILE] [--workload NAME]…
  *
- * Every server has a process of its own, and all have the same client, which never parses an answer while the clock runs. Ours
- * checks tokens, rights, messages and arguments, and writes its journal and audit, as its defaults have it. Figures with `-cpu` are
- * the time of the processor that the server used for a call.
+ * Every server has a separate process, and all have the same client, which never parses a reply while the clock runs.
+ * Handfast checks tokens, rights, messages and arguments, and writes its journal and audit, as by default. Figures with
+ * `-cpu` are the processor time that the server used for a call.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -80,7 +80,7 @@ async function runOther(file: string, way: Way, home: string): Promise<Running> 
   return { child, url, stop: () => stopOnPipes(child) };
 }
 
-/** The configuration of our host: the tool as its users would write it. */
+/** Returns the configuration of Handfast's host: the tool as its users would write it. */
 function configIn(home: string, more = ''): string {
   const file = join(home, 'handfast.yaml');
   writeFileSync(file, `plugins:\n  - use: ${childFile('echo-plugin.mjs')}\n${more}`);
@@ -90,7 +90,7 @@ function configIn(home: string, more = ''): string {
 async function runUp(home: string): Promise<Running> {
   process.env.HANDFAST_BENCH_TOKEN = TOKEN;
   const auth = 'auth:\n  tokens:\n    - { name: bench, token_env: HANDFAST_BENCH_TOKEN, capabilities: [tools] }\n';
-  // One client that asks without a pause reaches the share of a principal, which is for hosts with several.
+  // One client that asks without a pause reaches the share of a principal, which is meant for hosts with several.
   const limits = 'limits: { requests_per_second: 1000000, total_requests_per_second: 1000000 }\n';
   const { child, listeners, stop } = await startUp(
     home,
@@ -99,7 +99,7 @@ async function runUp(home: string): Promise<Running> {
   return { child, url: new URL('/mcp', listeners[0]), stop };
 }
 
-/** A client that has called once, and may call so many times at once. */
+/** A client that has called once, and may have this number of calls in flight. */
 interface Ready {
   readonly client: RawClient;
   readonly pipe: Pipe;
@@ -121,7 +121,10 @@ const HTTP_HEADERS = {
   Authorization: `Bearer ${TOKEN}`,
 };
 
-/** The headers of calls over HTTP: those of a session that was opened for it, or those of a request that stands alone. */
+/**
+ * Returns the headers of calls over HTTP: those of a session that was opened for it, or those of a request that stands
+ * alone.
+ */
 async function callHeaders(name: Name, way: Way, url: URL): Promise<Readonly<Record<string, string>>> {
   if (way === 'stateless') {
     // The first generation does not know the revision; without these headers it serves the request all the same.
@@ -172,7 +175,7 @@ async function readyAt(
 
 const callOf = (way: Way) => (way === 'stateless' ? CALL_ALONE : CALL);
 
-/** The workloads of one way. */
+/** Returns the workloads of one kind of connection. */
 async function workloadsOf(
   way: Way,
   widths: readonly number[],

@@ -1,9 +1,9 @@
 /**
- * What a host adds to a call of an MCP server behind it: the same tool of the same server, called by an agent through a host in this
- * process, and by the official client directly. In turns, one call at a time; the server has a process of its own, so the time of
- * the processor is that of this process. Fails when a target is missed.
+ * The cost that a host adds to a call of an MCP server behind it: the same tool of the same server, called by an agent
+ * through a host in this process, and by the official client directly. In turns, one call at a time; the server has a
+ * separate process, so the processor time is that of this process. Fails when a target is missed.
  *
- * Run it with `npm run bench:mcp`; `-- --profile stdio|http` repeats our calls alone, for a profiler.
+ * Run it with `npm run bench:mcp`; `-- --profile stdio|http` repeats Handfast's calls alone, for a profiler.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -106,7 +106,7 @@ async function compared(name: 'stdio' | 'http'): Promise<void> {
   );
 }
 
-/** Whether a target is reached; the process fails when one is missed. */
+/** Returns whether a target is reached; the process fails when one is missed. */
 function judged(value: number, target: number): string {
   if (value <= target) return `target ${target} reached`;
   process.exitCode = 1;

@@ -1,11 +1,12 @@
 /**
- * `npm run bench:memory`: what a memory costs, beside libraries that search in memory, in the same run.
+ * `npm run bench:memory`: the cost of a memory, beside libraries that search in memory, in the same run.
  *
  *   npm run bench:memory -- [--entries N] [--queries N] [--only ours|quality]
  *
- * The entries are sentences of made-up words whose frequencies follow Zipf's law, from a seed. A hybrid search of ours goes
- * through the engine's thread, as from a host; its recall is against exact BM25 over all words and exact cosines of all
- * vectors, fused in the same way. Then the quality of each ranking on questions about this repository (`memory/quality.ts`).
+ * The entries are sentences of made-up words whose frequencies follow Zipf's law, from a seed. A hybrid search of
+ * Handfast goes through the engine's thread, as from a host; its recall is against exact BM25 over all words and exact
+ * cosines of all vectors, fused in the same way. Then the quality of each ranking on questions about this repository
+ * (`memory/quality.ts`).
  */
 import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -122,7 +123,7 @@ async function measureOurs(
     await search('warm up', 'hybrid');
     print(`ours: first search, loads the index ${(performance.now() - begin).toFixed(0)} ms`);
     for (const [at, ranking] of (['lexical', 'vector', 'hybrid'] as const).entries()) {
-      // Each has queries of its own: what one left in memory would flatter the next.
+      // Each has separate queries: cached data of one would flatter the next.
       const own = ranking === 'hybrid' ? queries : earlier.slice(at * queryCount, (at + 1) * queryCount);
       report(`ours: ${ranking}`, await timed(own, (query) => search(query, ranking)));
     }
@@ -138,7 +139,7 @@ async function measureOurs(
   }
 }
 
-/** The share of the exact first ten that a search had among its own, over the queries. */
+/** Returns the share of the exact first ten that a search had among its own, over the queries. */
 function exactRecall(file: string, found: ReadonlyMap<string, readonly string[]>): number {
   const database = MemoryDatabase.open({ file, onCorrupt: () => {}, onLoss: () => {} });
   const now = seconds();
@@ -187,7 +188,7 @@ function exactRecall(file: string, found: ReadonlyMap<string, readonly string[]>
   return hits / wanted;
 }
 
-/** The best entries by the BM25 of FTS5 itself, over all words of the query. */
+/** Returns the best entries by the BM25 of FTS5 itself, over all words of the query. */
 function exactWords({ db }: MemoryDatabase, folded: string): { id: number; score: number }[] {
   const terms = [...new Set(wordsOf(folded, true))].map((word) => `"${word.replaceAll('"', '""')}"`);
   return db

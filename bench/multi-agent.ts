@@ -1,12 +1,13 @@
 /**
- * `npm run bench:multi-agent`: what a subagent costs beside a plain child of `fork` that does the same small task over Node's channel:
- * made, given a task, awaited and ended; tasks of those that stay; events from three levels below; and siblings of one that is stuck.
+ * `npm run bench:multi-agent`: the cost of a subagent beside a plain child of `fork` that does the same small task over
+ * Node's channel: created, given a task, awaited and ended; tasks of those that stay; events from three levels below;
+ * and siblings of one that is stuck.
  *
  *   npm run bench:multi-agent -- [--rounds N] [--quick] [--json FILE]
  *
- * Handfast is compiled. Plain children store nothing: ratios are those of a host with its state in memory, and rows `on disk` have
- * what it costs to store each task and each end before they are acknowledged. Rounds are interleaved, and ratios are medians of those
- * of the rounds.
+ * Handfast is compiled. Plain children store nothing: ratios are those of a host with its state in memory, and rows
+ * `on disk` have the cost of storing each task and each end before they are acknowledged. Rounds are interleaved, and
+ * ratios are medians of those of the rounds.
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -37,7 +38,7 @@ const machine = thisMachine();
 const { cpu, cores, system, node } = machine;
 console.log(`${cpu}, ${cores} cores, ${system}, Node ${node}; ${rounds} rounds; ${load()}\n`);
 
-/** Does it `count` times, so many at once; times a second. */
+/** Does the work `count` times, `atOnce` at a time; returns the times a second. */
 async function rate(count: number, atOnce: number, work: (at: number) => Promise<void>): Promise<number> {
   let left = count;
   const worker = async (at: number): Promise<void> => {
@@ -46,7 +47,7 @@ async function rate(count: number, atOnce: number, work: (at: number) => Promise
   return count / (await timed(() => Promise.all(Array.from({ length: atOnce }, (_, at) => worker(at)))));
 }
 
-/** A workload that counts how often a second each contender does it, so many at once. */
+/** Returns a workload that counts how often a second each contender does it, `atOnce` at a time. */
 function workload(
   name: string,
   unit: string,

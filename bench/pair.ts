@@ -24,7 +24,7 @@ export class Pair {
     this.#child = child;
   }
 
-  /** Another build is measured by the benchmark of its own checkout, so that each is used as its users use it. */
+  /** Starts a pair. The benchmark of another build's checkout measures it, so that each build is used as its users use it. */
   static async start({ checkout, contender }: Entry, transport: TransportName): Promise<Pair> {
     const child = fork(join(checkout, 'bench', 'client-process.ts'), [contender, transport], {
       execArgv: [...PROCESS_FLAGS],
@@ -50,7 +50,7 @@ export class Pair {
     try {
       await this.#ask({ close: true }, CLOSE_WAIT_MS);
     } catch {
-      // It is ended below in any case; the server process ends with it, because its control socket closes.
+      // The server is ended below in any case; the server process ends with it, because its control socket closes.
     }
     await this.#end();
   }

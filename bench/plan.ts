@@ -1,27 +1,27 @@
 /**
- * Which cells are measured: every contender in every workload on every transport it has, less what the command line
- * filters away.
+ * The measured cells: every contender in every workload on every transport it has, without those that the command line
+ * filters out.
  */
 import { type TransportName, transportNames } from './contenders/contender.ts';
 import { type Entry, entries, entriesBefore } from './contenders/registry.ts';
 import type { Workload } from './workloads/workload.ts';
 import { workloads } from './workloads/workloads.ts';
 
-/** One workload on one transport, and who takes part: their samples are compared round by round. */
+/** One workload on one transport, and its contenders: their samples are compared round by round. */
 export interface Heat {
   readonly workload: Workload;
   readonly transport: TransportName;
   readonly contenders: readonly Entry[];
 }
 
-/** Names to keep; an empty list keeps all. A workload is also named by its beginning (`payload`, `unary`). */
+/** Names to include; an empty list includes all. A workload is also named by its beginning (`payload`, `unary`). */
 export interface Filters {
   readonly workloads: readonly string[];
   readonly transports: readonly string[];
   readonly contenders: readonly string[];
 }
 
-/** Yardsticks stay in under every filter on contenders: without them there is no ratio. */
+/** Yardsticks stay under every filter on contenders: without them no ratio exists. */
 const YARDSTICKS: readonly string[] = ['bare', 'limit'];
 
 const keeps = (names: readonly string[], name: string): boolean => names.length === 0 || names.includes(name);
@@ -34,9 +34,9 @@ function takesPart(entry: Entry, workload: Workload, transport: TransportName): 
 }
 
 /**
- * The heats, grouped by transport so that one set of processes serves all of a transport's workloads.
+ * Returns the heats, grouped by transport so that one set of processes serves all of a transport's workloads.
  *
- * @param before root of another checkout: its Handfast takes part wherever ours does
+ * @param before root of another checkout: its Handfast takes part in the same cells as this one
  */
 export function plan(filters: Filters, before?: string): readonly Heat[] {
   const all = before === undefined ? entries : [...entries, ...entriesBefore(before)];
@@ -57,7 +57,7 @@ export function plan(filters: Filters, before?: string): readonly Heat[] {
   return heats;
 }
 
-/** The names a filter may use; an unknown one is refused rather than silently matching nothing. */
+/** Checks the names of a filter; an unknown one is refused rather than silently matching nothing. */
 export function checkFilters(filters: Filters): void {
   const known: readonly [readonly string[], readonly string[], string][] = [
     [filters.transports, transportNames, 'transport'],

@@ -1,6 +1,7 @@
 /**
- * The whole proof of the planning capability: 16 agents and a host, one of them killed with SIGKILL in each of 1,000 rounds.
- * Prints what was claimed and changed; throws at the first broken promise. `node -C handfast-source bench/planning-kill.ts [ROUNDS]`.
+ * The whole proof of the planning capability: 16 agents and a host, one of them killed with SIGKILL in each of 1,000
+ * rounds. Prints the claimed and changed tasks; throws at the first broken promise.
+ * `node -C handfast-source bench/planning-kill.ts [ROUNDS]`.
  */
 import { prove } from '../test/capabilities/planning/kill/proof.ts';
 

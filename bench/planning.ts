@@ -1,12 +1,14 @@
 /**
- * `npm run bench:planning`: tasks created, updated and claimed a second on a board of 10,000, by one agent and by 16 at once: over
- * TCP with the host in a process of its own, and in this process. Beside them the least that SQLite can do for it: one synced
- * transaction of a row and its log entry, without dependencies, rules, rights or events; and `plainjob`, a job queue on SQLite.
+ * `npm run bench:planning`: tasks created, updated and claimed a second on a board of 10,000, by one agent and by 16 at
+ * once: over TCP with the host in a separate process, and in this process. Beside them the least that SQLite can do:
+ * one synced transaction of a row and its log entry, without dependencies, rules, rights or events; and `plainjob`, a
+ * job queue on SQLite.
  *
  *   npm run bench:planning -- [--rounds N] [--tasks N] [--operations N] [--plainjob FOLDER]
  *
- * `--plainjob`: a folder where it is installed. All sync the disk before they reply (`synchronous=FULL`), and `plainjob` runs over
- * `node:sqlite` too. Rounds are interleaved, and what a round claimed is deleted behind it, so that the board stays as large as it is.
+ * `--plainjob`: a folder where it is installed. All sync the disk before they reply (`synchronous=FULL`), and
+ * `plainjob` runs over `node:sqlite` too. Rounds are interleaved, and the tasks that a round claimed are deleted after
+ * it, so that the board keeps its size.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -38,13 +40,13 @@ const { values } = parseArgs({
 });
 const [rounds, tasks, operations] = [Number(values.rounds), Number(values.tasks), Number(values.operations)];
 
-/** A board, by what one caller of several does to it. Each resolves when it is on disk. */
+/** A board, with the operations of one caller of several. Each resolves when it is on disk. */
 interface Board {
   create(caller: number, title: string): Promise<void> | void;
   /** Changes the n-th task of those that are there from the start. */
   readonly update?: (caller: number, n: number) => Promise<void> | void;
   claim(caller: number): Promise<void> | void;
-  /** Deletes what was claimed. */
+  /** Deletes the claimed tasks. */
   clear(): Promise<void> | void;
   close(): Promise<void> | void;
 }
@@ -53,7 +55,7 @@ const agentAt = (target: Parameters<typeof connect>[0], agentId: string) =>
   connect(target, { capabilities: ['planning'], agentId });
 type Agent = Awaited<ReturnType<typeof agentAt>>;
 
-/** A plan of a host, whose callers are agents with a connection each. */
+/** Returns a plan of a host, whose callers are agents with one connection each. */
 async function handfast(open: (agentId: string) => Promise<Agent>, close: () => Promise<void>): Promise<Board> {
   const agents = await Promise.all(Array.from({ length: MAX_CALLERS }, (_, at) => open(`agent-${at}`)));
   const planningOf = (caller: number) => (agents[caller] as Agent).planning;
@@ -107,7 +109,7 @@ async function inProcess(folder: string): Promise<Board> {
   );
 }
 
-/** A row and a log entry in each transaction. */
+/** Returns a board with a row and a log entry in each transaction. */
 function bareSqlite(folder: string): Board {
   const db = new DatabaseSync(join(folder, 'bare.db'));
   db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL');
@@ -148,7 +150,7 @@ function bareSqlite(folder: string): Board {
   };
 }
 
-/** A queue of `plainjob` over `node:sqlite`. It has no updates. */
+/** Returns a queue of `plainjob` over `node:sqlite`. It has no updates. */
 async function plainjob(folder: string, installedIn: string): Promise<Board> {
   const file = pathToFileURL(join(installedIn, 'node_modules', 'plainjob', 'dist', 'plainjob.js')).href;
   interface Queue {

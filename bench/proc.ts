@@ -1,7 +1,7 @@
 /**
- * What processes cost, beside bare ones in the same run: a thousand are spawned, read to their end and reaped, over one session in this
- * process and by `child_process`; and a flood is read from one terminal, over the session and by `@lydell/node-pty`.
- * Fails when a process, a descriptor, a store or memory is left.
+ * The cost of processes, beside bare ones in the same run: a thousand are spawned, read to their end and reaped, over
+ * one session in this process and by `child_process`; and a flood is read from one terminal, over the session and by
+ * `@lydell/node-pty`. Fails when a process, a descriptor, a store or memory is left.
  *
  * Run it with `npm run bench:proc`.
  */
@@ -21,7 +21,7 @@ import { createHost } from '../src/host/host.ts';
 const COUNT = 1_000;
 const AT_ONCE = 8;
 const ENDED = 10;
-/** What a thousand processes may leave in the heap. */
+/** Bytes that a thousand processes may leave in the heap. */
 const MAX_LEFT_BYTES = 4 * 1024 * 1024;
 /** Bytes of one flood, and how often each side reads one, in turn. */
 const FLOOD_BYTES = 32 * 1024 * 1024;
@@ -103,14 +103,14 @@ async function bareFlood({ spawn: open }: NodePty): Promise<number> {
 const MIB = 1024 * 1024;
 const medianOf = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
 
-/** MiB a second. */
+/** Returns MiB a second. */
 async function rateOf(run: () => Promise<number>): Promise<number> {
   const startedAt = performance.now();
   assert.equal(await run(), FLOOD_BYTES);
   return FLOOD_BYTES / MIB / ((performance.now() - startedAt) / 1_000);
 }
 
-/** Both sides in turn, so that what else runs here slows down both. */
+/** Runs both sides in turn, so that other work on the machine slows both. */
 async function floods(bareSide: NodePty): Promise<string> {
   const rates = { own: [] as number[], plain: [] as number[] };
   for (let round = 0; round < FLOODS; round++) {
@@ -122,7 +122,7 @@ async function floods(bareSide: NodePty): Promise<string> {
   return `a flood at a terminal: ${own.toFixed(0)} MiB/s, bare @lydell/node-pty ${plain.toFixed(0)} MiB/s: ${share} of it`;
 }
 
-/** Open descriptors of this process; 0 where the system does not say. */
+/** Returns the open descriptors of this process; 0 if the system does not report them. */
 function descriptors(): number {
   try {
     return readdirSync('/proc/self/fd').length;
@@ -131,17 +131,17 @@ function descriptors(): number {
   }
 }
 
-/** The processes that this one has started, those that end without being waited for among them. */
+/** Returns the number of processes that this one has started, including those that end without being waited for. */
 const children = async (): Promise<number> =>
   (await readProcesses()).filter(({ parent }) => parent === process.pid).length;
 
-/** After a collection of what is no longer used. */
+/** Returns the heap after a garbage collection. */
 function heapBytes(): number {
   collect();
   return process.memoryUsage().heapUsed;
 }
 
-// What is made once: the watcher, probes, the store of ended processes.
+// Objects that are created once: the watcher, probes, the store of ended processes.
 for (let at = 0; at < 5 * ENDED; at++) await ours();
 await bare();
 const before = { descriptors: descriptors(), children: await children(), heap: heapBytes() };

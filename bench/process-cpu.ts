@@ -1,9 +1,11 @@
-/** The time of the processor that another process has used. */
+/**
+ * The processor time that another process has used.
+ */
 import { readFileSync } from 'node:fs';
 
 const TICKS_PER_SECOND = 100;
 
-/** Seconds of all its threads; NaN where the system has no `/proc`. */
+/** Returns the seconds of all its threads; NaN if the system has no `/proc`. */
 export function cpuOf({ pid }: { readonly pid?: number | undefined }): number {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];

@@ -50,7 +50,7 @@ export function thisMachine(): Machine {
   };
 }
 
-/** How busy the machine has been, with others or with us. */
+/** Returns the load of the machine, from other work or from this benchmark. */
 export const load = (): string =>
   `load ${loadavg()
     .map((average) => average.toFixed(2))
@@ -111,7 +111,7 @@ function table(header: readonly string[], body: readonly (readonly string[])[]):
   return [line(header), line(widths.map((width) => '─'.repeat(width))), ...body.map(line)].join('\n');
 }
 
-/** The measurements as text: one block a heat. */
+/** Returns the measurements as text: one block a heat. */
 export function rowsText(results: readonly HeatResult[]): string {
   const header = [
     '',
@@ -152,7 +152,7 @@ export function rowsText(results: readonly HeatResult[]): string {
   return blocks.join('\n\n');
 }
 
-/** The targets as text, and how many were reached. */
+/** Returns the targets as text, and the number of reached ones. */
 export function targetsText(outcomes: readonly TargetOutcome[]): string {
   const body = outcomes.map(({ target, ratio: measured, outcome }) => [
     target,
@@ -164,7 +164,7 @@ export function targetsText(outcomes: readonly TargetOutcome[]): string {
   return `${table(['target (median ratio of handfast)', 'measured', 'range', ''], body)}\n\n${reached} of ${outcomes.length} targets reached`;
 }
 
-/** This build beside the other one, cell by cell: above 1 is better, in every unit. */
+/** Returns this build beside the other one, cell by cell: above 1 is better, in every unit. */
 export function buildsText(results: readonly HeatResult[]): string {
   const body = results.flatMap((result) =>
     result.heat.contenders.flatMap(({ name }) => {

@@ -1,5 +1,5 @@
 /**
- * Runs the heats in interleaved rounds and keeps every sample by round, so that contenders are compared within a round
+ * Runs the heats in interleaved rounds and stores every sample by round, so that contenders are compared within a round
  * (same minute, same machine load) and only the ratios are averaged.
  *
  * A sitting starts fresh processes and throws its first round away (code is compiled then); the order of the contenders
@@ -14,15 +14,15 @@ import { type Measurement, median, type RunSettings } from './workloads/workload
 const WARM_UP_MS = 480;
 
 export interface RoundSettings extends RunSettings {
-  /** Rounds that are kept, over all sittings. */
+  /** Number of stored rounds, over all sittings. */
   readonly rounds: number;
-  /** How often all processes are started again. */
+  /** Number of sittings, before each of which all processes are started again. */
   readonly sittings: number;
   /** Rounds of workloads that start processes for every measurement. */
   readonly freshRounds: number;
 }
 
-/** The samples of one heat: contender → kept round → measurement. A round that failed has none. */
+/** The samples of one heat: contender → stored round → measurement. A round that failed has none. */
 export interface HeatResult {
   readonly heat: Heat;
   readonly samples: ReadonlyMap<string, readonly (Measurement | undefined)[]>;
@@ -81,7 +81,7 @@ async function runHeat(
   const each = Math.ceil(settings.rounds / settings.sittings);
   // Fresh processes have nothing to warm up from round to round.
   const thrownAway = workload.fresh ? 0 : 1;
-  // Long enough for the compiler to be done with everybody, also where the rounds are short.
+  // Long enough for the compiler to finish with every contender, also if the rounds are short.
   const warmUp = { ...settings, durationMs: Math.max(settings.durationMs, WARM_UP_MS) };
   for (let round = -thrownAway; round < each; round++) {
     const kept = sitting * each + round;
@@ -134,7 +134,7 @@ function spreadOf(numbers: readonly number[]): Spread | undefined {
   return { median: median(numbers), low: Math.min(...numbers), high: Math.max(...numbers) };
 }
 
-/** Median and range of one contender's own numbers. */
+/** Returns median and range of one contender's own numbers. */
 export function spread(result: HeatResult, contender: string, metric: Metric): Spread | undefined {
   const numbers: number[] = [];
   for (const sample of result.samples.get(contender) ?? []) {
@@ -144,7 +144,7 @@ export function spread(result: HeatResult, contender: string, metric: Metric): S
   return spreadOf(numbers);
 }
 
-/** Median and range of the ratios `contender ÷ against`, taken within each round. */
+/** Returns median and range of the ratios `contender ÷ against`, taken within each round. */
 export function ratio(
   result: HeatResult,
   contender: string,

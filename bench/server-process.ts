@@ -1,6 +1,6 @@
 /**
- * The server process of a pair: `server-process.ts CONTENDER TRANSPORT CONTROL_PORT`. Started by the client process, or
- * by the contender itself on stdio.
+ * The server process of a pair: `server-process.ts CONTENDER TRANSPORT CONTROL_PORT`. The client process starts it; on
+ * stdio the contender itself does.
  */
 import type { TransportName } from './contenders/contender.ts';
 import { loadContender } from './contenders/registry.ts';

@@ -3,9 +3,9 @@
  *
  *   npm run bench:sessions -- [--quick] [--json FILE] [--rounds N] [--workload NAME]…
  *
- * Builds first: what is measured of Handfast is its compiled JavaScript, as of every other package.
+ * Builds first: Handfast is measured as compiled JavaScript, as every other package is.
  *
- * Compare the ratios, not the absolute figures: they depend on the machine and on what else it does.
+ * Compare the ratios, not the absolute figures: they depend on the machine and on its other work.
  */
 import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';
@@ -30,7 +30,7 @@ interface Options {
   readonly rounds: number;
   readonly settings: Settings;
   readonly jsonFile: string | undefined;
-  /** True when a workload of this name is wanted. */
+  /** Returns true when a workload of this name is wanted. */
   readonly wants: (name: string) => boolean;
 }
 

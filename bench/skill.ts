@@ -1,11 +1,12 @@
 /**
- * What a run of a skill costs, in each kind of sandbox that works here: agent, host and its tool in this process. Beside them what
- * they are built on: QuickJS in this thread without a sandbox around it, and a process of Node that is spawned and ends.
+ * The cost of a run of a skill, in each kind of sandbox that works here: agent, host and its tool in this process.
+ * Beside them the mechanisms they are built on: QuickJS in this thread without a sandbox around it, and a process of
+ * Node that is spawned and ends.
  *
  *   npm run bench:skill -- [--quick] [--tier NAME]…
  *
- * Then how long after its limit a run is ended that ends by nothing else, and how late the event loop of the host was meanwhile.
- * Builds first: what is measured is compiled JavaScript.
+ * Then the time after its limit at which an endless run is ended, and the delay of the host's event loop meanwhile.
+ * Builds first: the measured code is compiled JavaScript.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -103,7 +104,7 @@ type Site = Awaited<ReturnType<typeof siteOf>>;
 /** Called when nothing of a run runs any more. */
 let ended: ((at: number) => void) | undefined;
 
-/** A tier's sandbox that says when a run has ended whole. */
+/** Returns a tier's sandbox that reports when a run has ended completely. */
 function watched(inner: Sandbox): Sandbox {
   return {
     tier: inner.tier,
@@ -122,7 +123,10 @@ function watched(inner: Sandbox): Sandbox {
 interface Lateness {
   /** Most milliseconds that a timer of the event loop was late. */
   readonly late: number;
-  /** Most processor time of the loop's own thread between two ticks; what `late` has beyond it, it waited for a processor. */
+  /**
+   * Most processor time of the loop's own thread between two ticks; the rest of `late` is time that it waited for a
+   * processor.
+   */
   readonly own: number;
 }
 
@@ -252,7 +256,10 @@ async function measure(tier: Tier): Promise<void> {
   await site.close();
 }
 
-/** The interpreter alone: a context for each run, in the thread of the caller, which an endless loop would keep for good. */
+/**
+ * Measures the interpreter alone: a context for each run, in the thread of the caller, which an endless loop would
+ * block for good.
+ */
 async function bareQuickJs(): Promise<void> {
   const { getQuickJS } = await import('quickjs-emscripten');
   const interpreter = await getQuickJS();
@@ -272,7 +279,7 @@ async function bareQuickJs(): Promise<void> {
   );
 }
 
-/** What stands in a thread of its own around the interpreter: how long the system takes to end it and to free its memory. */
+/** Measures a thread around the interpreter: the time that the system takes to end it and to free its memory. */
 async function bareThread(): Promise<void> {
   const code = `
     const { parentPort } = require('node:worker_threads');

@@ -1,11 +1,11 @@
 /**
- * The targets Handfast is held to, as median ratios within a round, and whether a run reached them.
+ * The targets of Handfast, as median ratios within a round, and whether a run reached them.
  */
 import type { TransportName } from './contenders/contender.ts';
 import { type HeatResult, type Metric, ratio, type Spread } from './rounds.ts';
 
 interface Target {
-  /** Whose figure it is about. Default `handfast`. */
+  /** The contender of the figure. Default `handfast`. */
   readonly contender?: string;
   readonly workload: string;
   readonly transport: TransportName;
@@ -16,9 +16,9 @@ interface Target {
 }
 
 export interface TargetOutcome {
-  /** One line: what is asked. */
+  /** The target in one line. */
   readonly target: string;
-  /** What was measured; undefined when the run left it out. */
+  /** The measured ratio; undefined when the run left it out. */
   readonly ratio: Spread | undefined;
   readonly outcome: 'reached' | 'missed' | 'not measured';
 }
@@ -92,7 +92,7 @@ function judge(results: readonly HeatResult[], target: Target): TargetOutcome {
   return { target: line, ratio: measured, outcome: reached ? 'reached' : 'missed' };
 }
 
-/** All events, in order, before the reply, in every round. */
+/** Judges that all events arrived, in order, before the reply, in every round. */
 function judgeDelivery(result: HeatResult): TargetOutcome {
   const line = `events ${result.heat.transport}: all delivered, in order, before the reply`;
   const shares = (result.samples.get('handfast') ?? []).map((sample) => sample?.delivered ?? 0);
@@ -105,7 +105,7 @@ function judgeDelivery(result: HeatResult): TargetOutcome {
   };
 }
 
-/** Ahead of one peer in one cell. */
+/** Judges that Handfast is ahead of one peer in one cell. */
 function judgePeer(result: HeatResult, peer: string): TargetOutcome {
   const { workload, transport } = result.heat;
   const line = `${workload.name} ${transport}: ahead of ${peer}`;

@@ -1,6 +1,7 @@
 /**
- * What a toolkit of 500 deferred tools costs a session, in this process: lists, searches, enabling, a call, and the size of what a
- * model would be given. Beside it a plain list of a host without it, and one with all 500 listed.
+ * The cost of a toolkit of 500 deferred tools for a session, in this process: lists, searches, enabling, a call, and
+ * the size of the definitions that a model would get. Beside it a plain list of a host without it, and one with all 500
+ * listed.
  *
  * Run it with `npm run bench:toolkits`.
  */
@@ -41,7 +42,7 @@ const host = createHost({ plugins: [toolsPlugin({ tools: [own] }), ...kits] });
 await host.start();
 const agent = await connect(host, { capabilities: ['toolkits', 'tools'] });
 
-/** The median of many runs, milliseconds. */
+/** Returns the median of many runs, milliseconds. */
 async function median(run: (round: number) => PromiseLike<unknown>): Promise<number> {
   for (let round = 0; round < 20; round++) await run(round);
   const times: number[] = [];

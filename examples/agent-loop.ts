@@ -1,15 +1,15 @@
 /**
- * The loop of an agent, with plain rules in the place of a model: look, read what was found, count, answer.
+ * The loop of an agent, with plain rules in place of a model: search, read the found files, count, answer.
  *
- * The task: which files of this repository's kernel throw errors of the table, and which names do they use most? Run it
- * with `node -C handfast-source examples/agent-loop.ts`.
+ * The task: find the files of this repository's kernel that throw errors of the table, and the names that they use
+ * most. Run it with `node -C handfast-source examples/agent-loop.ts`.
  */
 import assert from 'node:assert/strict';
 import { dirname } from 'node:path';
 import { type CallEvent, connect, createHost, tool, toolsPlugin } from 'handfast';
 import { builtinTools } from 'handfast/tools';
 
-/** What the agent wants to do next, and what it has seen so far. */
+/** A call that the agent makes next; {@link Seen}: one that it has made, with the result. */
 interface Step {
   readonly name: string;
   readonly args: Record<string, unknown>;
@@ -19,7 +19,7 @@ interface Seen extends Step {
   readonly data: any;
 }
 
-/** Counts which error names a text throws; tells how far it is. */
+/** Counts the error names that a text throws; reports its progress. */
 const countErrors = tool({
   name: 'count_errors',
   description: 'Counts the error names that source texts throw',
@@ -44,7 +44,10 @@ const countErrors = tool({
   },
 });
 
-/** Where a model would be asked: the next calls to make, or none when the task is done. Calls of one step run at once. */
+/**
+ * Returns the next calls to make, or none when the task is done; a real agent would ask a model. Calls of one step run
+ * at once.
+ */
 function decide(seen: readonly Seen[]): readonly Step[] {
   const last = seen.at(-1);
   if (last === undefined) {

@@ -1,8 +1,9 @@
 /**
- * A chain gives work to others: a subagent for each file, some of them side by side, and a task of a fleet, whose worker is the one
- * that has what the task demands. What they spend counts against the budget of the chain.
+ * A chain delegates work: a subagent for each file, some of them side by side, and a task of a fleet, whose worker is
+ * the one that meets the task's requirements. Their usage counts against the budget of the chain.
  *
- * Run it with `node -C handfast-source examples/chain-agents.ts`. The subagents and the workers are rehearsals: they need no model.
+ * Run it with `node -C handfast-source examples/chain-agents.ts`. The subagents and the workers are rehearsals: they
+ * need no model.
  */
 import assert from 'node:assert/strict';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';

@@ -60,7 +60,7 @@ console.log((await run).state); // done
 // #endregion
 console.log(await readFile(join(folder, 'report.txt'), 'utf8'));
 
-// A run that is paused keeps what it has done; it continues when it is resumed, also after the host was killed.
+// A paused run keeps its finished work; it continues when it is resumed, also after the host was killed.
 const second = agent.chains.run(
   {
     nodes: [

@@ -10,7 +10,7 @@ import { connect } from 'handfast';
 
 process.chdir(dirname(import.meta.dirname));
 const command = [process.execPath, ...process.execArgv, 'src/cli/main.ts', 'stdio'];
-// A host of its own, as a child.
+// A separate host, as a child.
 const address = `stdio:${command.map((word) => JSON.stringify(word)).join(' ')}`;
 
 type Pole = [position: number, velocity: number, angle: number, spin: number];

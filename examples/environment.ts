@@ -1,7 +1,7 @@
 /**
- * An environment of one's own: a number is to be guessed. It is checked, put into a host, and played by halving.
+ * A custom environment: a number is to be guessed. It is checked, added to a host, and played by halving.
  *
- * Run it with `node -C handfast-source examples/environment.ts`, or load it into a host of your own: name this file under
+ * Run it with `node -C handfast-source examples/environment.ts`, or load it into your host: name this file under
  * `plugins` in `handfast.yaml`.
  */
 import assert from 'node:assert/strict';

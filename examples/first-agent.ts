@@ -1,7 +1,7 @@
 /**
- * A first agent: starts a host as its child, calls two of its tools at once, is refused once, and gives a call up.
+ * A first agent: starts a host as its child, calls two of its tools at once, is refused once, and cancels a call.
  *
- * Run it with `node -C handfast-source examples/first-agent.ts`. With `HOST=ADDRESS` it talks to that host instead.
+ * Run it with `node -C handfast-source examples/first-agent.ts`. With `HOST=ADDRESS` it connects to that host instead.
  */
 import assert from 'node:assert/strict';
 import { dirname } from 'node:path';

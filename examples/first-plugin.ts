@@ -1,7 +1,7 @@
 /**
- * A first plugin: one tool, put into a host and called by an agent in the same process.
+ * A first plugin: one tool, added to a host and called by an agent in the same process.
  *
- * Run it with `node -C handfast-source examples/first-plugin.ts`, or load it into a host of your own: name this file under
+ * Run it with `node -C handfast-source examples/first-plugin.ts`, or load it into your host: name this file under
  * `plugins` in `handfast.yaml`.
  */
 import assert from 'node:assert/strict';

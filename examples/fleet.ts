@@ -1,6 +1,6 @@
 /**
- * A first fleet in one process: an orchestrator, two workers whose work is a function, and a task that goes to the one that has
- * what it needs.
+ * A first fleet in one process: an orchestrator, two workers whose work is a function, and a task that goes to the
+ * worker that meets its requirements.
  *
  * Run it with `node -C handfast-source examples/fleet.ts`.
  */

@@ -1,12 +1,13 @@
 /**
- * An agent that learns to cross a frozen lake, where every second step slips. It plays over the wire, its plan says what to
- * do next, its memory has what it found out about the ice, and what it chooses between are ways to use that. In the
- * middle of an episode the agent and its host are killed; both start again, and the run ends as if nothing had happened.
+ * An agent that learns to cross a frozen lake, where every second step slips. It plays over the wire, its plan has the
+ * next steps, its memory has its findings about the ice, and it chooses among strategies that use them. In the middle
+ * of an episode the agent and its host are killed; both start again, and the run ends as if nothing had happened.
  *
- * Run it with `node -C handfast-source examples/learner.ts`. Variables of the process: EPISODES (120), SEED (1), KILL (the episode;
- * 0: none), KILLS (0; how often the agent, alone or with its host, is killed at random moments). With JSON=1 it prints every
- * episode, for the plot of docs/learning.md, and what the run came to: the same for equal EPISODES and SEED, however
- * often it was killed. It runs on Windows too, where SIGKILL ends a process as well; the address is then a port.
+ * Run it with `node -C handfast-source examples/learner.ts`. Variables of the process: EPISODES (120), SEED (1), KILL
+ * (the episode; 0: none), KILLS (0; number of times the agent, alone or with its host, is killed at random moments).
+ * With JSON=1 it prints every episode, for the plot of docs/learning.md, and the result of the run: the same for equal
+ * EPISODES and SEED, after any number of kills. It runs on Windows too, where SIGKILL ends a process as well; the
+ * address is then a port.
  */
 import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
@@ -26,12 +27,12 @@ const KILLS = Number(process.env.KILLS ?? 0);
 const MAX_LIFE_MS = 1500;
 
 type Player = Agent<'env' | 'memory' | 'learning' | 'planning'>;
-/** What the agent knows of a cell: for each action, how often it led to which cell. Of an end, its reward instead. */
+/** The agent's knowledge of a cell: for each action, how often it led to each cell. For an end, its reward instead. */
 type Cell = { tries: Record<number, number>[]; reward?: number };
 export type Ice = Map<number, Cell>;
 /** A step as episodes have it. */
 type Transition = { cell: number; action: number; next: number; terminated: boolean; reward: number };
-/** How an episode went; a resumed one was already under way. */
+/** The outcome of an episode; a resumed one was already under way. */
 type Done = { number: number; strategy: string; won: boolean; steps: number; resumedAt: number };
 
 // #region strategies
@@ -41,14 +42,20 @@ const triesOf = (ice: Ice, cell: number, action: number) => Object.entries(ice.g
 const countOf = (ice: Ice, cell: number, action: number) =>
   triesOf(ice, cell, action).reduce((sum, [, count]) => sum + count, 0);
 
-/** What an action promises, given what cells are worth: the mean over its tries and one more, which meets `hope`. */
+/**
+ * Returns the promise of an action for given values of the cells: the mean over its tries and one more, which meets
+ * `hope`.
+ */
 function promise(ice: Ice, worth: Map<number, number>, hope: number, cell: number, action: number): number {
   const tries = triesOf(ice, cell, action);
   const sum = tries.reduce((sum, [next, count]) => sum + count * (worth.get(Number(next)) ?? 0), hope);
   return sum / (countOf(ice, cell, action) + 1);
 }
 
-/** Plays what promises most, by value iteration over what is known. Equal ones: what was tried least. */
+/**
+ * Returns a player that takes the most promising action, by value iteration over the known cells. Among equal ones: the
+ * least tried.
+ */
 function planner(ice: Ice, hope: number): (cell: number) => number {
   const worth = new Map<number, number>();
   for (let sweep = 0; sweep < 100; sweep++) {
@@ -66,14 +73,14 @@ function planner(ice: Ice, hope: number): (cell: number) => number {
 export const strategies = {
   /** Tries everything equally often. */
   wander: (ice: Ice) => (cell: number) => ACTIONS.toSorted((a, b) => countOf(ice, cell, a) - countOf(ice, cell, b))[0]!,
-  /** Expects the best of what it does not know. */
+  /** Expects the best of unknown actions. */
   curious: (ice: Ice) => planner(ice, 1),
-  /** Expects nothing of what it does not know. */
+  /** Expects nothing of unknown actions. */
   careful: (ice: Ice) => planner(ice, 0),
 };
 type Strategy = keyof typeof strategies;
 
-/** Adds a step to what is known; returns the cells that it changed. */
+/** Adds a step to the known cells; returns those that it changed. */
 export function learnStep(ice: Ice, { cell, action, next, terminated, reward }: Transition): number[] {
   const known = (at: number) => ice.get(at) ?? ice.set(at, unknown()).get(at)!;
   const tries = known(cell).tries[action]!;
@@ -82,7 +89,7 @@ export function learnStep(ice: Ice, { cell, action, next, terminated, reward }: 
   return terminated ? [cell, next] : [cell];
 }
 
-/** The features of a decision: the share of cells that were tried. */
+/** Returns the features of a decision: the share of cells that were tried. */
 export const knownShare = (ice: Ice) => [...ice.keys()].filter((cell) => countOf(ice, cell, 0) >= 3).length / 11;
 // #endregion
 
@@ -90,7 +97,7 @@ export const knownShare = (ice: Ice) => [...ice.keys()].filter((cell) => countOf
 /** Plays the episodes of the plan. Killed at any moment and started again, it continues there. */
 async function play(agent: Player, report: (done: Done) => void, afterStep: (number: number, step: number) => unknown) {
   const memory = await agent.memory.open({ namespace: 'frozen-lake' });
-  // Repeated with its key, each of these gets what is there already.
+  // Repeated with its key, each of these returns the existing object.
   const plan = await agent.planning.createPlan('frozen lake', { key: 'frozen lake' });
   const existing = (await agent.planning.tasks(plan.plan_id)).length;
   for (let number = existing + 1; number <= EPISODES; number++)
@@ -102,7 +109,7 @@ async function play(agent: Player, report: (done: Done) => void, afterStep: (num
     if (claim === undefined) return;
     const { number, episode: started } = claim.task.metadata as { number: number; episode?: string };
 
-    // Which strategy? The same id gets the same decision again.
+    // The choice of a strategy: the same id gets the same decision again.
     const ice: Ice = new Map();
     for await (const { key, content } of memory.all({ tags: ['cell'] })) ice.set(Number(key.cell), content as Cell);
     const { option, experienceId } = await agent.learning.decide('strategy', Object.keys(strategies), {
@@ -121,7 +128,7 @@ async function play(agent: Player, report: (done: Done) => void, afterStep: (num
     const resumedAt = episode.latest.step;
     for await (const { step } of episode.play(strategies[option as Strategy](ice))) await afterStep(number, step);
 
-    // What it found out. `learned` is stored together with the cells, so that no episode counts twice.
+    // Its findings. `learned` is stored together with the cells, so that no episode counts twice.
     const learned = Number((await memory.get('learned'))?.content ?? 0);
     const { reward, step } = episode.latest;
     if (learned < number) {
@@ -141,7 +148,7 @@ async function play(agent: Player, report: (done: Done) => void, afterStep: (num
 }
 // #endregion
 
-/** All that the agent has learned. */
+/** Returns everything that the agent has learned. */
 async function learnedBy(agent: Player) {
   const memory = await agent.memory.open({ namespace: 'frozen-lake' });
   const cells = await Array.fromAsync(memory.all(), ({ key, content }) => [key, content]);
@@ -261,7 +268,7 @@ async function main() {
   await rm(folder, { recursive: true, maxRetries: 5 });
 }
 
-/** Every decision, asked for again by its id: the strategy and its probability. */
+/** Returns every decision, requested again by its id: the strategy and its probability. */
 async function decisionsOf(agent: Player) {
   const decisions: [string, number][] = [];
   for (let number = 1; number <= EPISODES; number++) {
@@ -272,7 +279,7 @@ async function decisionsOf(agent: Player) {
   return { decisions };
 }
 
-/** When it was is all that kills change. */
+/** Leaves out the times, the only values that kills change. */
 const withoutTimes = (key: string, value: unknown) => (key === 'last_called' ? undefined : value);
 
 /** Numbers from 0 to 1 that depend on the seed alone. */

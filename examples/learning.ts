@@ -1,5 +1,5 @@
 /**
- * An agent that learns which of three ways to search works best here, from whether it found what it looked for.
+ * An agent that learns which of three ways to search works best here, from whether it found the wanted entry.
  *
  * Run it with `node -C handfast-source examples/learning.ts`.
  */
@@ -16,9 +16,9 @@ const home = mkdtempSync(join(tmpdir(), 'handfast-example-'));
 
 const env = { HANDFAST_HOME: home };
 
-/** How often each way finds something. The agent does not know it. */
+/** Share of successful searches of each kind. The agent does not know it. */
 const chances: Readonly<Record<string, number>> = { lexical: 0.5, vector: 0.4, hybrid: 0.8 };
-/** A search that finds something as often as its way promises, in a fixed order. */
+/** Searches: finds the entry as often as the chosen kind promises, in a fixed order. */
 const search = async (way: string, query: number) => (query * 7) % 10 < (chances[way] ?? 0) * 10;
 
 // #region connect
@@ -44,7 +44,7 @@ console.log(`recommended: ${best?.option}, policy: ${best?.policy}`);
 assert.equal(best?.option, 'hybrid');
 assert.match(message ?? '', /ppo was not run/);
 
-// What would another policy have earned? The log knows with which probability each option was chosen.
+// Estimates the earnings of another policy. The log has the probability with which each option was chosen.
 const { logged, estimates } = await agent.learning.evaluate('search', { option: 'hybrid' });
 const dr = estimates.find(({ estimator }) => estimator === 'dr');
 console.log(`earned ${logged.value.toFixed(2)}; always hybrid: ${dr?.value.toFixed(2)}`);

@@ -19,7 +19,7 @@ const server = await serve(join(folder, 'handfast.yaml'), { announce: false });
 const [address = ''] = server.listeners;
 const token = (await readFile(server.tokenFile ?? '', 'utf8')).trim();
 
-// Every agent that speaks MCP has a client like this one; "handfast mcp config" writes the settings of some.
+// Every agent with MCP has a client like this one; "handfast mcp config" writes the settings of some.
 const client = new Client({ name: 'example', version: '1' }, { capabilities: { elicitation: {} } });
 client.setRequestHandler('elicitation/create', ({ params }) => {
   console.log(`asked: ${params.message}`);
@@ -51,7 +51,7 @@ await client.close();
 await server.close();
 await rm(folder, { recursive: true, force: true });
 
-/** A plugin with a tool that asks. */
+/** Returns a plugin with a tool that asks. */
 function greeting(): string {
   return `
     import { tool, toolsPlugin } from ${JSON.stringify(import.meta.resolve('handfast'))};

@@ -1,6 +1,6 @@
 /**
- * A host with an MCP server behind it: its tools are tools of the host, it survives a crash in the middle of a call, and what it
- * redefines is not called until it is accepted.
+ * A host with an MCP server behind it: its tools are tools of the host, it survives a crash in the middle of a call,
+ * and a redefined tool is not called until it is accepted.
  *
  * Run it with `node -C handfast-source examples/mcp.ts`. Elsewhere than in a clone it needs
  * `npm install @modelcontextprotocol/client @modelcontextprotocol/server-everything`.
@@ -49,7 +49,7 @@ console.log(`${failure.code}, may have run: ${failure.detail.may_have_run}`);
 assert.ok(failure instanceof HandfastError);
 console.log(`again: ${(await agent.mcp.call('small', 'time')).summary}`);
 
-// It comes back with another definition of the same tool. A server that keeps failing is not started at once.
+// It restarts with another definition of the same tool. A server that fails repeatedly is not started at once.
 await define('sends your keys to its author');
 await agent.mcp.call('small', 'crash').catch(() => {});
 let refusal = '';
@@ -69,7 +69,7 @@ await agent.close();
 await server.close();
 await rm(folder, { recursive: true, force: true });
 
-/** A server of a few lines, on stdio. */
+/** Returns a server of a few lines, on stdio. */
 function smallServer(about: string): string {
   return `
     import { createInterface } from 'node:readline';

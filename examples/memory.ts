@@ -1,6 +1,6 @@
 /**
- * An agent that remembers: facts under keys, found by words and similarity, also after its host was started again; what
- * changed has a history, and what is forgotten is gone.
+ * An agent with a memory: facts under keys, found by words and similarity, also after its host was restarted; a changed
+ * fact has a history, and a forgotten one is deleted.
  *
  * Run it with `node -C handfast-source examples/memory.ts`.
  */
@@ -10,7 +10,7 @@ import { connect } from 'handfast';
 
 process.chdir(dirname(import.meta.dirname));
 const command = [process.execPath, ...process.execArgv, 'src/cli/main.ts', 'stdio'];
-// Each connection starts a host of its own, as a child, and ends it; all have the memory of this user.
+// Each connection starts a separate host, as a child, and ends it; all have the memory of this user.
 const address = `stdio:${command.map((word) => JSON.stringify(word)).join(' ')}`;
 const year = (number: number): number => Date.UTC(number, 0, 1) / 1000;
 

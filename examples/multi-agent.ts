@@ -1,6 +1,7 @@
 /**
- * A coordinator without a shell leads three subagents: two functions that read files with the rights that the coordinator may
- * delegate, and one that runs programs, which the coordinator may not. They talk in a channel, and their results become one.
+ * A coordinator without a shell leads three subagents: two functions that read files with the rights that the
+ * coordinator may delegate, and one that runs programs, which the coordinator may not. They exchange messages in a
+ * channel, and their results are merged.
  *
  * Run it with `node -C handfast-source examples/multi-agent.ts`.
  */

@@ -1,6 +1,6 @@
 /**
- * An agent runs programs at a host: it talks to one, reads its output as it comes, finds it again from another session, and
- * ends it. Only programs that the configuration names may run.
+ * An agent runs programs at a host: it writes to one, reads its output at once, finds it again from another session,
+ * and ends it. Only programs that the configuration names may run.
  *
  * Run it with `node -C handfast-source examples/proc.ts`.
  */
@@ -25,7 +25,7 @@ const open = (agentId: string) => connect(address, { capabilities: ['proc'], age
 
 const agent = await open('ana');
 
-// A program that answers: the prompt has no line break, so its output comes in chunks.
+// A program that replies: the prompt has no line break, so its output arrives in chunks.
 const repl = await agent.proc.spawn([process.execPath, '-i'], {
   chunks: true,
   env: { NO_COLOR: '1' },

@@ -1,7 +1,7 @@
 /**
- * A lost link in the middle of a streaming call: the agent comes back by itself, and sees every event exactly once.
+ * A lost link in the middle of a streaming call: the agent resumes by itself, and sees every event exactly once.
  *
- * Between agent and host stands a proxy whose connections can be cut, as networks do. Run it with
+ * Between agent and host runs a proxy whose connections can be cut, as in networks. Run it with
  * `node -C handfast-source examples/resume.ts`.
  */
 import assert from 'node:assert/strict';

@@ -1,8 +1,8 @@
 /**
- * A client of session RPC out of nothing but a child process and lines of JSON, as one would write it in any language:
- * handshake, look at what the server can do, open a session, send a prompt, follow its events to the end.
+ * A client of session RPC that needs only a child process and lines of JSON, as in any language: handshake, check the
+ * methods of the server, open a session, send a prompt, follow its events to the end.
  *
- * The turn is run by the rehearsal backend, which needs no model and no key. Run it with
+ * The rehearsal backend runs the turn; it needs no model and no key. Run it with
  * `node -C handfast-source examples/session-rpc-client.ts`.
  */
 import assert from 'node:assert/strict';
@@ -15,7 +15,7 @@ import { createInterface } from 'node:readline';
 
 /** Version this client was written for. */
 const PROTOCOL = '1.0.0';
-/** What it cannot do without. */
+/** Methods that the client needs. */
 const NEEDED = ['session.create', 'session.send'];
 
 const project = dirname(import.meta.dirname);
@@ -38,7 +38,7 @@ interface Answer {
 const waiting = new Map<number, (answer: Answer) => void>();
 const turn = Promise.withResolvers<string>();
 
-// Replies are matched by their id and come in any order; a message with a method and no id is an event.
+// Replies are matched by their id and arrive in any order; a message with a method and no id is an event.
 createInterface({ input: server.stdout }).on('line', (line) => {
   const { id, method, params, ...answer } = JSON.parse(line);
   if (method === 'event') {

@@ -1,5 +1,5 @@
 /**
- * A first session: starts a server of sessions as its child, sends a prompt, and goes through what happens. The backend is the
+ * A first session: starts a server of sessions as its child, sends a prompt, and follows its events. The backend is the
  * rehearsal one, so that no key is needed; with a provider configured only the answers differ.
  *
  * Run it with `node -C handfast-source examples/sessions.ts`.

@@ -1,6 +1,6 @@
 /**
- * An agent runs skills of a host: a folder with a SKILL.md and code, which runs in a sandbox, gets checked arguments, and calls
- * the tools that it names and no other.
+ * An agent runs skills of a host: a folder with a SKILL.md and code, which runs in a sandbox, gets checked arguments,
+ * and calls only the tools that it names.
  *
  * Run it with `node -C handfast-source examples/skill.ts`; it needs the package `quickjs-emscripten`.
  */

@@ -1,6 +1,7 @@
 /**
- * An agent at the terminal of a shell: what it types is echoed, a key ends a program, and the programs learn of another size. Another
- * session then reads what was shown, from a cursor. Needs the package `@lydell/node-pty`; without it this says what to install.
+ * An agent at the terminal of a shell: its input is echoed, a key ends a program, and the programs learn of a changed
+ * size. Another session then reads the shown output, from a cursor. Needs the package `@lydell/node-pty`; without it
+ * the example names the package to install.
  *
  * Run it with `node -C handfast-source examples/terminal.ts`.
  */

@@ -1,6 +1,6 @@
 /**
- * Toolkits: an agent sees what tools cost, finds a deferred one by search, configures a toolkit of our own with a secret by its name,
- * and disables it.
+ * Toolkits: an agent sees the cost of tools, finds a deferred one by search, configures a custom toolkit with a secret
+ * by its name, and disables it.
  *
  * Run it with `node -C handfast-source examples/toolkits.ts`.
  */
@@ -32,7 +32,7 @@ const tracker = defineToolkit<{ project: string; token?: string }>({
       risks: ['reads'],
       run(_, context) {
         const { project } = config(context);
-        // The value stays on the host: it goes to the tracker, and nowhere else.
+        // The value stays on the host: it is sent to the tracker only.
         return { issues: [`${project}-1: the door squeaks`], signed_in: secret(context, 'token')?.value.length === 12 };
       },
     }),

@@ -1,11 +1,12 @@
 /**
- * A tour: one agent uses every capability of one host over one connection. It gets to know the documents of this project, remembers what
- * it found, plans, chooses, plays, and lets a subagent work for it.
+ * A tour: one agent uses every capability of one host over one connection. It reads the documents of this project,
+ * remembers its findings, plans, chooses, plays, and lets a subagent work for it.
  *
- * Run it with `node -C handfast-source examples/tour.ts`; it needs the packages `quickjs-emscripten`, `@modelcontextprotocol/client` and
- * `@modelcontextprotocol/server-everything`. Variables of the process: TRANSPORT (`unix`; also `tcp`, `http`, `ws`, `stdio`), KILL (the
- * number of a step: before it the host is killed with SIGKILL and started again; what should outlive it does; on `stdio` it needs
- * `pgrep`), HOST (the address of a host, a recorder or a replay that is there already; then none is started), TOKEN (for that one).
+ * Run it with `node -C handfast-source examples/tour.ts`; it needs the packages `quickjs-emscripten`,
+ * `@modelcontextprotocol/client` and `@modelcontextprotocol/server-everything`. Variables of the process: TRANSPORT
+ * (`unix`; also `tcp`, `http`, `ws`, `stdio`), KILL (the number of a step: before it the host is killed with SIGKILL
+ * and started again; state that should outlive it does; on `stdio` it needs `pgrep`), HOST (the address of a host, a
+ * recorder or a replay that runs already; then none is started), TOKEN (for that one).
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
@@ -54,7 +55,7 @@ let host: ChildProcess | undefined;
 let address =
   { tcp: 'tcp://127.0.0.1:0', unix: `unix://${join(folder, 'host.sock')}` }[transport] ?? 'http://127.0.0.1:0';
 let agent: Guide;
-/** What was found on the way. */
+/** Findings on the way. */
 const seen = { words: 0, plan: '', headings: 0 };
 
 const steps: readonly (readonly [capability: string, run: () => Promise<string>])[] = [

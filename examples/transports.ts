@@ -1,5 +1,5 @@
 /**
- * The same call over every transport: what differs is the address.
+ * The same call over every transport: only the address differs.
  *
  * Run it with `node -C handfast-source examples/transports.ts`.
  */
@@ -33,7 +33,7 @@ const transports = {
 
 const expected = await readFile(join(workspace, 'LICENSE'), 'utf8');
 for (const [name, address] of Object.entries(transports)) {
-  // `cwd` and `env` are for the child: where it works, and where it keeps what it keeps for its user.
+  // `cwd` and `env` are for the child: its working folder, and the folder where it stores the data of its user.
   const options = { capabilities: ['tools'], cwd: workspace, env: { HANDFAST_HOME: folder } } as const;
   await using agent = await connect(address, options);
   const { data } = await agent.tools.call<{ content: string }>('read_file', { path: 'LICENSE' });

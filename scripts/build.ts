@@ -1,9 +1,9 @@
 /**
- * `npm run build`: an empty `dist/`, then the JavaScript and declarations of `src/`, file for file; and the default ways of
- * `handfast stdio` and `handfast rpc` once more in few files, in `dist/cli/stdio/bundled/`.
+ * `npm run build`: an empty `dist/`, then the JavaScript and declarations of `src/`, file for file; and the default
+ * paths of `handfast stdio` and `handfast rpc` a second time in few files, in `dist/cli/stdio/bundled/`.
  *
- * Needed before packing and by the benchmark; everything else runs the sources. The compiler stays a separate process so
- * that its exit code is the only thing that decides.
+ * Packing and the benchmark need it; everything else runs the sources. The compiler stays a separate process so that
+ * its exit code alone decides.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { builtinCapabilities } from '../src/capabilities/index.ts';
 
 const root = dirname(import.meta.dirname);
 
-/** How a kind of file names the files that it imports. */
+/** The form in which a kind of file names the files that it imports. */
 interface Imports {
   readonly pattern: RegExp;
   readonly extension: string;
@@ -25,7 +25,7 @@ const MODULES: Imports = {
 };
 const TYPES: Imports = { pattern: /(?:from |import\(|import )'(\.[^']+)\.[jt]s'/g, extension: '.d.ts' };
 
-// What a renamed or deleted source left behind must not reach the package.
+// Output of a renamed or deleted source must not reach the package.
 rmSync(join(root, 'dist'), { recursive: true, force: true });
 
 const status = compiled('--emitDeclarationOnly') || compiled('--declaration', 'false', '--noCheck', '--removeComments');
@@ -59,10 +59,10 @@ function removeUnusedTypes(dist: string): void {
 }
 
 /**
- * The program that starts `handfast stdio` or `handfast rpc` waits for its handshake, and loading hundreds of small modules
- * takes more than half of that time. The default way of each command loads at once one file of its own and one that both have;
- * the rest stays apart. No plugin of a user is ever loaded on this way, so no module is there twice in one process.
- * See docs/decisions/0009-stdio-in-one-file.md.
+ * Bundles the modules that a command loads at once. The program that starts `handfast stdio` or `handfast rpc` waits
+ * for its handshake, and loading hundreds of small modules takes more than half of that time. The default path of each
+ * command loads at once one separate file and one that both share; the rest stays apart. No plugin of a user is ever
+ * loaded on this path, so no module exists twice in one process. See docs/decisions/0009-stdio-in-one-file.md.
  */
 async function bundle(dist: string, commands: readonly string[]): Promise<void> {
   const folder = join(dist, 'cli', 'stdio');
@@ -75,7 +75,8 @@ async function bundle(dist: string, commands: readonly string[]): Promise<void> 
     },
     platform: 'node',
     external: (id) => !id.startsWith('.') && !id.startsWith('/'),
-    // `groups` below decides what is loaded at once: an import of the rest need not be the only one of its module.
+    // `groups` below decides which modules are loaded at once: an import of the rest need not be the only one of its
+    // module.
     checks: { ineffectiveDynamicImport: false },
   });
   const isOf = (id: string, command: string): boolean => atOnce.get(command)?.has(id) === true;
@@ -101,7 +102,7 @@ async function bundle(dist: string, commands: readonly string[]): Promise<void> 
   }
 }
 
-/** The modules that the default way of a command loads at once, plugins that are not offered before included. */
+/** Returns the modules that the default path of a command loads at once, including plugins that are not offered before. */
 function loadedAtOnce(dist: string, entry: string): ReadonlySet<string> {
   const seen = new Set<string>();
   follow(entry, seen);
@@ -116,7 +117,10 @@ function loadedAtOnce(dist: string, entry: string): ReadonlySet<string> {
   return seen;
 }
 
-/** Modules that threads and processes of their own start with: each is found by its path next to the file that starts it. */
+/**
+ * Returns the modules with which separate threads and processes start: each is found by its path next to the file that
+ * starts it.
+ */
 function besides(dist: string): Record<string, string> {
   const found: Record<string, string> = {};
   for (const folder of ['base', 'capabilities']) {

@@ -1,6 +1,6 @@
 /**
- * Draws docs/images/*.svg: `handfast chat` at a real terminal (tmux), with a scripted model provider. Run it when the look of
- * the chat changes, and look at what it draws: `node -C handfast-source scripts/chat-pictures.ts`.
+ * Draws docs/images/*.svg: `handfast chat` at a real terminal (tmux), with a scripted model provider. Run it when the
+ * look of the chat changes, and check its pictures: `node -C handfast-source scripts/chat-pictures.ts`.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { startModelServer } from '../src/testing/model-server.ts';
@@ -40,7 +40,7 @@ const edit = {
   },
 };
 
-/** A screen with its colours, as SVG: one text element for each row. */
+/** Returns a screen with its colours, as SVG: one text element for each row. */
 function svgOf(screen: string, title: string): string {
   const rows = screen.replace(/\n+$/, '').split('\n');
   // A style holds until it ends, also in the next row.

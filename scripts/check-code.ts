@@ -1,6 +1,6 @@
 /**
- * Writes the checks of messages (`src/wire/message-check.ts`): a test for each schema, as short as it can be, and the schema
- * itself for the texts. A part that several messages have stands in the file once.
+ * Writes the checks of messages (`src/wire/message-check.ts`): a test for each schema, as short as it can be, and the
+ * schema itself for the texts. A part that several messages have is in the file once.
  */
 import type { Schema } from './members.ts';
 
@@ -16,7 +16,7 @@ const IDENTIFIER = /^[A-Za-z_]\w*$/;
 export class CheckCode {
   readonly #source: string;
   readonly #lines: string[] = [];
-  /** Names of what was written, by its code. */
+  /** Names of the written constants, by their code. */
   readonly #names = new Map<string, string>();
   readonly #used = new Map<string, number>();
 
@@ -31,7 +31,7 @@ export class CheckCode {
     return this.#lines;
   }
 
-  /** The arguments of `messageCheck` for a schema. */
+  /** Returns the arguments of `messageCheck` for a schema. */
   check(schema: Schema): string {
     return `${this.#test(schema)},()=>(${this.#schema(schema)})`;
   }
@@ -43,7 +43,7 @@ export class CheckCode {
     if (times === 1) for (const part of partsOf(schema)) this.#count(part);
   }
 
-  /** A constant; the same code is written once. */
+  /** Returns the name of a constant; the same code is written once. */
   #constant(prefix: string, code: string): string {
     const known = this.#names.get(code);
     if (known !== undefined) return known;
@@ -53,17 +53,17 @@ export class CheckCode {
     return name;
   }
 
-  /** The name of a function that tests a value. */
+  /** Returns the name of a function that tests a value. */
   #test(schema: Schema): string {
     return this.#constant('t', `(d,v)=>${this.#expression(schema, 'd') || 'true'}`);
   }
 
-  /** The condition that a value fits; empty for a schema that takes any. `at` is a name. */
+  /** Returns the condition that a value is valid; empty for a schema that takes any. `at` is a name. */
   #expression(schema: Schema, at: 'd' | 'v'): string {
     for (const keyword of Object.keys(schema)) {
       if (!KEYWORDS.has(keyword)) throw new Error(`${this.#source}: the checks of messages know no "${keyword}"`);
     }
-    // A keyword says nothing of a null beside its type.
+    // A keyword has no rule for a null beside its type.
     if (Array.isArray(schema.type) && schema.type.includes('null') && Object.keys(schema).length > 1) {
       const rest = this.#expression({ ...schema, type: schema.type.filter((name) => name !== 'null') }, at);
       return `(${at}===null||${rest})`;
@@ -112,14 +112,14 @@ export class CheckCode {
     return parts.join('&&');
   }
 
-  /** An expression among others; a call where several places have it. */
+  /** Returns an expression among others; a call if several places have it. */
   #inline(schema: Schema, at: 'd' | 'v'): string {
     const code = this.#expression(schema, at);
     const isLong = code.length > 60 && (this.#used.get(JSON.stringify(schema)) ?? 0) > 1;
     return isLong ? `${this.#test(schema)}(${at})` : code;
   }
 
-  /** The schema as an expression. */
+  /** Returns the schema as an expression. */
   #schema(schema: Schema): string {
     const text = JSON.stringify(schema);
     const code = this.#schemaCode(schema);

@@ -1,7 +1,7 @@
 /**
- * What every command prints with `--json`, as JSON Schema: the source of `schema/cli.json`.
+ * The output of every command with `--json`, as JSON Schema: the source of `schema/cli.json`.
  *
- * Used by `generate-cli.ts`; `test/cli/documents.slow.test.ts` holds real output to it.
+ * `test/cli/documents.slow.test.ts` checks real output against it.
  */
 
 type Shape = Readonly<Record<string, unknown>>;
@@ -14,7 +14,7 @@ const orNull = (shape: Shape): Shape => ({ anyOf: [shape, { type: 'null' }] });
 const list = (items: Shape): Shape => ({ type: 'array', items });
 const any = { type: 'object' };
 
-/** An object of our own: nothing is in it that is not named here. A name with `?` may be missing. */
+/** Returns the schema of an object of Handfast: it has only the members named here. A name with `?` may be missing. */
 function document(members: Readonly<Record<string, Shape>>, about?: string): Shape {
   const named = Object.entries(members).map(([name, shape]) => [name.replace('?', ''), shape] as const);
   return {
@@ -26,7 +26,7 @@ function document(members: Readonly<Record<string, Shape>>, about?: string): Sha
   };
 }
 
-/** A message of a protocol, which has its own schema; unknown members pass through. */
+/** Returns the schema of a message of a protocol, which has its own schema; unknown members pass through. */
 const of = (file: string, name: string): Shape => ({ $ref: `${file}.json#/$defs/${name}` });
 const rpc = (name: string): Shape => of('session-rpc', name);
 

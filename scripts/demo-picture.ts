@@ -1,7 +1,7 @@
 /**
- * Records `handfast demo` as docs/images/demo.svg: each line appears as long after the one before it as it did when it was recorded, but after
- * {@link MAX_PAUSE_S} at the latest: the start of a host is nothing to look at. Run it when the demo changes, and look at what it draws:
- * `node -C handfast-source scripts/demo-picture.ts`.
+ * Records `handfast demo` as docs/images/demo.svg: each line appears with its recorded delay after the one before it,
+ * but after {@link MAX_PAUSE_S} at the latest: the start of a host is not worth watching. Run it when the demo changes,
+ * and check its picture: `node -C handfast-source scripts/demo-picture.ts`.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -9,11 +9,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, normalize } from 'node:path';
 
-/** What one declaration file has: its own statements, what it re-exports and what it imports. */
+/** Content of one declaration file: its own statements, its re-exports and its imports. */
 interface Declarations {
   /** Name → its statements (several for overloads and for a type beside a value), without comments. */
   readonly own: ReadonlyMap<string, readonly string[]>;
-  /** Exported name → where it comes from and what it is called there. `*` for whole files. */
+  /** Exported name → its file and its name there. `*` for whole files. */
   readonly from: ReadonlyMap<string, { readonly file: string; readonly name: string }>;
   readonly whole: readonly string[];
   /** Local name → the file of the project that declares it and its name there. */
@@ -23,7 +23,7 @@ interface Declarations {
 const comment = /\/\*[\s\S]*?\*\/|^[ \t]*\/\/.*$/gm;
 const named = /^(?:export )?(?:declare )?(?:abstract )?(?:function|class|interface|type|const|namespace|enum) (\w+)/;
 
-/** The statements of a declaration file: each starts in column 0 and reaches to the next that does. */
+/** Returns the statements of a declaration file: each starts in column 0 and ends before the next that does. */
 function statementsOf(text: string): string[] {
   return text
     .replace(comment, '')
@@ -32,7 +32,7 @@ function statementsOf(text: string): string[] {
     .filter((statement) => statement !== '');
 }
 
-/** `A, type B as C` → pairs of the name there and the name here. */
+/** Parses `A, type B as C` into pairs of the name there and the name here. */
 function namesIn(list: string): [there: string, here: string][] {
   return list
     .split(',')
@@ -81,14 +81,14 @@ class Package {
     return found;
   }
 
-  /** Every name a file exports. */
+  /** Returns every name that a file exports. */
   exportsOf(path: string): string[] {
     const { own, from, whole } = this.file(path);
     const exported = [...own].filter(([, statements]) => statements.some((one) => one.startsWith('export')));
     return [...exported.map(([name]) => name), ...from.keys(), ...whole.flatMap((other) => this.exportsOf(other))];
   }
 
-  /** Where a name that a file exports or imports is declared. */
+  /** Returns the declaration of a name that a file exports or imports. */
   declarationOf(path: string, name: string): { readonly file: string; readonly name: string } | undefined {
     const { own, from, whole, imported } = this.file(path);
     if (own.has(name)) return { file: path, name };
@@ -113,7 +113,7 @@ interface Report {
   readonly unnamed: readonly string[];
 }
 
-/** The report on declarations that were emitted to `folder`. */
+/** Returns the report on declarations that were emitted to `folder`. */
 export function reportOn(folder: string, exports: Readonly<Record<string, { readonly types: string }>>): Report {
   const declarations = new Package();
   const entries = Object.entries(exports).map(([subpath, { types }]) => ({
@@ -179,7 +179,7 @@ export function apiReport(root: string): Report {
   }
 }
 
-/** The text of `api.md`. Throws when a public declaration uses a type that no subpath exports. */
+/** Returns the text of `api.md`. Throws when a public declaration uses a type that no subpath exports. */
 export function apiPage(root: string): string {
   const { text, unnamed } = apiReport(root);
   if (unnamed.length > 0) throw new Error(`users cannot name these types:\n${unnamed.join('\n')}`);

@@ -63,7 +63,7 @@ function tricks(): string {
   return [rules.join('\n'), ...sections, remembered].join('\n\n');
 }
 
-/** The whole page with its tables renewed; everything outside the marks stays as it is. */
+/** Returns the whole page with its tables renewed; everything outside the marks stays unchanged. */
 export function approvalsPage(root: string): string {
   let text = readFileSync(join(root, page), 'utf8');
   for (const [name, table] of Object.entries({ programs: programs(), tricks: tricks() })) {

@@ -1,6 +1,6 @@
 /**
- * Writes the reference of the command line, `docs/cli.md`: the help of every command as it is printed; and `schema/cli.json`:
- * what each prints with `--json`.
+ * Writes the reference of the command line, `docs/cli.md`: the help of every command in its printed form; and
+ * `schema/cli.json`: the output of each with `--json`.
  */
 import { commandsBelow, wordsOf } from '../src/cli/examples.ts';
 import type { Command } from '../src/cli/options.ts';
@@ -27,7 +27,7 @@ Every command of \`handfast\` with its help. [README](../README.md#commands) has
 - **Completion.** \`handfast completion bash\`, \`zsh\` or \`fish\` prints a script for that shell.
 `;
 
-/** The help of a command as it is printed, without colour, in a fixed width. */
+/** Returns the help of a command in its printed form, without colour, in a fixed width. */
 function helpOf(command: Command): string {
   let help = '';
   command.configureOutput({
@@ -43,7 +43,7 @@ function helpOf(command: Command): string {
 
 const program = await commandLine(async () => {});
 
-/** Path → content of the two files. */
+/** Returns the content of the two files by path. */
 export function generateCli(): Map<string, string> {
   const commands = commandsBelow(program).filter((each) => wordsOf(each) !== 'complete');
   const sections = commands.map((command) => {

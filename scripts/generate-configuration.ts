@@ -16,21 +16,21 @@ report problems by line and column, and the JSON Schemas in \`schema/\` give edi
 \`handfast init\` writes names its schema. A key with \`[]\` is a member of each item of a list, one with \`*\` of each named entry.
 `;
 
-/** What a setting may be. */
+/** Returns the possible values of a setting. */
 function kindOf(schema: SettingSchema): string {
   if (schema.enum !== undefined) return schema.enum.map((word) => `\`${word}\``).join(', ');
   if (schema.type === 'array') return schema.items === undefined ? 'list' : `list of ${kindOf(schema.items)}`;
   return [schema.type ?? 'any'].flat().join(' or ');
 }
 
-/** The default as people read it; empty where there is none. */
+/** Returns the default in the form for people; empty if a setting has none. */
 function defaultOf(key: string, fallback: unknown): string {
   if (fallback === undefined || (Array.isArray(fallback) && fallback.length === 0)) return '';
   if (typeof fallback === 'number') return said(key, fallback);
   return `\`${typeof fallback === 'string' ? fallback : JSON.stringify(fallback)}\``;
 }
 
-/** The objects a value may be, with what stands between it and their members. */
+/** Returns the objects that a value may be, with the text between it and their members. */
 function objectsIn(schema: SettingSchema): [suffix: string, schema: SettingSchema][] {
   if (schema.variants !== undefined)
     return [schema, ...Object.values(schema.variants.of)].map((each): [string, SettingSchema] => ['', each]);
@@ -42,7 +42,7 @@ function objectsIn(schema: SettingSchema): [suffix: string, schema: SettingSchem
   return objectsIn(named).map(([suffix, inner]): [string, SettingSchema] => [`.*${suffix}`, inner]);
 }
 
-/** A row for each setting, and behind it those of the objects it may be. */
+/** Returns a row for each setting, followed by those of the objects it may be. */
 function rows(schema: SettingSchema, prefix: string): string[][] {
   return Object.entries(schema.properties ?? {}).flatMap(([key, member]) => {
     const path = `${prefix}${key}`;
@@ -53,7 +53,7 @@ function rows(schema: SettingSchema, prefix: string): string[][] {
   });
 }
 
-/** The whole page. */
+/** Returns the whole page. */
 export function configurationPage(): string {
   const sections = configurationFiles.map(({ title, file, schema }) =>
     [

@@ -1,11 +1,11 @@
 /**
- * Writes `docs/errors.md` from the error table: one section per name, with what every edge carries.
+ * Writes `docs/errors.md` from the error table: one section per name, with its form on every edge.
  *
- * Called by `scripts/generate.ts`; `test/errors.test.ts` holds the page and the table together.
+ * `test/errors.test.ts` compares the page with the table.
  */
 import { type ErrorName, type ErrorRow, errorTable } from '../src/wire/errors.ts';
 
-/** What the exit codes of the command line mean, in the order of their numbers. */
+/** Meaning of the exit codes of the command line, in the order of their numbers. */
 export const exitCodes: Readonly<Record<number, string>> = {
   0: 'The command did what it was asked to do.',
   1: 'The command did its work, and what it ran, checked or compared failed or differs; its help says so.',
@@ -53,7 +53,7 @@ function exits(): string {
   return ['| Exit | Meaning |', '| ---: | --- |', ...lines].join('\n');
 }
 
-/** The whole page. Pure: the same table gives the same text. */
+/** Returns the whole page. Pure: the same table gives the same text. */
 export function errorsPage(): string {
   const sections = rows.map(([name, row]) => `### ${name}\n\n${row.help}`);
   return [intro.trimEnd(), '## All names', overview(), '## What they mean', ...sections, '## Exit codes', exits(), '']

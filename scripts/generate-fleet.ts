@@ -1,8 +1,9 @@
 /**
- * Writes what follows from the schemas of the fleet messages: the short forms that the decoder walks
- * (`src/protocol/fleet.generated.ts`), `schema/fleet.json`, and the tables of `docs/protocol/fleet.md` between their marks.
+ * Writes the files that follow from the schemas of the fleet messages: the short forms that the decoder walks
+ * (`src/protocol/fleet.generated.ts`), `schema/fleet.json`, and the tables of `docs/protocol/fleet.md` between their
+ * marks.
  *
- * No Ajv validators are made: the decoder of the fleet edge reports more than they can.
+ * No Ajv validators are generated: the decoder of the fleet edge reports more than they can.
  */
 import type { MessageNote } from '../src/protocol/fleet.schema.ts';
 import * as schemas from '../src/protocol/fleet.schema.ts';
@@ -12,7 +13,7 @@ import { cell, kindOf, pageWith, table } from './schema-tables.ts';
 
 const page = 'docs/protocol/fleet.md';
 
-/** Who sends a message, in words. */
+/** The direction of a message, in words. */
 const directions: Readonly<Record<MessageNote['from'], string>> = {
   worker: 'worker → orchestrator',
   orchestrator: 'orchestrator → worker',
@@ -41,7 +42,7 @@ export function fleetSchema(): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
 }
 
-/** What the decoder knows of the messages. */
+/** Returns the decoder's data about the messages. */
 export function fleetMembers(): string {
   const features = [...messages].map(([type, schema]) => `  ${type}: ${JSON.stringify(noteOf(schema).feature)},\n`);
   const types = [...messages].map(([type]) => `'${type}'`);
@@ -96,7 +97,7 @@ const sections = (additive: boolean): string =>
     .map(section)
     .join('\n\n');
 
-/** The whole page with its tables renewed; everything outside the marks stays as it is. */
+/** Returns the whole page with its tables renewed; everything outside the marks stays unchanged. */
 export const fleetPage = (root: string): string =>
   pageWith(root, page, 'messages', {
     envelope: memberTable({ properties: messages.get('TASK_POLL')?.properties }, ['envelope']),

@@ -1,6 +1,6 @@
 /**
- * Writes the limits table of `SECURITY.md`, between its two marks, from the schema of the configuration: every number a
- * host is bound by, what it is when nothing is configured, and the key that changes it.
+ * Writes the limits table of `SECURITY.md`, between its two marks, from the schema of the configuration: every bound of
+ * a host, its value without a configuration, and the key that changes it.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -35,14 +35,14 @@ const units: readonly (readonly [suffix: string, steps: Steps])[] = [
   ],
 ];
 
-/** A number as people say it: in the largest unit of its key's kind that divides it. */
+/** Returns a number in the words of people: in the largest unit of its key's kind that divides it. */
 export function said(key: string, value: number): string {
   const steps = units.find(([suffix]) => key.endsWith(suffix))?.[1] ?? [];
   const step = value === 0 ? undefined : steps.find(([size]) => value % size === 0);
   return step === undefined ? value.toLocaleString('en') : `${(value / step[0]).toLocaleString('en')} ${step[1]}`;
 }
 
-/** One row for each number with a default, in the order of the schema. */
+/** Returns one row for each number with a default, in the order of the schema. */
 function rows({ properties = {} }: SettingSchema, prefix = ''): string[] {
   return Object.entries(properties).flatMap(([key, member]) => {
     const path = `${prefix}${key}`;
@@ -55,7 +55,10 @@ function rows({ properties = {} }: SettingSchema, prefix = ''): string[] {
   });
 }
 
-/** The numbers among the options of the capabilities. Those that leave a default to their plugin say it in their text. */
+/**
+ * Returns the numbers among the options of the capabilities. The texts of those that leave a default to their plugin
+ * state it.
+ */
 function optionRows(): string[] {
   return optionSchemas.flatMap(([name, { properties = {} }]) =>
     Object.entries(properties).flatMap(
@@ -70,7 +73,7 @@ function optionRows(): string[] {
   );
 }
 
-/** The whole page with its table renewed; everything outside the marks stays as it is. */
+/** Returns the whole page with its table renewed; everything outside the marks stays unchanged. */
 export function securityPage(root: string): string {
   const text = readFileSync(join(root, page), 'utf8');
   const mark = start.exec(text);

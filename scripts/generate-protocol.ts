@@ -26,7 +26,7 @@ const fieldTable = (schema: Schema, names: readonly string[], shapes: Shapes): s
     }),
   );
 
-/** One message or shape: its name, what it is for, its own fields. */
+/** Returns one message or shape: its name, its purpose, its fields. */
 function section(name: string, schema: Schema, sender: 'agent' | 'host' | undefined, shapes: Shapes): string {
   const title = sender === undefined ? `### ${name}` : `### \`${schema.properties?.type?.const}\``;
   const isReply = schema.properties?.cursor !== undefined;
@@ -36,7 +36,7 @@ function section(name: string, schema: Schema, sender: 'agent' | 'host' | undefi
   return [title, text, own.length === 0 ? 'No fields of its own.' : fieldTable(schema, own, shapes)].join('\n\n');
 }
 
-/** The sections of the messages and shapes of one unit. */
+/** Returns the sections of the messages and shapes of one unit. */
 function sections(schemas: Readonly<Record<string, unknown>>): string {
   const plain = Object.entries(schemas).map(([name, schema]) => [name, published(schema), senderOf(schema)] as const);
   const shapes = linksTo(
@@ -45,7 +45,7 @@ function sections(schemas: Readonly<Record<string, unknown>>): string {
   return plain.map(([name, schema, sender]) => section(name, schema, sender, shapes)).join('\n\n');
 }
 
-/** The table of the fields that all messages have, and those that replies and events have beside them. */
+/** Returns the table of the fields that all messages have, and those that replies and events have beside them. */
 function baseTable(): string {
   const request = published(a2eSchemas.Ping);
   const event = published(a2eSchemas.Event);
@@ -58,7 +58,7 @@ function baseTable(): string {
   return fieldTable({ required: request.required, properties }, [...baseFields, ...replyFields], NO_SHAPES);
 }
 
-/** The whole page with its tables renewed; everything outside the marks stays as it is. */
+/** Returns the whole page with its tables renewed; everything outside the marks stays unchanged. */
 export const protocolPage = (root: string): string =>
   pageWith(root, page, 'messages', {
     base: baseTable(),

@@ -1,6 +1,7 @@
 /**
- * Writes what follows from the schemas of session RPC: the method values (`src/protocol/session-rpc.generated.ts`,
- * `fleet-rpc.generated.ts`), `schema/session-rpc.json`, and the tables of `docs/protocol/session-rpc.md` between their marks.
+ * Writes the files that follow from the schemas of session RPC: the method values
+ * (`src/protocol/session-rpc.generated.ts`, `fleet-rpc.generated.ts`), `schema/session-rpc.json`, and the tables of
+ * `docs/protocol/session-rpc.md` between their marks.
  */
 import * as records from '../src/protocol/fleet-records.schema.ts';
 import * as fleetMethods from '../src/protocol/fleet-rpc.schema.ts';
@@ -31,7 +32,7 @@ interface Declared {
   readonly result: Schema;
 }
 
-/** The methods of a module by the name of their value, in the order of their names. */
+/** Returns the methods of a module by the name of their value, in the order of their names. */
 const methodsOf = (module: object): readonly (readonly [string, Declared])[] =>
   Object.entries(plain(module) as unknown as Record<string, Declared>).sort(([, a], [, b]) =>
     a.name < b.name ? -1 : 1,
@@ -48,7 +49,7 @@ const fleetShapes = shapesOf(records);
 const shapes = { ...sessionShapes, ...fleetShapes };
 const links = linksTo(shapes);
 
-/** The method values of a module of schemas. */
+/** Returns the method values of a module of schemas. */
 function methodValues(source: string, declared: readonly (readonly [string, Declared])[]): string {
   const values = declared.map(([name, { name: method, takes, params }]) => {
     // The dialect reads objects as they are, and lists of texts only.
@@ -66,7 +67,7 @@ ${values.join('\n')}
 `;
 }
 
-/** Every method in one value, for clients that offer them all. */
+/** Returns every method in one value, for clients that offer them all. */
 function allMethods(declared: readonly (readonly [string, Declared])[], name: string): string {
   const members = declared.map(([each]) => `readonly ${each}: typeof ${each}`).join('; ');
   return `
@@ -76,7 +77,7 @@ export const ${name}: { ${members} } =
 `;
 }
 
-/** The schema with its inner shapes as references to their definitions. */
+/** Returns the schema with its inner shapes as references to their definitions. */
 function referring(schema: Schema): unknown {
   const references = new Map(Object.entries(shapes).map(([name, shape]) => [JSON.stringify(shape), name]));
   const walk = (value: unknown, isRoot: boolean): unknown => {
@@ -89,7 +90,7 @@ function referring(schema: Schema): unknown {
   return walk(schema, true);
 }
 
-/** The parameters of a method as they are published. Strings are trimmed first, which a schema cannot say. */
+/** Returns the parameters of a method in their published form. Strings are trimmed first, which a schema cannot express. */
 function paramsSchema({ takes, params, summary }: Declared): unknown {
   if (takes === 'ignored') return { description: summary };
   const { type: _, required = [], ...rest } = published(params);
@@ -126,7 +127,7 @@ function sessionRpcSchema(): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
 }
 
-/** `session_id`, `text?`: a question mark where a member may be left out. */
+/** Returns `session_id`, `text?`: a question mark after a member that may be left out. */
 const namesOf = ({ properties = {}, required = [] }: Schema): string =>
   Object.keys(properties)
     .map((name) => `\`${name}${required.includes(name) ? '' : '?'}\``)
@@ -146,7 +147,7 @@ const methodTable = (chosen: readonly (readonly [string, Declared])[]): string =
     ]),
   );
 
-/** The members of a payload, those of objects inside it by their path, with what is said of them. */
+/** Returns the members of a payload, those of objects inside it by their path, with their descriptions. */
 const payloadOf = ({ properties = {}, required = [] }: Schema, path = ''): string =>
   Object.entries(properties)
     .map(([name, schema]) => {
@@ -166,7 +167,7 @@ const eventTable = (group: object): string =>
     }),
   );
 
-/** The shapes, with a table each. */
+/** Returns the shapes, with a table each. */
 const shapeSections = (named: NamedShapes): string =>
   Object.entries(named)
     .map(([name, shape]) => {
@@ -181,7 +182,7 @@ const shapeSections = (named: NamedShapes): string =>
     })
     .join('\n\n');
 
-/** Path → content of every file that follows from the schemas of session RPC. */
+/** Returns the content of every file that follows from the schemas of session RPC, by path. */
 export function generateSessionRpc(root: string): ReadonlyMap<string, string> {
   return new Map([
     [

@@ -1,8 +1,8 @@
 /**
- * Turns the schemas of A2E into `*.generated.ts` checks (nothing to compile or import at start) and into the published JSON
- * Schema files of `schema/`.
+ * Turns the schemas of A2E into `*.generated.ts` checks (nothing to compile or import at start) and into the published
+ * JSON Schema files of `schema/`.
  *
- * Called by `scripts/generate.ts`; `generate-protocol.ts` makes the tables of the same units.
+ * `generate-protocol.ts` writes the tables of the same units.
  */
 import { existsSync, readdirSync } from 'node:fs';
 import { a2eSchemas } from '../src/protocol/a2e.schema.ts';
@@ -17,12 +17,12 @@ interface Unit {
   readonly source: string;
   /** Its messages and shapes by name, in the order of the documentation. */
   readonly schemas: Readonly<Record<string, unknown>>;
-  /** Where their JSON Schema is published. */
+  /** Path at which their JSON Schema is published. */
   readonly published: string;
   readonly title: string;
 }
 
-/** The messages of each built-in capability that declares them as `<name>Schemas` in `<name>.schema.ts`. */
+/** Returns the messages of each built-in capability that declares them as `<name>Schemas` in `<name>.schema.ts`. */
 async function capabilityUnits(): Promise<Unit[]> {
   const folder = new URL('../src/capabilities/', import.meta.url);
   const found = readdirSync(folder, { withFileTypes: true })
@@ -49,12 +49,15 @@ export const units: readonly Unit[] = [
   ...(await capabilityUnits()),
 ];
 
-/** Who sends a message; undefined for a shape that only occurs inside messages. */
+/** Returns the sender of a message; undefined for a shape that only occurs inside messages. */
 export function senderOf(schema: unknown): 'agent' | 'host' | undefined {
   return (schema as { readonly [NOTE]?: { readonly from: 'agent' | 'host' } })[NOTE]?.from;
 }
 
-/** A message as it is checked: without its prose. `string or null` is one list of types, which is shorter than two branches. */
+/**
+ * Returns a message in its checked form: without its prose. `string or null` is one list of types, which is shorter
+ * than two branches.
+ */
 export function checkedSchema(schema: Schema): Schema {
   const { description: _, default: __, ...rest } = schema as Schema & { readonly default?: unknown };
   const { anyOf = [], items, additionalProperties, properties } = rest;
@@ -75,7 +78,7 @@ export function checkedSchema(schema: Schema): Schema {
   };
 }
 
-/** The checks of some messages as one module. */
+/** Returns the checks of some messages as one module. */
 function checksOf({ source }: Unit, messages: readonly (readonly [string, Schema])[]): string {
   const schemas = messages.map(([name, schema]) => [name, checkedSchema(schema)] as const);
   const code = new CheckCode(
@@ -96,14 +99,14 @@ ${lines.join('\n')}
 `;
 }
 
-/** Path → content of every file this generator owns. */
+/** Returns the content of every file that this generator owns, by path. */
 export function generateValidators(): ReadonlyMap<string, string> {
   const files = new Map<string, string>();
   for (const unit of units) {
     const names = Object.keys(unit.schemas).sort();
-    // A copy without notes and TypeBox's hidden marks, so that what is compiled is what is published.
+    // A copy without notes and TypeBox's hidden marks, so that the compiled form is the published one.
     const plain = names.map((name) => [name, published(unit.schemas[name])] as const);
-    // A host checks what agents send. The rest is checked by agents: it is most of the code, and a host starts faster
+    // A host checks the messages of agents. Agents check the rest: it is most of the code, and a host starts faster
     // without it.
     const sentBy = (sender: string) => plain.filter(([name]) => senderOf(unit.schemas[name]) === sender);
     const base = unit.source.replace('.schema.ts', '');

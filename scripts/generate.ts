@@ -7,7 +7,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Generator, generators, root } from './generators.ts';
 
-/** The text on disk, or undefined when there is no such file. */
+/** Returns the text on disk, or undefined when the file does not exist. */
 function textOnDisk(path: string): string | undefined {
   try {
     return readFileSync(join(root, path), 'utf8');
@@ -17,7 +17,7 @@ function textOnDisk(path: string): string | undefined {
   }
 }
 
-/** Writes, or only names, the files of one generator that differ from what is on disk. Returns their paths. */
+/** Writes, or only names, the files of one generator that differ from those on disk. Returns their paths. */
 async function refresh(generator: Generator, write: boolean): Promise<string[]> {
   const stale: string[] = [];
   for (const [path, text] of await generator.generate()) {

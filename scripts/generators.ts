@@ -1,5 +1,5 @@
 /**
- * The list of everything in the tree that is written by a program: `scripts/generate.ts` walks it.
+ * The list of all generated files in the tree: `scripts/generate.ts` walks it.
  *
  * A generator returns the files it owns and touches nothing itself, so that writing them and checking that they are
  * fresh are the same code path. Add a generator by appending it to {@link generators}.
@@ -24,9 +24,9 @@ export const root = dirname(import.meta.dirname);
 export type GeneratedFiles = ReadonlyMap<string, string>;
 
 export interface Generator {
-  /** What is generated, as progress lines name it. */
+  /** Subject of the generator in progress lines. */
   readonly name: string;
-  /** The files as they should be. Same sources, same texts: no time, no randomness, no absolute path in them. */
+  /** Returns the files in their correct form. Same sources, same texts: no time, no randomness, no absolute path in them. */
   generate(): GeneratedFiles | Promise<GeneratedFiles>;
 }
 

@@ -1,10 +1,11 @@
 /**
- * Installs the real coding agents the interoperability tests run against, into a cache below `node_modules`, where neither
- * the package nor the linters see them. `node scripts/install-agents.ts [agents] [loaf] [python-sdk]`; changes
+ * Installs the real coding agents the interoperability tests run against, into a cache below `node_modules`, where
+ * neither the package nor the linters see them. `node scripts/install-agents.ts [agents] [loaf] [python-sdk]`; changes
  * nothing else.
  *
- * Without a name it installs what the registry has. The agent loaf and the A2E Python SDK come from their repositories, or from
- * the clones that `HANDFAST_LOAF_GIT` and `HANDFAST_PYTHON_SDK_GIT` name, and only when they are asked for.
+ * Without a name it installs the packages of the registry. The agent loaf and the A2E Python SDK come from their
+ * repositories, or from the clones that `HANDFAST_LOAF_GIT` and `HANDFAST_PYTHON_SDK_GIT` name, and only when they are
+ * named.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -16,7 +17,10 @@ const AGENTS = ['opencode-ai@1.18.33', '@openai/codex@0.169.0'];
 const LOAF = {
   from: process.env.HANDFAST_LOAF_GIT ?? 'https://github.com/veyzyn/loaf',
   commit: 'ab9145757f0c38da1c127214199881db233d7aab',
-  /** What its server and its terminal client import, as its lockfile pins them. `node-pty` with a binary in its package. */
+  /**
+   * Packages that its server and its terminal client import, as its lockfile pins them. `node-pty` with a binary in its
+   * package.
+   */
   packages: [
     'google-auth-library@9.15.1',
     'ink@5.2.1',
@@ -41,14 +45,14 @@ const cache = join(import.meta.dirname, '..', 'node_modules', '.cache', 'agents'
 
 function install(folder: string, packages: readonly string[]): void {
   mkdirSync(folder, { recursive: true });
-  // A package of its own: npm would otherwise install into the project around it.
+  // A separate package: npm would otherwise install into the project around it.
   writeFileSync(join(folder, 'package.json'), '{"private":true}\n');
   const words = ['install', '--no-audit', '--no-fund', '--no-package-lock', ...packages];
   execFileSync('npm', words, { cwd: folder, stdio: 'inherit', timeout: INSTALL_MS });
   console.log(`installed ${packages.join(', ')} in ${folder}`);
 }
 
-/** The sources of a commit as they are, in a folder of their own. */
+/** Fetches the unchanged sources of a commit, into a separate folder. */
 function fetchSources(sources: string, { from, commit }: { readonly from: string; readonly commit: string }): void {
   rmSync(sources, { recursive: true, force: true });
   mkdirSync(sources, { recursive: true });
@@ -64,7 +68,7 @@ function installLoaf(folder: string): void {
   install(folder, LOAF.packages);
 }
 
-/** Put in place whole: the tests run when it is there. */
+/** Installs the SDK in one step: the tests run when it exists. */
 function installPythonSdk(folder: string): void {
   const fresh = `${folder}-${process.pid}`;
   try {

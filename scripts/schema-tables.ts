@@ -1,12 +1,12 @@
 /**
- * Tables of Markdown out of schemas, and their place in a page written by hand: what the generators of the protocol pages
- * share.
+ * The shared part of the generators of the protocol pages: tables of Markdown out of schemas, and their place in a page
+ * written by hand.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Schema } from './members.ts';
 
-/** The text of a shape that has a table of its own, by the JSON of its schema: a link, or a name. */
+/** The text of a shape with a separate table, by the JSON of its schema: a link, or a name. */
 export type Shapes = ReadonlyMap<string, string>;
 
 export const NO_SHAPES: Shapes = new Map();
@@ -15,12 +15,12 @@ export const NO_SHAPES: Shapes = new Map();
 export const linksTo = (shapes: Readonly<Record<string, Schema>>): Shapes =>
   new Map(Object.entries(shapes).map(([name, schema]) => [keyOf(schema), `[${name}](#${name.toLowerCase()})`]));
 
-/** Schemas are the same shape when they say the same, wherever they stand. */
+/** Schemas are the same shape when they have the same content, at any place. */
 const keyOf = ({ description: _, ...schema }: Schema): string => JSON.stringify(schema);
 
 export const cell = (text = ''): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
 
-/** The JSON type of a value in words; shapes that have a table are named by it. */
+/** Returns the JSON type of a value in words; shapes that have a table are named by it. */
 export function kindOf(schema: Schema, shapes: Shapes = NO_SHAPES): string {
   const shape = shapes.get(keyOf(schema));
   if (shape !== undefined) return shape;
@@ -34,11 +34,11 @@ export function kindOf(schema: Schema, shapes: Shapes = NO_SHAPES): string {
   return [schema.type ?? 'any'].flat().join(' or ');
 }
 
-/** A table: its head, then its rows, of cells. */
+/** Returns a table: its head, then its rows, of cells. */
 export const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 
-/** A page with what stands between `<!-- KIND NAME -->` and its end mark renewed; everything else stays as it is. */
+/** Returns a page with the text between `<!-- KIND NAME -->` and its end mark renewed; everything else stays unchanged. */
 export function pageWith(root: string, page: string, kind: string, parts: Readonly<Record<string, string>>): string {
   let text = readFileSync(join(root, page), 'utf8');
   for (const [name, generated] of Object.entries(parts)) {

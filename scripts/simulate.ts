@@ -1,8 +1,8 @@
 /**
- * `npm run simulate -- [--seed N] [--workers W] [--tasks T] [--out folder]`: plays a fleet on virtual time, with the shipped
- * orchestrator and workers and as two baselines, and reports all three.
+ * `npm run simulate -- [--seed N] [--workers W] [--tasks T] [--out folder]`: plays a fleet on virtual time, with the
+ * shipped orchestrator and workers and as two baselines, and reports all three.
  *
- * Exits with 1 when a rule was broken; the seed, the step and what led to it are printed then.
+ * Exits with 1 when a rule was broken; the seed, the step and the events before it are printed then.
  * @see docs/simulation.md
  */
 import { mkdirSync, writeFileSync } from 'node:fs';

@@ -1,14 +1,16 @@
-/** The frame of a picture of a terminal, as SVG: paper, font and cells. Used by the scripts that draw docs/images. */
+/**
+ * The frame of a picture of a terminal, as SVG: paper, font and cells. For the scripts that draw docs/images.
+ */
 
 export const CELL = { width: 8.4, height: 18 };
 export const INK = '#d8dee9';
 const PAPER = '#1b1f27';
 
-/** Text of a terminal as text of an SVG. Spaces keep their width. */
+/** Returns text of a terminal as text of an SVG. Spaces keep their width. */
 export const escapedText = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll(' ', '\u00a0');
 
-/** Where the first cell of a row begins, and where its baseline is; in units of the picture. */
+/** Returns the start of the first cell of a row, and its baseline; in units of the picture. */
 export const placeOf = (row: number, column: number): { readonly x: string; readonly y: number } => ({
   x: (column * CELL.width + 12).toFixed(1),
   y: row * CELL.height + 26,

@@ -1,15 +1,15 @@
 /**
- * What a fleet is measured against: a message bus that sends tasks as text and hears nothing before they end. Workers run
- * what they get in the order it comes and find out on the way what is missing; results are sent three times and then
- * dropped; a task that is not heard of for fifteen minutes is sent again.
+ * The baselines of a fleet: a message bus that sends tasks as text and gets no message before they end. Workers run
+ * their tasks in the order of arrival and find out on the way which requirement is missing; results are sent three
+ * times and then dropped; a task without news for fifteen minutes is sent again.
  *
  * Two of them. `blind` is fire and forget: the next worker in turn, of any kind. `configured` knows from configuration
- * which servers, tools, tier, context window and pools each worker has and how many tasks it takes at a time, sends each task
- * to the least loaded of the cheapest that fit, lets tasks wait while all of these are full, and stops a run at its budget.
- * Neither knows health: whether a server works, a folder is clean, or a worker is cut off.
+ * which servers, tools, tier, context window and pools each worker has and how many tasks it takes at a time, sends
+ * each task to the least loaded of the cheapest eligible ones, lets tasks wait while all of these are full, and stops a
+ * run at its budget. Neither knows health: whether a server works, a folder is clean, or a worker is cut off.
  *
- * Both are kinder than what they stand for: prose is always understood, failures are always noticed, a connection that is
- * refused costs nothing, and a failure is answered by another try at once.
+ * Both are kinder than the real systems: prose is always understood, failures are always noticed, a connection that is
+ * refused costs nothing, and a failure is retried at once.
  */
 import { TaskQueue } from '../src/fleet/queue.ts';
 import type { Measures } from './measures.ts';
@@ -38,7 +38,7 @@ const NOTICED_AT = 0.3;
 interface Sent {
   readonly task: SimTask;
   sends: number;
-  /** Where it was sent last, while no answer has come. */
+  /** The worker to which it was sent last, until a reply arrives. */
   site: Site | undefined;
   /** Workers that could not do it. */
   readonly failedAt: Set<Site>;
@@ -54,7 +54,7 @@ interface Waiting {
 export class Baseline {
   readonly #options: BaselineOptions;
   readonly #tasks = new Map<string, Sent>();
-  /** Worker → what waits there. */
+  /** Worker → its waiting tasks. */
   readonly #inboxes = new Map<Site, Waiting[]>();
   /** Worker → tasks that were sent there and not answered. */
   readonly #outstanding = new Map<Site, number>();
@@ -76,12 +76,12 @@ export class Baseline {
     this.open += 1;
     const sent: Sent = { task, sends: 0, site: undefined, failedAt: new Set(), timeout: undefined, ended: false };
     this.#tasks.set(task.task_id, sent);
-    // There is no way to stop it: the user just stops waiting.
+    // No message can stop it: the user just stops waiting.
     if (task.cancelAfterMs !== null) this.#options.time.after(task.cancelAfterMs, () => this.#end(sent, 'canceled'));
     this.#send(sent);
   }
 
-  /** Its process is dead, with its inbox. */
+  /** Handles the death of its process, with its inbox. */
   crashed(site: Site): void {
     this.#inboxes.set(site, []);
   }
@@ -104,7 +104,7 @@ export class Baseline {
     sent.timeout = time.after(TIMEOUT_MS, () => this.#again(sent));
   }
 
-  /** Where a task goes now; undefined: it waits, or has ended because nothing fits. */
+  /** Returns the worker for a task now; undefined: it waits, or has ended because no worker is eligible. */
   #siteFor(sent: Sent): Site | undefined {
     if (this.#options.kind === 'blind') return this.#inTurn();
     const fitting = [...this.#fitting(sent.task)].filter((site) => !sent.failedAt.has(site));
@@ -135,7 +135,7 @@ export class Baseline {
     return site;
   }
 
-  /** The workers whose configuration meets the requirements of a task. */
+  /** Returns the workers whose configuration meets the requirements of a task. */
   #fitting(task: SimTask): ReadonlySet<Site> {
     const needs = needsOf(task);
     let fitting = this.#fits.get(needs);
@@ -155,7 +155,7 @@ export class Baseline {
     return fitting;
   }
 
-  /** The place a task had is free: the next one that fits there goes. */
+  /** Frees the place of a task: the next one that is eligible there goes. */
   #free(sent: Sent): void {
     const { site } = sent;
     this.#options.time.cancel(sent.timeout);
@@ -221,7 +221,7 @@ export class Baseline {
       this.#end(sent, status);
     } else if (run.end === 'failed') this.#end(sent, 'error');
     else {
-      // Something was missing there: the next worker is tried.
+      // A requirement was missing there: the next worker is tried.
       sent.failedAt.add(run.site);
       this.#again(sent);
     }
@@ -248,7 +248,10 @@ function minRankOf({ route: { min_tier } }: SimTask): number {
   return min_tier === 'opus' ? 3 : min_tier === 'sonnet' ? 2 : 1;
 }
 
-/** The cheapest tier that does the task without taking longer comes first, then dearer ones, then lower ones. */
+/**
+ * Returns the distance of a tier: the cheapest one that does the task without taking longer comes first, then dearer
+ * ones, then lower ones.
+ */
 function tierDistance({ rank }: Site, task: SimTask): number {
   return rank >= task.rank ? rank - task.rank : 10 + task.rank - rank;
 }

@@ -1,8 +1,8 @@
 /**
- * What must hold at every step of a simulation, under every fault: delivered at least once, started at most once per
- * attempt, accepted once, nothing lost without a report. Seen from outside the shipped parts: rows on the disk of the
- * orchestrator, journals on the disks of the workers, messages on the wire, runs. A simulation that breaks a rule ends at
- * that step and tells the seed, the step, and what led to it.
+ * The rules that must hold at every step of a simulation, under every fault: delivered at least once, started at most
+ * once per attempt, accepted once, no task lost without a report. Checked from outside the shipped parts: rows on the
+ * disk of the orchestrator, journals on the disks of the workers, messages on the wire, runs. A simulation that breaks
+ * a rule ends at that step and reports the seed, the step, and the events before it.
  *
  * The rules are written here a second time on purpose, not taken from the code they check.
  * @see docs/fleet.md#failure-semantics
@@ -29,7 +29,7 @@ export interface Violation {
   /** Events that had happened. */
   readonly step: number;
   readonly atMs: number;
-  /** What led to it: everything of the task, and the latest of everything. */
+  /** The events before it: all of the task, and the latest of all tasks. */
   readonly trace: readonly string[];
 }
 
@@ -57,10 +57,10 @@ const SILENCE_MS = LEASE_TTL_S * 1000 + 5000;
 const LISTED_MS = 5000;
 /** Sweeps between two looks at that list, which is made again each time. */
 const LIST_EVERY = 16;
-/** How long what happened to an ended task is remembered: messages about it may be late. */
+/** Time for which the events of an ended task are stored: messages about it may be late. */
 export const REMEMBER_MS = 15 * 60_000;
 
-/** What is known of a task beside its row. */
+/** Facts about a task beside its row. */
 interface Facts {
   readonly task: SimTask;
   record: TaskRecord | undefined;
@@ -71,7 +71,7 @@ interface Facts {
   readonly runs: Map<number, Run>;
   /** Results that reached the orchestrator: worker and attempt. */
   readonly reported: Set<string>;
-  /** When progress of the attempt under way last reached the orchestrator. */
+  /** Time at which progress of the attempt under way last reached the orchestrator. */
   progressMs: number;
   /** An operator has asked for another attempt; the row may go back from its end. */
   retried: boolean;
@@ -84,7 +84,7 @@ export interface ChecksOptions {
   readonly disks: ReadonlyMap<string, WorkerDisk>;
   /** Tasks a worker has accepted or runs; undefined: its process is dead. */
   readonly activeTasks: (worker: string) => number | undefined;
-  /** The workers as the orchestrator lists them, with the tasks they have; none while it is down. */
+  /** Returns the workers as the orchestrator lists them, with the tasks they have; none while it is down. */
   readonly listed: () => readonly Pick<WorkerView, 'peer_id' | 'tasks'>[];
 }
 
@@ -98,7 +98,7 @@ export class Checks {
   readonly #open = new Set<Facts>();
   #ended: { readonly atMs: number; readonly taskId: string }[] = [];
   readonly #trace: Trace;
-  /** Worker and task → since when the orchestrator lists what its row does not say. */
+  /** Worker and task → time since when the orchestrator lists an assignment that its row does not have. */
   #misplaced = new Map<string, number>();
   #upSinceMs = Number.POSITIVE_INFINITY;
   #violation: RuleBroken | undefined;
@@ -114,12 +114,12 @@ export class Checks {
     this.#trace = new Trace(options.time);
   }
 
-  /** Tasks that were submitted and whose row has not ended. */
+  /** Number of tasks that were submitted and whose row has not ended. */
   get open(): number {
     return this.#open.size;
   }
 
-  /** Throws when a rule was broken: rules are asked inside shipped code, which would handle what is thrown there. */
+  /** Throws when a rule was broken: rules are checked inside shipped code, which would handle an error thrown there. */
   throwIfBroken(): void {
     if (this.#violation !== undefined) throw this.#violation;
   }
@@ -182,7 +182,7 @@ export class Checks {
     this.#trace.note('', 'an orchestrator started');
   }
 
-  /** A shipped part has logged an error: none of them meets one here. */
+  /** Handles an error that a shipped part has logged: none of them meets one here. */
   loggedError(message: string, fields: Record<string, unknown>): void {
     this.#require(false, '', `nothing is logged as an error, but: ${message} ${JSON.stringify(fields)}`);
   }
@@ -244,12 +244,12 @@ export class Checks {
     }
   }
 
-  /** While an accepted attempt is under way it has the fence: what an earlier one reports is not applied. */
+  /** Checks the fence: while an accepted attempt is under way, the report of an earlier one is not applied. */
   #fence(before: TaskRecord, after: TaskRecord): void {
     const of = after.result?.envelope?.attempt;
     const holds = before.state === 'accepted' || before.state === 'running';
     if (!holds || of === undefined || of >= before.attempt || isDeepStrictEqual(before.result, after.result)) return;
-    // Where the accepted attempt was lost in between, the fence was too.
+    // If the accepted attempt was lost in between, the fence was too.
     const lost = after.attempts.some(({ attempt, outcome }) => attempt === before.attempt && outcome === 'lost');
     this.#require(
       lost,
@@ -258,7 +258,7 @@ export class Checks {
     );
   }
 
-  /** The result in a row was reported by that worker, and says what the run really came to. */
+  /** Checks that the worker reported the result in a row, and that it matches the real outcome of the run. */
   #resultOf(facts: Facts, { task_id: id, state, result }: TaskRecord): void {
     if (result === null || !ENDED.has(state)) return;
     const { attempt, sender } = result.envelope ?? {};
@@ -269,7 +269,7 @@ export class Checks {
     this.#require(result.tokens_spent === run?.spent, id, 'a result says what its run has spent');
   }
 
-  /** Among tasks of the same requirements the one whose turn it is goes first: by priority, and no task waits for ever. */
+  /** Checks turns: among tasks of the same requirements the next one by priority goes first, and no task waits for ever. */
   #turns(facts: Facts, before: TaskRecord | undefined, after: TaskRecord): void {
     const line = lineOf(facts.task);
     if (line === undefined) return;
@@ -316,7 +316,7 @@ export class Checks {
     } else if (facts.record?.worker === worker && facts.record.attempt === envelope?.attempt) facts.progressMs = nowMs;
   }
 
-  /** The orchestrator has told a worker that it has this result. */
+  /** Handles the orchestrator's acknowledgement to a worker that it has this result. */
   confirmed({ task_id: id, status, tokens_spent, envelope }: Reported): void {
     const record = this.#facts.get(id)?.record;
     if (record === undefined || (status !== 'done' && status !== 'partial')) return;
@@ -416,7 +416,7 @@ export class Checks {
     );
   }
 
-  // Everything.
+  // Checks of everything.
 
   /** Looks at every open task and every worker. */
   sweep(): void {
@@ -439,7 +439,7 @@ export class Checks {
     }
   }
 
-  /** What counts as a worker's load is what its rows say it has; rows follow within some moments. */
+  /** Checks that the listed load of a worker matches its rows; rows follow within some moments. */
   #sweepListed(): void {
     const { time, listed } = this.#options;
     const misplaced = new Map<string, number>();
@@ -460,7 +460,7 @@ export class Checks {
     this.#misplaced = misplaced;
   }
 
-  /** Nothing happens any more: everything that came has ended, and every report has arrived. */
+  /** Checks the end, when nothing more happens: every task has ended, and every report has arrived. */
   finished(): void {
     for (const { record, task } of this.#open) {
       this.#require(false, task.task_id, `it is ${record?.state ?? 'not stored'} at the end`);
@@ -500,7 +500,10 @@ export class Checks {
   }
 }
 
-/** What tasks share that the same workers can take; undefined: something of its own decides when this one can go. */
+/**
+ * Returns the queue that tasks for the same workers share; undefined: a requirement of this task alone decides when it
+ * can go.
+ */
 function lineOf({ route, spec }: SimTask): string | undefined {
   const { required_mcp, required_capabilities, min_tier, min_context_window, access, pool } = route;
   if (route.token_budget !== null || route.deadlineMs !== null || route.context_id !== null) return undefined;

@@ -5,7 +5,7 @@
 import { NEVER, type SimProcess } from './process.ts';
 import type { Random } from './random.ts';
 
-/** How long a commit takes, milliseconds. */
+/** Duration of a commit, milliseconds. */
 const COMMIT_MS = 2;
 
 interface Write {
@@ -25,14 +25,17 @@ export class DiskWriter {
     this.#random = random;
   }
 
-  /** Resolves with what `apply` gives once it was committed; rejects with what it throws. */
+  /** Resolves with the result of `apply` once it was committed; rejects with its error. */
   write<T>(apply: () => T): Promise<T> {
     if (!this.#process.alive) return NEVER;
     if (this.#batch.length === 0) this.#process.after(COMMIT_MS, () => this.#commit());
     return new Promise((resolve, reject) => this.#batch.push({ apply, resolve: resolve as never, reject }));
   }
 
-  /** The process dies: half of the time the batch that is being written reaches the disk. Call it before `kill`. */
+  /**
+   * Handles the death of the process: half of the time the batch that is being written reaches the disk. Call it before
+   * `kill`.
+   */
   crash(): void {
     const batch = this.#batch;
     this.#batch = [];

@@ -1,6 +1,7 @@
 /**
- * The executor of a simulated worker: a {@link Run} in the place of an agent. It reports tokens as it spends them, ends by
- * itself, because a server died, or because the worker's signal aborts, and replies with a result block as an agent does.
+ * The executor of a simulated worker: a {@link Run} in place of an agent. It reports tokens as it spends them, ends by
+ * itself, because a server died, or because the worker's signal aborts, and replies with a result block as an agent
+ * does.
  */
 import type {
   Execution,
@@ -16,11 +17,11 @@ import type { Site } from './site.ts';
 import type { VirtualTime } from './virtual-time.ts';
 import type { SimTask } from './workload.ts';
 
-/** What is checked and measured of the runs of a worker. */
+/** Checks and measurements of the runs of a worker. */
 export interface RunObserver {
   started(run: Run, contextBudget: number | null): void;
   ended(run: Run): void;
-  /** A dispatch that could not be done there was started; `spent`: that was found out by spending tokens. */
+  /** Called when a dispatch that could not be done there was started; `spent`: this was found out by spending tokens. */
   deadOnArrival(spent: boolean): void;
 }
 
@@ -29,7 +30,7 @@ export interface SimExecutorOptions {
   readonly time: VirtualTime;
   readonly process: SimProcess;
   readonly taskOf: (taskId: string) => SimTask;
-  /** The attempt the worker's journal has as started; undefined: none. */
+  /** Returns the attempt that the worker's journal has as started; undefined: none. */
   readonly startedAttempt: (taskId: string) => number | undefined;
   readonly observer: RunObserver;
 }
@@ -39,7 +40,7 @@ const NOTICES_AT = 0.3;
 /** Shares of the budget at which tokens are reported: notice is given at 80 %, the run is stopped at 100 %. */
 const REPORTED_AT = [0.8, 1];
 
-/** How a run ends that its worker stops, by the code of the reason. */
+/** The end of a run that its worker stops, by the code of the reason. */
 const STOPS: Readonly<Record<string, 'budget' | 'deadline' | undefined>> = {
   budget_spent: 'budget',
   timeout: 'deadline',
@@ -65,7 +66,7 @@ function startRun(options: SimExecutorOptions, task: ExecutorTask, context: Exec
   const { required_mcp, required_capabilities } = simTask.route;
   const unmet = site.unmet(required_mcp, required_capabilities);
   if (unmet) observer.deadOnArrival(!site.revealing);
-  // Agents that tell which servers they found tell it before their first turn.
+  // Agents that report the servers they found report them before their first turn.
   if (site.revealing) events.mcpHealth(site.health);
   if (signal.aborted) return Promise.resolve(stopped(0));
   return new Promise((resolve) => {

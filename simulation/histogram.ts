@@ -8,7 +8,7 @@ export class Histogram {
   sum = 0;
   most = 0;
 
-  /** A value ≥ 0. */
+  /** Adds a value ≥ 0. */
   add(value: number): void {
     const step = value <= 0 ? Number.NEGATIVE_INFINITY : Math.floor(Math.log2(value) * STEPS_PER_DOUBLING);
     this.#counts.set(step, (this.#counts.get(step) ?? 0) + 1);
@@ -21,7 +21,7 @@ export class Histogram {
     return this.count === 0 ? 0 : this.sum / this.count;
   }
 
-  /** Value that this share (0…1) does not exceed, to about two percent. */
+  /** Returns the value that this share (0…1) does not exceed, to about two percent. */
   at(share: number): number {
     let left = Math.ceil(this.count * share);
     for (const [value, count] of this.steps()) {
@@ -31,7 +31,7 @@ export class Histogram {
     return this.most;
   }
 
-  /** Upper end of each step that holds something, with how many it holds; lowest first. */
+  /** Returns the upper end of each step that holds values, with their number; lowest first. */
   steps(): (readonly [value: number, count: number])[] {
     return [...this.#counts]
       .sort(([left], [right]) => left - right)

@@ -1,6 +1,6 @@
 /**
- * What a simulation measures of one contender: where tokens went, which dispatches could never have worked, how long tasks
- * waited, how they ended.
+ * The measurements of one contender in a simulation: the use of tokens, dispatches that could never have worked,
+ * waiting times of tasks, their ends.
  */
 import type { TaskState } from '../src/fleet/orchestrator/task.ts';
 import type { Priority, Status } from '../src/protocol/fleet.ts';
@@ -10,7 +10,7 @@ import { EPOCH_MS, type SimTask } from './workload.ts';
 
 export const PRIORITY_ORDER: readonly Priority[] = ['urgent', 'high', 'normal', 'low'];
 
-/** Why tokens were wasted. */
+/** Reasons of wasted tokens. */
 export const WASTE = {
   unmet: 'something required was not there',
   server_died: 'a server died meanwhile',
@@ -55,7 +55,7 @@ export class Measures {
     else this.refused += 1;
   }
 
-  /** A run ended, however. */
+  /** Records the end of a run. */
   ranTo(run: Run): void {
     const end = run.end as RunEnd;
     this.cost += run.spent * PRICE[run.site.rank]!;
@@ -63,7 +63,7 @@ export class Measures {
     else this.#waste(end, run.spent);
   }
 
-  /** A result counts. */
+  /** Records a result that counts. */
   accepted(task: SimTask, status: Status, run: Run | undefined, nowMs: number): void {
     if (run === undefined || this.#counted.has(run) || (status !== 'done' && status !== 'partial')) return;
     this.#counted.add(run);
@@ -75,7 +75,7 @@ export class Measures {
     if (status === 'done') this.doneAfter.add(nowMs - task.arrivalMs);
   }
 
-  /** A task ended at this virtual time, with so many results that no longer counted. */
+  /** Records that a task ended at this virtual time, with this number of results that no longer counted. */
   ended({ route }: SimTask, state: TaskState, endedMs: number, late: number): void {
     const name = state === 'blocked' || state === 'lost' ? 'given up' : state;
     this.ends.set(name, (this.ends.get(name) ?? 0) + 1);
@@ -85,7 +85,7 @@ export class Measures {
     if (state === 'done' && EPOCH_MS + endedMs <= route.deadlineMs) this.inTime += 1;
   }
 
-  /** What was done and never counted is waste, now that nothing more comes. */
+  /** Counts finished work without an accepted result as waste, when nothing more comes. */
   close(): void {
     this.#waste('not_accepted', this.#unclaimed);
     this.#unclaimed = 0;

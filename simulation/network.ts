@@ -1,6 +1,6 @@
 /**
- * What lies between an orchestrator and its workers: messages take a moment, and some get lost, come twice, or come late and
- * overtake others. Nothing passes to or from what is cut off or dead.
+ * The network between an orchestrator and its workers: messages take a moment, and some get lost, arrive twice, or
+ * arrive late and overtake others. No message passes to or from a process that is cut off or dead.
  */
 import type { Random } from './random.ts';
 import type { Faults } from './setting.ts';
@@ -14,7 +14,7 @@ export class Network {
   readonly #random: Random;
   readonly #faults: Faults;
   #calm = false;
-  /** The orchestrator is there to hear. */
+  /** True while the orchestrator listens. */
   listening = true;
 
   constructor(time: VirtualTime, random: Random, faults: Faults) {
@@ -27,7 +27,7 @@ export class Network {
     return this.#calm;
   }
 
-  /** Nothing gets lost any more. */
+  /** Stops losing messages. */
   calm(): void {
     this.#calm = true;
   }
@@ -50,7 +50,7 @@ export class Network {
     }
   }
 
-  /** One for each copy that arrives. */
+  /** Returns the delays, one for each copy that arrives. */
   #delays(): number[] {
     const { lost, twice, late, lateMs } = this.#faults;
     if (this.#calm) return [this.#random.around(MEAN_DELAY_MS)];

@@ -1,4 +1,7 @@
-/** The person who looks at parked tasks some minutes after they were parked: mostly they are tried again, sometimes dropped. */
+/**
+ * The person that handles parked tasks some minutes after they were parked: mostly by retrying, sometimes by dropping
+ * them.
+ */
 import type { Orchestrator } from '../src/fleet/orchestrator/orchestrator-options.ts';
 import type { TaskRecord } from '../src/fleet/orchestrator/task.ts';
 import type { Checks } from './checks.ts';
@@ -9,7 +12,7 @@ export interface OperatorOptions {
   readonly time: VirtualTime;
   readonly random: Random;
   readonly checks: Checks;
-  /** Undefined while it is down. */
+  /** Returns the orchestrator; undefined while it is down. */
   readonly orchestrator: () => Orchestrator | undefined;
 }
 
@@ -29,7 +32,7 @@ export class Operator {
     this.#options = options;
   }
 
-  /** A row was written. */
+  /** Handles a row that was written. */
   looksAt({ task_id, parked }: TaskRecord): void {
     if (!parked || this.#planned.has(task_id)) return;
     const { time, random } = this.#options;

@@ -49,12 +49,12 @@ export class OrchestratorProcess {
     });
   }
 
-  /** It takes tasks and commands. */
+  /** True when it takes tasks and commands. */
   get ready(): boolean {
     return this.#ready;
   }
 
-  /** Calls `run` after so many milliseconds, if it lives then. */
+  /** Calls `run` after `ms` milliseconds, if it lives then. */
   after(ms: number, run: () => void): void {
     this.#process.after(ms, run);
   }
@@ -72,7 +72,7 @@ export class OrchestratorProcess {
   }
 }
 
-/** Streams for readers of a task: there are none here. */
+/** Streams for readers of a task: a simulation has none. */
 const NO_JOURNAL: Journal = {
   volatileFailures: 0,
   append: () => undefined,

@@ -1,6 +1,6 @@
 /**
- * The plots of a report: tokens, dead-on-arrival dispatches, waiting, and fairness. Blue is the handshake, orange and brown
- * the baselines; every bar carries its number, so that colour alone says nothing.
+ * The plots of a report: tokens, dead-on-arrival dispatches, waiting, and fairness. Blue is the handshake, orange and
+ * brown the baselines; every bar carries its number, so that colour alone carries no information.
  */
 import type { Histogram } from './histogram.ts';
 import { PRIORITY_ORDER, WASTE, type Waste } from './measures.ts';
@@ -25,7 +25,7 @@ const RIGHT = 40;
 /** Times from submission to the first useful token, for each contender. */
 export type FirstTokens = Readonly<Record<Contender, Histogram>>;
 
-/** File name → picture. */
+/** Returns the pictures by file name. */
 export function plotsOf({ contenders }: Report, firstTokens: FirstTokens): Map<string, string> {
   return new Map([
     ['tokens.svg', tokens(contenders)],
@@ -88,7 +88,7 @@ function deadOnArrival(contenders: Contenders): string {
   return svg(WIDTH, 46 + bars.length * 34 + 10, 'Dispatches to a worker that could not do the task, of 1,000', parts);
 }
 
-/** Which share of all stays below a value; the value on a logarithmic scale. */
+/** Draws the share of all that stays below a value; the value on a logarithmic scale. */
 function firstToken(histograms: FirstTokens): string {
   const [top, bottom, left, right] = [50, 300, 60, WIDTH - RIGHT];
   const x = logScale(left, right);
@@ -111,7 +111,7 @@ function firstToken(histograms: FirstTokens): string {
       below += count;
       const point: [number, number] = [x(value), y(below / histogram.count)];
       const last = points.at(-1)!;
-      // What cannot be distinguished is not drawn.
+      // Points that cannot be distinguished are not drawn.
       if (Math.abs(point[0] - last[0]) + Math.abs(point[1] - last[1]) > 0.7) points.push(point);
     }
     points.push([right, points.at(-1)![1]]);
@@ -120,7 +120,7 @@ function firstToken(histograms: FirstTokens): string {
   return svg(WIDTH, bottom + 60, 'Time from submission to the first useful token', parts);
 }
 
-/** For each priority the stretch from the median to what 95 of 100 stay below. */
+/** Draws, for each priority, the stretch from the median to the value that 95 of 100 stay below. */
 function fairness(contenders: Contenders): string {
   const [left, right] = [90, WIDTH - RIGHT];
   const x = logScale(left, right);

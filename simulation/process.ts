@@ -1,11 +1,11 @@
 /**
- * One start of a process on virtual time: what it planned happens only while it lives. The objects of a process that died
- * stay where they are; they get no more time, write nothing more and send nothing more.
+ * One start of a process on virtual time: its planned events happen only while it lives. The objects of a process that
+ * died remain; they get no more time, write nothing more and send nothing more.
  */
 import type { Clock } from '../src/base/timer-queue.ts';
 import type { Plan, VirtualTime } from './virtual-time.ts';
 
-/** What a dead process waits for. */
+/** The promise that a dead process awaits. */
 export const NEVER = new Promise<never>(() => {});
 
 export class SimProcess {
@@ -23,7 +23,7 @@ export class SimProcess {
     return this.#alive;
   }
 
-  /** Calls `run` after so many milliseconds, if the process lives then. Returns what cancels it. */
+  /** Calls `run` after `ms` milliseconds, if the process lives then. Returns the function that cancels it. */
   after(ms: number, run: () => void): () => void {
     if (!this.#alive) return () => {};
     const plan = this.#time.after(ms, () => {

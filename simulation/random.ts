@@ -1,6 +1,6 @@
 /**
- * Chance that can be repeated: the same seed gives the same simulation on every machine. Streams forked from one seed do
- * not disturb each other, so that two contenders meet the same tasks and the same faults.
+ * Repeatable randomness: the same seed gives the same simulation on every machine. Streams forked from one seed do not
+ * disturb each other, so that two contenders meet the same tasks and the same faults.
  */
 
 export class Random {
@@ -12,7 +12,7 @@ export class Random {
     this.#state = this.#seed;
   }
 
-  /** 0 ≤ x < 1 (mulberry32). */
+  /** Returns 0 ≤ x < 1 (mulberry32). */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -20,7 +20,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
   }
 
-  /** A whole number below `limit`. */
+  /** Returns a whole number below `limit`. */
   below(limit: number): number {
     return Math.floor(this.next() * limit);
   }
@@ -29,12 +29,12 @@ export class Random {
     return this.next() < probability;
   }
 
-  /** A whole number, both ends included. */
+  /** Returns a whole number, both ends included. */
   between(least: number, most: number): number {
     return least + this.below(most - least + 1);
   }
 
-  /** A whole number ≥ 1 with this mean: times between things that happen independently. */
+  /** Returns a whole number ≥ 1 with this mean: times between independent events. */
   around(mean: number): number {
     return Math.max(1, Math.round(-mean * Math.log(1 - this.next())));
   }
@@ -43,7 +43,7 @@ export class Random {
     return values[this.below(values.length)] as T;
   }
 
-  /** Another stream, always the same one for the same purpose. */
+  /** Returns another stream, always the same one for the same purpose. */
   fork(purpose: number): Random {
     return new Random(Math.imul(this.#seed ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(purpose + 1, 0xc2b2ae35));
   }

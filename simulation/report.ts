@@ -1,5 +1,5 @@
 /**
- * A simulation in numbers: what each contender came to, as data and as text. Called by `scripts/simulate.ts`.
+ * A simulation in numbers: the results of each contender, as data and as text.
  */
 import type { Histogram } from './histogram.ts';
 import { PRIORITY_ORDER, WASTE, type Waste } from './measures.ts';
@@ -43,7 +43,7 @@ export interface Numbers {
   readonly overlaps: number;
 }
 
-/** The contenders, in the order they are shown: the handshake, then what it is measured against. */
+/** The contenders, in the order in which they are shown: the handshake, then its baselines. */
 export const CONTENDERS = { handshake: 'handshake', configured: 'configured', blind: 'fire and forget' } as const;
 export type Contender = keyof typeof CONTENDERS;
 
@@ -91,7 +91,7 @@ function spreadOf(histogram: Histogram): Spread {
   return { count, mean: Math.round(mean * 10) / 10, p50, p95, p99, most: Math.round(most * 10) / 10 };
 }
 
-/** The report for a terminal. */
+/** Returns the report for a terminal. */
 export function reportText({ setting, contenders }: Report): string {
   const { seed, workers, tasks } = setting;
   const all = Object.values(contenders);
@@ -142,7 +142,7 @@ export function reportText({ setting, contenders }: Report): string {
 
 const number = (value: number): string => value.toLocaleString('en-US');
 const minutes = (ms: number): string => `${(ms / 60_000).toFixed(0)} min`;
-/** A number of tokens for people. */
+/** Returns a number of tokens for people. */
 export function millions(value: number): string {
   const inMillions = value / 1e6;
   return `${inMillions < 100 ? inMillions.toFixed(1) : number(Math.round(inMillions))} M`;
@@ -152,7 +152,7 @@ const share = (part: number, whole: number): string => `${whole === 0 ? '0.0' : 
 const perThousand = (part: number, whole: number): string =>
   `${number(part)} (${whole === 0 ? '0.0' : ((1000 * part) / whole).toFixed(1)} ‰)`;
 
-/** A duration for people. */
+/** Returns a duration for people. */
 export function seconds(ms: number): string {
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
   return `${(ms / 60_000).toFixed(1)} min`;

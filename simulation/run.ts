@@ -1,5 +1,5 @@
 /**
- * One execution of a task at a worker: how long it takes, what it spends, and how it ends. The same for every contender.
+ * One execution of a task at a worker: its duration, its cost, and its end. The same for every contender.
  */
 import type { RunAtSite, Site } from './site.ts';
 import type { Plan, VirtualTime } from './virtual-time.ts';
@@ -11,7 +11,7 @@ export type RunEnd =
   | 'failed'
   | 'budget'
   | 'deadline'
-  /** Something it needed was not there, and it found out on the way. */
+  /** A requirement was missing, and the run found out on the way. */
   | 'unmet'
   /** A server it needed died meanwhile. */
   | 'server_died'
@@ -29,7 +29,7 @@ export interface RunLimits {
 
 /** Each tier it is short of makes a run this much longer. */
 const SHORT = 0.6;
-/** A turn is read in and planned before a token of use comes out. */
+/** Time for reading in and planning a turn before its first useful token. */
 const FIRST_TOKEN_MS = 2000;
 
 export class Run implements RunAtSite {
@@ -37,7 +37,7 @@ export class Run implements RunAtSite {
   readonly task: SimTask;
   readonly attempt: number;
   readonly startMs: number;
-  /** How it ended; undefined: it runs. */
+  /** The end of the run; undefined: it runs. */
   end: RunEnd | undefined;
   readonly #time: VirtualTime;
   readonly #durationMs: number;
@@ -47,7 +47,7 @@ export class Run implements RunAtSite {
   #plan: Plan | undefined;
   #spent = 0;
 
-  /** `ended` is called once, also when it is killed. */
+  /** @param ended called once, also when it is killed */
   constructor(
     site: Site,
     task: SimTask,
@@ -74,7 +74,7 @@ export class Run implements RunAtSite {
     return this.task.spec.access === 'write';
   }
 
-  /** Milliseconds from its start until it has spent so many tokens; undefined: it needs fewer. */
+  /** Returns the milliseconds from its start until it has spent this number of tokens; undefined: it needs fewer. */
   spentAfterMs(tokens: number): number | undefined {
     return tokens > this.#tokens ? undefined : Math.ceil((this.#durationMs * tokens) / this.#tokens);
   }
@@ -96,7 +96,7 @@ export class Run implements RunAtSite {
     this.#finish(end);
   }
 
-  /** With the process it runs in: no message is sent. */
+  /** Kills it with the process it runs in: no message is sent. */
   kill(): void {
     this.#finish('killed');
   }

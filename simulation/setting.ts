@@ -1,8 +1,9 @@
 /**
- * What is simulated: how large, how busy, and how much goes wrong. Every number of a report follows from this and the seed.
+ * The setting of a simulation: its size, its load, and its faults. Every number of a report follows from this and the
+ * seed.
  */
 
-/** What goes wrong. Times are milliseconds, shares 0…1. */
+/** Faults. Times are milliseconds, shares 0…1. */
 export interface Faults {
   /** A worker's process dies once in this time on average, and is away for between these. */
   readonly crashEveryMs: number;
@@ -13,14 +14,14 @@ export interface Faults {
   /** A worker is cut off from the orchestrator once in this time on average, for between these; both continue. */
   readonly cutEveryMs: number;
   readonly cutMs: readonly [number, number];
-  /** Workers whose clock is off, by up to an hour either way. */
+  /** Number of workers whose clock is off, by up to an hour either way. */
   readonly skewed: number;
   /** Messages that never arrive, arrive twice, or arrive late by between these. */
   readonly lost: number;
   readonly twice: number;
   readonly late: number;
   readonly lateMs: readonly [number, number];
-  /** How often the orchestrator dies in a run, and how long it is away. */
+  /** Number of deaths of the orchestrator in a run, and the time it is away. */
   readonly restarts: number;
   readonly restartMs: readonly [number, number];
   /** Tasks that kill the process that runs them. */
@@ -42,7 +43,7 @@ export interface Setting {
   /** Tasks of which a second run does no harm. */
   readonly retrySafe: number;
   readonly faults: Faults;
-  /** After every so many steps all open tasks and all workers are looked at; what happens is checked when it does. */
+  /** Steps between checks of all open tasks and all workers; single events are checked when they happen. */
   readonly sweepEvery: number;
 }
 
@@ -78,7 +79,7 @@ export const FULL: Setting = {
   sweepEvery: 5000,
 };
 
-/** A few workers for which everything goes wrong all the time; one of many seeds. */
+/** Returns a few workers for which everything fails all the time; one of many seeds. */
 export function tiny(seed: number): Setting {
   return {
     ...FULL,
@@ -109,7 +110,7 @@ export function tiny(seed: number): Setting {
   };
 }
 
-/** A few workers with far more to do than they can, and few faults: what counts is whose turn it is. */
+/** Returns a few workers with far more work than they can do, and few faults: a test of turns. */
 export function crowded(seed: number): Setting {
   const setting = tiny(seed);
   const rare = 10 * HOUR;

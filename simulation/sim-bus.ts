@@ -1,7 +1,7 @@
 /**
- * The bus of one process of the orchestrator: the contract of `fleet/bus/peer.ts` over the simulated network. It behaves
- * as stream links do (a dispatch waits for its answer, results are confirmed when they are stored, silence is noticed), but
- * its messages may get lost, come twice, or overtake others.
+ * The bus of one process of the orchestrator: the contract of `fleet/bus/peer.ts` over the simulated network. It
+ * behaves as stream links do (a dispatch waits for its reply, results are acknowledged when they are stored, silence is
+ * noticed), but its messages may get lost, arrive twice, or overtake others.
  */
 import { repeat } from '../src/base/timer-queue.ts';
 import { forwardToOrchestrator } from '../src/fleet/bus/forward.ts';
@@ -15,19 +15,19 @@ import type { Network } from './network.ts';
 import type { SimProcess } from './process.ts';
 import type { Site } from './site.ts';
 
-/** How long a worker may take to answer a dispatch, milliseconds. */
+/** Time for a worker to reply to a dispatch, milliseconds. */
 const ACK_TIMEOUT_MS = 10_000;
 /** Silence after which a worker counts as lost: three heartbeats. */
 const SILENT_MS = 45_000;
 const SWEEP_MS = 7_500;
 
-/** What is checked and measured of the messages of a bus. */
+/** Checks and measurements of the messages of a bus. */
 export interface WireObserver {
-  /** A message leaves the orchestrator. */
+  /** Called when a message leaves the orchestrator. */
   sent(worker: string, message: FleetMessage): void;
-  /** A message of a worker reaches the orchestrator. */
+  /** Called when a message of a worker reaches the orchestrator. */
   received(worker: string, message: FleetMessage): void;
-  /** The orchestrator has confirmed that it stored this result. */
+  /** Called when the orchestrator has acknowledged that it stored this result. */
   confirmed(result: Reported): void;
 }
 
@@ -69,14 +69,14 @@ export class SimBus implements OrchestratorBus {
     this.#peers.clear();
   }
 
-  /** Its process is dead: the connections are broken, and the orchestrator does not notice. */
+  /** Handles the death of its process: the connections are broken, and the orchestrator does not notice. */
   died(): void {
     this.#events = undefined;
     for (const peer of this.#peers.values()) peer.close('the orchestrator died');
     this.#peers.clear();
   }
 
-  /** A worker has connected and announced itself. Undefined: it must try again. */
+  /** Handles a worker that has connected and announced itself. Undefined: it must try again. */
   admit(site: Site, announce: SessionAnnounce): Connection | undefined {
     const decoded = decodeValue(announce);
     if (this.#events === undefined || !decoded.valid || decoded.message.type !== 'SESSION_ANNOUNCE') return undefined;
@@ -89,12 +89,12 @@ export class SimBus implements OrchestratorBus {
     return peer;
   }
 
-  /** A message of a worker arrives; dropped where it has no connection. */
+  /** Handles a message of a worker; dropped if the worker has no connection. */
   receive(site: Site, message: FleetMessage): void {
     this.#peers.get(site.name)?.receive(message);
   }
 
-  /** The connection to a worker broke, or it has been silent for too long. */
+  /** Handles a broken connection to a worker, or one that was silent for too long. */
   lost(site: Site, reason: string): void {
     const peer = this.#peers.get(site.name);
     if (peer === undefined) return;

@@ -1,8 +1,6 @@
 /**
  * Runs a simulation: one fleet, one stream of tasks, one set of faults, for one contender. All contenders meet the same
- * ones, because chance comes in streams of its own for the fleet, the tasks and the network.
- *
- * Called by `scripts/simulate.ts` and by tests.
+ * ones, because randomness comes in separate streams for the fleet, the tasks and the network.
  * @see docs/simulation.md
  */
 import type { TaskRecord } from '../src/fleet/orchestrator/task.ts';
@@ -23,10 +21,10 @@ import { WorkerDisk } from './worker-disk.ts';
 import { type WorkerObserver, WorkerProcess } from './worker-process.ts';
 import { EPOCH_MS, type SimTask, tasksOf } from './workload.ts';
 
-/** What one contender came to. */
+/** The result of one contender. */
 export interface Outcome {
   readonly measures: Measures;
-  /** Virtual time of the whole run, milliseconds, and when the last task came. */
+  /** Virtual time of the whole run, milliseconds, and the arrival of the last task. */
   readonly endedMs: number;
   readonly lastArrivalMs: number;
   readonly steps: number;
@@ -38,19 +36,22 @@ export interface Outcome {
 }
 
 export interface SimulateOptions {
-  /** Called now and then with the number of tasks submitted so far. */
+  /** Called at intervals with the number of tasks submitted so far. */
   readonly progress?: (submitted: number) => void;
 }
 
 const MINUTE = 60_000;
-/** What can happen happens within this after the last task came, even to what an operator must see several times. */
+/**
+ * Bound on the time after the last task within which every possible event happens, even one that an operator must
+ * handle several times.
+ */
 const MAX_END_MS = 24 * 60 * MINUTE;
-/** When nothing ended for this share of the time a server is ill, no worker can do what still waits. */
+/** Share of the time a server is ill; if no task ended for that time, no worker can do the waiting ones. */
 const PATIENCE = 0.5;
 /** After the last task has ended: reports that were lost arrive by then. */
 const QUIET_MS = 20 * MINUTE;
 const PROGRESS_EVERY = 1000;
-/** How soon a broken connection is noticed at the other end, where that can be reached. */
+/** Time after which a broken connection is noticed at the other end, if that can be reached. */
 const NOTICED_MS = 500;
 /** A client without an answer asks again. */
 const CLIENT_RETRY_MS = 10_000;
@@ -72,7 +73,7 @@ function stageOf(setting: Setting): Stage {
   return { setting, time, network, sites, measures: new Measures() };
 }
 
-/** The handshake. Rejects with `RuleBroken` at the first step that breaks a rule. */
+/** Runs the handshake. Rejects with `RuleBroken` at the first step that breaks a rule. */
 export async function simulateHandshake(setting: Setting, options: SimulateOptions = {}): Promise<Outcome> {
   const stage = stageOf(setting);
   const fleet = new Fleet(stage);
@@ -89,7 +90,7 @@ export async function simulateHandshake(setting: Setting, options: SimulateOptio
   return outcomeOf(stage, tasks.lastArrivalMs, fleet.checks);
 }
 
-/** A baseline. Nothing is checked: it promises nothing. */
+/** Runs a baseline. Nothing is checked: it promises nothing. */
 export async function simulateBaseline(
   kind: BaselineKind,
   setting: Setting,
@@ -112,7 +113,7 @@ function outcomeOf({ time, measures }: Stage, lastArrivalMs: number, checks: Che
   return { measures, endedMs: time.nowMs, lastArrivalMs, steps: time.steps, asked, sweeps, overlaps };
 }
 
-/** Lets the tasks come one after the other; when the last has come, nothing new goes wrong any more. */
+/** Submits the tasks one after the other; after the last, no new fault occurs. */
 function submitAll(
   { setting, time, network, sites }: Stage,
   { progress }: SimulateOptions,
@@ -181,7 +182,7 @@ class Fleet {
     this.#tidy();
   }
 
-  /** A client submits a task and asks again until it has an answer; later it may cancel it. */
+  /** Submits a task as a client and repeats the request until it has a reply; later the client may cancel it. */
   submit(task: SimTask): void {
     const { time } = this.#stage;
     this.checks.submitted(task);
@@ -207,7 +208,7 @@ class Fleet {
     if (task.cancelAfterMs !== null) time.after(task.cancelAfterMs, () => this.#cancel(task));
   }
 
-  /** After every step; in small fleets everything is looked at. */
+  /** Runs after every step; in small fleets it checks everything. */
   check(): void {
     const { setting, time } = this.#stage;
     if (time.steps % setting.sweepEvery === 0) this.checks.sweep();
@@ -330,7 +331,7 @@ class Fleet {
     void process.start();
   }
 
-  /** Disks and checks forget what ended long ago. */
+  /** Removes from disks and checks the tasks that ended long ago. */
   #tidy(): void {
     const { time } = this.#stage;
     time.after(REMEMBER_MS, () => {
@@ -342,7 +343,7 @@ class Fleet {
     });
   }
 
-  /** At the end of a run, when nothing will change any more, the user cancels what no worker can do. */
+  /** Cancels, at the end of a run when nothing will change any more, the tasks that no worker can do, as the user would. */
   #dropHopeless(): void {
     const { time, setting } = this.#stage;
     time.after(MINUTE, () => {
@@ -355,14 +356,14 @@ class Fleet {
   }
 }
 
-/** Refused for something the worker does not have, rather than because it is busy or was asked before. */
+/** Returns true if the refusal is for a missing requirement, rather than because the worker is busy or was asked before. */
 function isFruitless(code: string | undefined): boolean {
   return (
     code !== undefined && !['busy', 'in_flight', 'draining', 'deadline_too_close', 'budget_too_small'].includes(code)
   );
 }
 
-/** The request of a task: what it leaves open is left out. */
+/** Returns the request of a task: members that it leaves open are left out. */
 function specOf({ task_id, spec }: SimTask): { readonly task_id: string; readonly brief: string } {
   const given = Object.entries(spec).filter(([, value]) => value !== null);
   return { task_id, brief: spec.brief, ...Object.fromEntries(given) };

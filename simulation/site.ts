@@ -1,6 +1,6 @@
 /**
- * A worker as it really is, known to others or not: its process, its servers, its tree, its clock, and what happens
- * to them. Faults come by themselves, the same for both contenders.
+ * The real state of a worker, known to others or not: its process, its servers, its tree, its clock, and their faults.
+ * Faults occur by themselves, the same for both contenders.
  */
 import { Random } from './random.ts';
 import type { Setting } from './setting.ts';
@@ -9,24 +9,24 @@ import { POOLS, SERVERS, TOOLS } from './workload.ts';
 
 /** A run on a worker, as its site ends it. */
 export interface RunAtSite {
-  /** With the process it runs in. */
+  /** Kills it with the process it runs in. */
   kill(): void;
-  /** A server it may need stopped working. */
+  /** Called when a server that it may need stopped working. */
   serverDied(name: string): void;
-  /** It changes files. */
+  /** True if the task changes files. */
   readonly writes: boolean;
 }
 
 export interface SiteEvents {
   crashed(site: Site): void;
   restarted(site: Site): void;
-  /** Can be reached again. */
+  /** Called when the worker can be reached again. */
   mended(site: Site): void;
 }
 
 const TIERS = ['haiku', 'haiku', 'sonnet', 'sonnet', 'sonnet', 'sonnet', 'opus', 'opus', 'unknown'] as const;
 const RANKS: Readonly<Record<string, number>> = { haiku: 1, sonnet: 2, opus: 3, unknown: 2 };
-/** How many workers have each server. */
+/** Share of workers that have each server. */
 const SERVER_SUPPLY = [0.85, 0.6, 0.5, 0.6, 0.4, 0.25, 0.25, 0.25];
 const ILL_WORDS = ['timeout', 'error', 'auth_required'] as const;
 const TIDY_AFTER_MS = 15 * 60_000;
@@ -44,9 +44,9 @@ export class Site {
   readonly pools: readonly string[];
   /** Says which of its servers are there before it spends anything. */
   readonly revealing: boolean;
-  /** How far its wall clock is ahead. */
+  /** Time by which its wall clock is ahead. */
   readonly skewMs: number;
-  /** Server → how it really is. */
+  /** Server → its real health. */
   readonly health = new Map<string, string>();
   readonly runs = new Set<RunAtSite>();
   up = true;
@@ -92,7 +92,7 @@ export class Site {
     if (this.dirty) this.#tidyLater();
   }
 
-  /** Nothing new goes wrong; what is wrong is mended in its time. */
+  /** Stops new faults; existing ones are repaired in their time. */
   calm(): void {
     this.#quiet = true;
   }
@@ -101,12 +101,12 @@ export class Site {
     return this.up && !this.cut;
   }
 
-  /** What a task needs and this worker has not, now. */
+  /** Returns true if the worker lacks a requirement of a task now. */
   unmet(required: readonly string[], tools: readonly string[]): boolean {
     return required.some((name) => this.health.get(name) !== 'ok') || tools.some((name) => !this.tools.includes(name));
   }
 
-  /** Its process dies, with everything it was doing. */
+  /** Kills its process, with all its work. */
   crash(): void {
     if (!this.up) return;
     this.up = false;
@@ -140,7 +140,7 @@ export class Site {
     });
   }
 
-  /** Again and again, as long as things may go wrong. */
+  /** Plans a fault repeatedly, as long as faults may occur. */
   #plan(everyMs: number, happen: () => void): void {
     this.#time.after(this.#random.around(everyMs), () => {
       if (this.#quiet) return;

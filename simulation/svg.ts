@@ -1,4 +1,6 @@
-/** The little of SVG that plots need. Numbers are rounded, texts are escaped, and nothing refers to anything outside. */
+/**
+ * The little of SVG that plots need. Numbers are rounded, texts are escaped, and no reference leads outside.
+ */
 
 const round = (value: number): string => String(Math.round(value * 10) / 10);
 
@@ -6,7 +8,7 @@ function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 }
 
-/** A whole picture. */
+/** Returns a whole picture. */
 export function svg(width: number, height: number, title: string, children: readonly string[]): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${round(width)} ${round(height)}" width="${round(width)}" height="${round(height)}" font-family="system-ui, sans-serif" font-size="12" role="img">`,

@@ -1,13 +1,13 @@
 /**
- * The task store of one process of the orchestrator: the memory store that outlives it, with commits that take a moment.
- * Every row is seen by the checks, when it is handed over and when it is on disk.
+ * The task store of one process of the orchestrator: the memory store that outlives it, with commits that take a
+ * moment. The checks see every row when it is handed over and when it is on disk.
  */
 import { memoryTaskStore } from '../src/fleet/orchestrator/store-memory.ts';
 import type { TaskRecord, TaskStore } from '../src/fleet/orchestrator/task.ts';
 import type { DiskWriter } from './disk.ts';
 
 export interface TaskDiskObserver {
-  /** On disk from now on. */
+  /** Called when a row is on disk. */
   written(record: TaskRecord): void;
 }
 
@@ -24,11 +24,11 @@ export class TaskDisk {
     await this.#store.prune(beforeMs, Number.POSITIVE_INFINITY);
   }
 
-  /** The store of a process. */
+  /** Returns the store of a process. */
   open(writer: DiskWriter): TaskStore {
     const store = this.#store;
     return {
-      // The memory store has written when `put` returns; its promise only says how that went.
+      // The memory store has written when `put` returns; its promise only has the outcome.
       put: (record, revision) =>
         writer
           .write(async () => {

@@ -1,4 +1,6 @@
-/** What happened of late in a simulation, for the report of a broken rule. */
+/**
+ * The latest events in a simulation, for the report of a broken rule.
+ */
 import type { VirtualTime } from './virtual-time.ts';
 
 interface Note {
@@ -21,12 +23,12 @@ export class Trace {
     this.#time = time;
   }
 
-  /** `taskId` empty: it concerns all of them. */
+  /** Records an event. `taskId` empty: it concerns all tasks. */
   note(taskId: string, what: string, more?: object): void {
     this.#notes[this.#count++ % REMEMBERED] = { atMs: this.#time.nowMs, taskId, what, more };
   }
 
-  /** Everything that is remembered of a task, and the latest of everything, oldest first. */
+  /** Returns all stored events of a task, and the latest of all tasks, oldest first. */
   of(taskId: string): readonly string[] {
     const from = Math.max(0, this.#count - REMEMBERED);
     const notes = Array.from({ length: this.#count - from }, (_, at) => this.#notes[(from + at) % REMEMBERED] as Note);

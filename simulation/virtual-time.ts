@@ -1,6 +1,6 @@
 /**
- * A clock that only moves when something happens. Events of one moment happen in the order they were planned, and every
- * promise that an event settles has run its course before the next event: a run is the same every time.
+ * A clock that only moves from event to event. Events of one moment happen in the order in which they were planned, and
+ * every promise that an event settles has run its course before the next event: a run is the same every time.
  */
 import { Heap, type Placed } from '../src/base/heap.ts';
 
@@ -10,7 +10,7 @@ interface Planned extends Placed {
   readonly run: () => void;
 }
 
-/** Something that was planned; given back to `cancel`. */
+/** A planned event, as passed to `cancel`. */
 export type Plan = Placed;
 
 /** Events for one turn of the event loop. Promises settle between any two of them; a turn itself costs system calls. */
@@ -41,7 +41,7 @@ export class VirtualTime {
     if (plan !== undefined) this.#planned.remove(plan as Planned);
   }
 
-  /** Lets the next thing happen; false: nothing is planned. */
+  /** Plays the next event; false: none is planned. */
   step(): boolean {
     const next = this.#planned.pop();
     if (next === undefined) return false;
@@ -52,14 +52,15 @@ export class VirtualTime {
   }
 
   /**
-   * Lets things happen until `done`, which is asked before each of them, or until nothing is planned. Rejects with what
-   * `done` or an event throws.
+   * Plays events until `done`, which is called before each of them, returns true, or until none is planned. Rejects
+   * with the error of `done` or of an event.
    */
   play(done: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       let ended = false;
       let left = 0;
-      // Node runs all microtasks between two callbacks of `setImmediate`: what follows from an event has followed by then.
+      // Node runs all microtasks between two callbacks of `setImmediate`: the consequences of an event have happened by
+      // then.
       const next = (): void => {
         left -= 1;
         if (ended) return;

@@ -1,6 +1,6 @@
 /**
- * What the processes of one worker leave on their disk, and the worker's journal over it: the contract of
- * `fleet/worker/journal.ts` in memory, with commits that take a moment.
+ * The disk of the processes of one worker, and the worker's journal over it: the contract of `fleet/worker/journal.ts`
+ * in memory, with commits that take a moment.
  */
 import {
   type JournaledTask,
@@ -12,7 +12,7 @@ import {
 } from '../src/fleet/worker/journal.ts';
 import type { DiskWriter } from './disk.ts';
 
-/** What is checked of a journal. */
+/** Checks of a journal. */
 export interface JournalObserver {
   accepted(task: NewTask): void;
   declined(declined: StoredDeclinedAttempt): void;
@@ -26,7 +26,7 @@ export class WorkerDisk {
   readonly declined = new Map<string, StoredDeclinedAttempt>();
   readonly values = new Map<string, string>();
 
-  /** What is on disk of the latest attempt at a task. */
+  /** Returns the stored state of the latest attempt at a task. */
   latest(taskId: string): JournaledTask | undefined {
     return this.tasks.get(taskId)?.at(-1);
   }
@@ -39,14 +39,14 @@ export class WorkerDisk {
     for (const taskId of this.declined.keys()) if (over(taskId)) this.declined.delete(taskId);
   }
 
-  /** Every attempt, in the order in which they were accepted. */
+  /** Returns every attempt, in the order in which they were accepted. */
   all(): readonly JournaledTask[] {
     const numberOf = ({ taskId, attempt }: JournaledTask): number => this.numbers.get(`${taskId} ${attempt}`) ?? 0;
     return [...this.tasks.values()].flat().sort((one, other) => numberOf(one) - numberOf(other));
   }
 }
 
-/** The journal of one process of the worker. */
+/** Returns the journal of one process of the worker. */
 export function memoryWorkerJournal(
   disk: WorkerDisk,
   writer: DiskWriter,

@@ -1,6 +1,6 @@
 /**
- * One start of a worker: the shipped worker over a simulated executor, journal, repository and MCP servers, and the client
- * that connects it to the orchestrator, again and again.
+ * One start of a worker: the shipped worker over a simulated executor, journal, repository and MCP servers, and the
+ * client that connects it to the orchestrator, and reconnects.
  */
 import { repeat } from '../src/base/timer-queue.ts';
 import { ORCHESTRATOR_FEATURES } from '../src/fleet/bus/forward.ts';
@@ -27,23 +27,23 @@ import { EPOCH_MS, type SimTask } from './workload.ts';
 /** Between two heartbeats; an orchestrator that missed this many is lost. */
 const HEARTBEAT_MS = 15_000;
 const MAX_MISSED = 3;
-/** How long the orchestrator may take to confirm a result. */
+/** Time for the orchestrator to acknowledge a result. */
 const DELIVER_TIMEOUT_MS = 15_000;
-/** Between two tries to connect, and how long connecting takes. */
+/** Bounds of the time between two tries to connect, and the duration of connecting. */
 const REDIAL_MS: readonly [number, number] = [500, 2500];
 const DIAL_MS = 30;
 
-/** What is checked and measured at a worker. */
+/** Checks and measurements at a worker. */
 export interface WorkerObserver extends RunObserver, JournalObserver {
-  /** A message leaves the worker. */
+  /** Called when a message leaves the worker. */
   sent(message: FleetMessage): void;
-  /** A message of the orchestrator reaches the worker. */
+  /** Called when a message of the orchestrator reaches the worker. */
   received(message: FleetMessage): void;
 }
 
 /** The orchestrator, as a worker reaches it. */
 export interface OrchestratorAddress {
-  /** Undefined: no process listens there, or the announce was not accepted. */
+  /** Connects the worker; undefined if no process listens, or the announce was not accepted. */
   admit(announce: SessionAnnounce): Connection | undefined;
   receive(message: FleetMessage): void;
 }
@@ -76,7 +76,7 @@ export class WorkerProcess implements ReplyChannel {
   #worker: Worker | undefined;
   #handler: WorkerMessageHandler | undefined;
   #connection: Connection | undefined;
-  /** Undoes what a connection has set up; undefined: there is none. */
+  /** Undoes the setup of a connection; undefined without one. */
   #disconnect: (() => void) | undefined;
   #beats = 0;
 
@@ -145,7 +145,7 @@ export class WorkerProcess implements ReplyChannel {
     this.#process.kill();
   }
 
-  /** A message of the orchestrator arrives. */
+  /** Handles a message of the orchestrator. */
   receive(message: FleetMessage): void {
     if (this.#handler === undefined || this.#disconnect === undefined) return;
     this.#options.observer.received(message);
@@ -177,7 +177,7 @@ export class WorkerProcess implements ReplyChannel {
     this.#redial();
   }
 
-  // ReplyChannel: what the worker sends.
+  // ReplyChannel: output of the worker.
 
   send(message: FleetMessage): void {
     const feature = FEATURE_OF[message.type];
@@ -217,7 +217,7 @@ export class WorkerProcess implements ReplyChannel {
     this.#process.after(ms + DIAL_MS, () => void this.#dial());
   }
 
-  /** A connection is made, with its first announce, or it is not: nothing of that gets lost. */
+  /** Connects, with the first announce; a connection is made or not, and no part of it gets lost. */
   async #dial(): Promise<void> {
     const { site, network, orchestrator } = this.#options;
     const worker = this.#worker as Worker;
@@ -234,7 +234,7 @@ export class WorkerProcess implements ReplyChannel {
       const { agentId: agent_id, incarnation, activeTasks: active_tasks } = worker;
       this.#put(fleetMessage('SESSION_HEARTBEAT', { agent_id, incarnation, seq: ++this.#beats, active_tasks }));
     });
-    // Set before the worker sends what waits for this connection.
+    // Set before the worker sends the messages that wait for this connection.
     this.#disconnect = stopBeats;
     const detach = worker.attach(this);
     this.#disconnect = () => {
@@ -244,7 +244,7 @@ export class WorkerProcess implements ReplyChannel {
   }
 }
 
-/** The folder of a worker: clean or not, and never changed by a run that ends by itself. */
+/** Returns the folder of a worker: clean or not, and never changed by a run that ends by itself. */
 function repositoryOf(site: Site): RepositoryReader {
   const state = (): TreeState => ({ branch: 'main', head: 'c0ffee', clean: !site.dirty, dirty: [] });
   return {

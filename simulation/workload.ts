@@ -1,6 +1,5 @@
 /**
- * The tasks of a simulation: when they come, what they require, how long they take, what they cost. Both contenders get the
- * same ones.
+ * The tasks of a simulation: their arrival, requirements, duration and cost. Both contenders get the same ones.
  */
 
 import type { FullSpec } from '../src/fleet/orchestrator/task-record.ts';
@@ -20,14 +19,14 @@ export interface SimTask {
   readonly route: RouteTask;
   /** Tier it needs: a lower one takes longer and spends more. */
   readonly rank: number;
-  /** At a worker of that tier, beside what any turn costs. */
+  /** At a worker of that tier, beside the cost of any turn. */
   readonly runMs: number;
   readonly tokens: number;
   /** Kills the process that runs it. */
   readonly poison: boolean;
   /** Fails by itself. */
   readonly failing: boolean;
-  /** Called off so long after it came; null: never. */
+  /** Time after its arrival at which it is cancelled; null: never. */
   readonly cancelAfterMs: number | null;
 }
 
@@ -47,7 +46,7 @@ const PRIORITIES: readonly (readonly [Priority, number])[] = [
 const WAVE_MS = 20 * 60_000;
 const WAVE = 0.45;
 
-/** Tasks in the order they come. `capacity`: turns the fleet can run at once. */
+/** Yields tasks in the order of their arrival. `capacity`: turns the fleet can run at once. */
 export function* tasksOf(setting: Setting, random: Random, capacity: number): Generator<SimTask> {
   const { tasks, load, runMs } = setting;
   // Queues, retries and lower tiers take their part of the capacity.

@@ -1,6 +1,6 @@
 /**
- * `handfast` and `handfast/agent` in a page: connects to hosts over WebSocket. What it loads needs nothing of Node, which
- * `test/package.test.ts` and `test/browser/` hold it to.
+ * `handfast` and `handfast/agent` in a page: connects to hosts over WebSocket. The modules it loads need nothing of
+ * Node; `test/package.test.ts` and `test/browser/` check this.
  */
 
 export type { AgentOptions, GrantedCapability } from './agent/agent.ts';

@@ -1,6 +1,6 @@
 /**
- * What connecting to a host is in Node and in pages alike: an agent over a link, with the clients of exactly the
- * capabilities that were asked for. `connect.ts` and `connect.browser.ts` bring the ways to dial.
+ * The part of connecting to a host that Node and pages share: an agent over a link, with the clients of exactly the
+ * requested capabilities. `connect.ts` and `connect.browser.ts` provide the transports to dial.
  */
 import { type AgentOptions, AgentSession, type Dial } from './agent/agent.ts';
 import { suggest } from './base/suggest.ts';
@@ -21,13 +21,13 @@ export type Agent<C extends KnownCapability = never> = AgentSession &
 /** The options of an agent that asks for capabilities. */
 export interface AskingOptions<C extends KnownCapability = KnownCapability> extends AgentOptions {
   /**
-   * Requested capabilities: names of those that come with Handfast, values that packages export. What the host does not grant
-   * stays callable and fails with `capability_missing`.
+   * Requested capabilities: names of those that come with Handfast, values that packages export. A capability that the
+   * host does not grant stays callable and fails with `capability_missing`.
    */
   readonly capabilities?: readonly (C | Capability<C>)[];
 }
 
-/** How to open a link, and whether dialling again reaches the same host. */
+/** The function that opens a link, and whether dialling again reaches the same host. */
 export interface Dialling {
   readonly dial: Dial;
   readonly reconnects: boolean;
@@ -37,8 +37,8 @@ export interface Dialling {
 export type Wanted = Pick<Capability, 'name' | 'client'>;
 
 /**
- * Connects over what `route` dials.
- * @param builtin the capability of a name that comes with Handfast
+ * Connects over the link that `dial` opens.
+ * @param builtin returns the capability of a name that comes with Handfast
  */
 export async function connectBy<const C extends KnownCapability>(
   { dial, reconnects }: Dialling,
@@ -63,7 +63,10 @@ export async function connectBy<const C extends KnownCapability>(
   return agent as Agent<C>;
 }
 
-/** The capabilities that were asked for. Throws `usage` for what is none: plain JavaScript has no compiler to find it. */
+/**
+ * Returns the requested capabilities. Throws `usage` for a value that is none: plain JavaScript has no compiler to find
+ * it.
+ */
 function wantedOf(
   capabilities: readonly (string | Wanted)[],
   builtin: (name: string) => Wanted | undefined,
@@ -82,7 +85,7 @@ function wantedOf(
   });
 }
 
-/** A name that nothing has and that is nearly one of the protocol: found once the host has not granted it. */
+/** Returns the error for an unknown name that is nearly one of the protocol: known once the host has not granted it. */
 function misspelt(agent: AgentSession, asked: readonly (string | Wanted)[]): HandfastError | undefined {
   for (const name of asked) {
     if (typeof name !== 'string' || capabilityOf(name) !== undefined || agent.capabilities.get(name)?.enabled) continue;

@@ -11,8 +11,9 @@ import { DEFAULT_MAX_MESSAGE_BYTES } from './transport/link.ts';
 import { fail } from './wire/errors.ts';
 
 /**
- * The clients of the capabilities that come with Handfast. `capabilities/index.ts` has their declarations, which lead to
- * plugins and with them to Node. What is not asked for is a file of its own that is not loaded.
+ * The clients of the capabilities that come with Handfast. `capabilities/index.ts` has their declarations, which lead
+ * to plugins and with them to Node. The client of a capability that is not requested is a separate file that is not
+ * loaded.
  */
 const clients: Readonly<Record<string, Wanted>> = {
   tools: { name: 'tools', client: (agent) => new ToolsClient(agent) },

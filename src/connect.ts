@@ -15,7 +15,7 @@ export interface ConnectOptions<C extends KnownCapability = KnownCapability>
   extends AskingOptions<C>,
     Partial<Pick<DialOptions, 'cwd' | 'env' | 'onStderr'>> {}
 
-/** Anything that takes a link over: a host in this process. */
+/** A host in this process, which takes over a link. */
 export interface InProcessHost {
   accept(link: Link): void;
   /** False: it was not started yet, and connecting is refused with `usage`. */

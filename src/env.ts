@@ -1,5 +1,5 @@
 /**
- * `handfast/env`: what authors of environments write with: the contract, spaces, random numbers, wrappers, a check. `envPlugin`
+ * `handfast/env`: for authors of environments: the contract, spaces, random numbers, wrappers, a check. `envPlugin`
  * puts environments into a host; `agent.env` plays them.
  *
  * @see docs/env.md#environments-of-your-own

@@ -1,4 +1,6 @@
-/** The main entry point: everything most programs need. Parts for special needs have subpaths of their own. */
+/**
+ * The main entry point: everything most programs need. Parts for special needs have separate subpaths.
+ */
 
 import './base/node-version.ts';
 

@@ -1,4 +1,6 @@
-/** `handfast/journal`: the logs of sessions, and the contract for writing another. */
+/**
+ * `handfast/journal`: the logs of sessions, and the contract for other implementations.
+ */
 
 import './base/node-version.ts';
 

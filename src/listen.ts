@@ -1,8 +1,8 @@
 /**
  * `listen`: opens an address for a host that a program made with `createHost`; the counterpart of `connect`.
  *
- * `handfast up` does not come this way: it serves a whole configuration (`serve.ts`), with the token of the user and the
- * operator's routes. What an address needs is loaded when it is opened.
+ * `handfast up` does not use it: it serves a whole configuration (`serve.ts`), with the token of the user and the
+ * operator's routes. The modules for an address are loaded when it is opened.
  */
 
 import { valueKind } from './base/value-kind.ts';
@@ -19,15 +19,16 @@ export interface ListenOptions {
 }
 
 /**
- * Opens `http://host:port` (the A2E binding, and WebSocket at `/ws`), `tcp://host:port` or `unix:///path` and hands every
- * link to the host. Port 0 takes a free one: `listener.address` is what an agent connects to.
+ * Opens `http://host:port` (the A2E binding, and WebSocket at `/ws`), `tcp://host:port` or `unix:///path` and hands
+ * every link to the host. Port 0 takes a free one: an agent connects to `listener.address`.
  *
- * An address that other machines can reach needs a host that demands a token (`createHost({ auth })`); its links are not
- * encrypted. Over HTTP it answers to the names in `allowedHosts`, besides the address itself. Close the listener after the
- * host, or together with it: an HTTP port stays open for the sessions it has.
+ * An address that other machines can reach needs a host that demands a token (`createHost({ auth })`); its links are
+ * not encrypted. Over HTTP it answers to the names in `allowedHosts`, besides the address itself. Close the listener
+ * after the host, or together with it: an HTTP port stays open for the sessions it has.
  *
- * @throws usage for an address of another form, and for a host that was not started · config_invalid for one that other machines can reach without a token ·
- * runtime_error when it cannot be bound (`detail.reason` is the system's code, e.g. `EADDRINUSE`)
+ * @throws usage for an address of another form, and for a host that was not started · config_invalid for one that other
+ * machines can reach without a token · runtime_error when it cannot be bound (`detail.reason` is the system's code,
+ * e.g. `EADDRINUSE`)
  *
  * @example
  * await using listener = await listen(host, 'tcp://127.0.0.1:0');

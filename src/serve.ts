@@ -1,6 +1,6 @@
 /**
- * `serve`: everything `handfast up` does, for a program: the host of a configuration with its journal, audit and plugins,
- * the server of sessions, and every address it listens on. What is not asked for is not loaded.
+ * `serve`: everything that `handfast up` does, for a program: the host of a configuration with its journal, audit and
+ * plugins, the server of sessions, and every address it listens on. Modules of unconfigured parts are not loaded.
  */
 import type { HostConfig } from './config/config.ts';
 import type { FleetConfig } from './config/fleet-config.ts';

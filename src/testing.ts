@@ -1,8 +1,9 @@
 /**
  * `handfast/testing`: for tests of plugins, tools, capabilities, agents and clients.
  *
- * A host with a token in a line, a model that follows a script, a peer that follows a script in each protocol, a clock in the
- * test's hands, links that are cut or swallow everything, assertions on journals, and recordings of both sides.
+ * A host with a token in a line, a model that follows a script, a peer that follows a script in each protocol, a clock
+ * that the test controls, links that are cut or swallow everything, assertions on journals, and recordings of both
+ * sides.
  */
 
 import './base/node-version.ts';
@@ -58,7 +59,7 @@ export { memoryPair } from './transport/memory.ts';
 
 export interface TestHostOptions extends Partial<Omit<HostOptions, 'auth' | 'plugins'>> {
   readonly plugins?: readonly Plugin[];
-  /** Tools, for tests that need no plugin of their own. */
+  /** Tools, for tests that need no plugin. */
   readonly tools?: readonly AnyTool[];
   /** Principals besides the administrator, by name; each gets a token. */
   readonly principals?: Readonly<Record<string, Omit<Principal, 'name'>>>;
@@ -71,14 +72,14 @@ export interface TestHost extends AsyncDisposable {
   readonly token: string;
   /** The token of each principal, by name. */
   readonly tokens: Readonly<Record<string, string>>;
-  /** Connects in memory, with the administrator's token unless `token` says otherwise. */
+  /** Connects in memory, with the administrator's token unless `token` names another one. */
   connect<const C extends CapabilityName = never>(options?: ConnectOptions<C>): Promise<Agent<C>>;
   /** Opens an address; default a free TCP port of the loopback interface. It is closed with the host. */
   listen(address?: string): Promise<Listener>;
 }
 
 /**
- * A host with a token, in a line.
+ * Starts a host with a token, in one line.
  *
  * @example
  * await using host = await testHost({ tools: [greet] });

@@ -1,4 +1,6 @@
-/** `handfast/tools`: what authors of tools write with. Loads no host; `toolsPlugin` is what puts tools into one. */
+/**
+ * `handfast/tools`: for authors of tools. Loads no host; `toolsPlugin` makes tools available in one.
+ */
 
 import './base/node-version.ts';
 

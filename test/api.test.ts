@@ -1,4 +1,6 @@
-/** The report on the public interface: what it shows, and that it refuses types that users could not name. */
+/**
+ * The report on the public interface: its content, and its refusal of types that users could not name.
+ */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * Holds the pages to each other and to the code: links and anchors lead somewhere, and the transcripts of
- * `docs/protocol/a2e.md` are what a host really says. The README has `test/readme.test.ts`.
+ * Checks the pages against each other and against the code: links and anchors have targets, and the transcripts of
+ * `docs/protocol/a2e.md` match the messages of a real host. The README has `test/readme.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -17,10 +17,10 @@ const pages = filesBelow('')
   .filter((path) => path.endsWith('.md') && !path.startsWith('test/'))
   .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }));
 
-/** A page without what is inside code fences. */
+/** Returns a page without the text inside code fences. */
 const prose = (text: string): string => text.replace(/^```.*?^```$/gms, '');
 
-/** The anchors of a page, as the usual renderers make them of its headings. */
+/** Returns the anchors of a page, as the usual renderers derive them from its headings. */
 function anchorsOf(text: string): Set<string> {
   const anchors = new Set<string>();
   for (const [, heading] of prose(text).matchAll(/^#{1,6} +(.+)$/gm)) {
@@ -36,7 +36,7 @@ function anchorsOf(text: string): Set<string> {
   return anchors;
 }
 
-/** Why a link to `path#anchor` leads nowhere; undefined when it does not. */
+/** Returns the reason why a link to `path#anchor` is broken; undefined when it is not. */
 function broken(path: string, anchor: string | undefined): string | undefined {
   if (!existsSync(join(root, path))) return `${path} does not exist`;
   if (anchor === undefined) return undefined;
@@ -88,9 +88,9 @@ test('decisions are numbered without a hole and say their state', () => {
   }
 });
 
-/** What the page leaves out of the host's lines. */
+/** Members that the page leaves out of the host's lines. */
 const unshown = ['a2e', 'version', 'ts'];
-/** What differs from run to run. */
+/** Members that differ from run to run. */
 const volatile = ['id', 'session_id', 'created_at', 'duration_ms', 'uptime_seconds'];
 
 /** Values that differ from run to run, the same everywhere, so that the rest can be compared. */
@@ -102,7 +102,7 @@ function settled(value: unknown): unknown {
   );
 }
 
-/** Plays one transcript: sends the lines of the agent, and compares what the host says with its lines. */
+/** Plays one transcript: sends the lines of the agent, and compares the host's messages with its lines. */
 async function play(lines: readonly string[], link: () => RawAgent): Promise<number> {
   let agent = link();
   /** Session ids of the page → of this run. */
@@ -156,7 +156,10 @@ test('the transcripts of docs/protocol/a2e.md are what a host says', async () =>
   }
 });
 
-/** The words of a command line as a shell splits it, up to a pipe, a comment or a redirection, for each command of ours in it. */
+/**
+ * Returns the words of a command line as a shell splits it, up to a pipe, a comment or a redirection, for each command
+ * of Handfast in it.
+ */
 function commandsIn(line: string): string[][] {
   const pieces = line.match(/'[^']*'|"[^"]*"|[^\s'"]+(?:'[^']*'|"[^"]*")?/g) ?? [];
   const found: string[][] = [];

@@ -1,6 +1,6 @@
 /**
- * The error table: each row can be found again from what a dialect carries, the page about it is fresh, and nothing
- * in the sources names an error that is not in it.
+ * The error table: each row can be found again from the members that a dialect carries, the page about it is fresh, and
+ * no source names an error that is not in it.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

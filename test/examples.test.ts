@@ -1,6 +1,6 @@
 /**
- * Runs everything in `examples/` as its reader would, by the package's own name, and looks at what it prints. What an
- * example claims it also asserts itself, so that a false one exits with an error.
+ * Runs everything in `examples/` as its reader would, by the package's own name, and checks its output. An example also
+ * asserts its claims itself, so that a false one exits with an error.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -11,10 +11,10 @@ import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import { root } from './rules/scan.ts';
 
-/** Far above what they take; an example that hangs is ended. */
+/** Far above their duration; an example that hangs is ended. */
 const PATIENCE_MS = 120_000;
 
-/** Example → what it prints, a pattern for each line that must be there, in this order. */
+/** Example → its output, a pattern for each line that must be present, in this order. */
 const examples: Readonly<Record<string, readonly RegExp[]>> = {
   'first-plugin.ts': [/^days: \{ days: 7 \}$/, /^refused: schema_violation: .*\/from must be string$/],
   'first-agent.ts': [
@@ -174,7 +174,7 @@ const examples: Readonly<Record<string, readonly RegExp[]>> = {
 const home = mkdtempSync(join(tmpdir(), 'handfast-examples-'));
 after(() => rmSync(home, { recursive: true }));
 
-/** Keys and settings of the user who runs this are not seen. */
+/** The keys and settings of the user that runs this are not visible. */
 const { PATH, NODE_COMPILE_CACHE } = process.env;
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));

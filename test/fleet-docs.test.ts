@@ -1,6 +1,6 @@
 /**
- * Holds the pages about fleets to the truth: their programs run and print what they show, their configuration files load, and
- * the first session of `docs/fleet.md` is what its commands print.
+ * Checks the pages about fleets: their programs run and print the shown output, their configuration files load, and the
+ * first session of `docs/fleet.md` is the output of its commands.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -17,7 +17,7 @@ import { regionOf } from './support/regions.ts';
 
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
 
-/** The text of each fenced block of a language. */
+/** Returns the text of each fenced block of a language. */
 const blocks = (page: string, language: string): string[] =>
   [...read(page).matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map((match) => match[1] as string);
 
@@ -40,7 +40,7 @@ test('every configuration file on the pages about fleets loads', async () => {
         assert.equal((await loadTaskBatch(user.write('tasks.yaml', block), Date.now())).length, 2);
       else if (first === 'receiver') await loadWorkerConfig(user.write('worker.yaml', worker + block), { env });
       else {
-        // Workers of a page that shows only what is new on them.
+        // Workers of a page that shows only its new settings.
         const whole = block.replace(/^( +)(a2a: )/m, '$1repo: app\n$1$2');
         await loadFleetConfig(user.write('fleet.yaml', first === 'name' ? whole : fleet + whole), { env });
       }

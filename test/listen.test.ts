@@ -1,4 +1,7 @@
-/** `listen`: what it opens, and what it refuses to open. The calls over each transport are in `examples/transports.ts`. */
+/**
+ * `listen`: the addresses it opens, and those it refuses to open. The calls over each transport are in
+ * `examples/transports.ts`.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { get, type IncomingMessage } from 'node:http';
@@ -57,7 +60,7 @@ test('a host that demands a token listens on other addresses too, and answers to
   }
 });
 
-/** The status of a GET that calls the server by another name. */
+/** Returns the status of a GET that calls the server by another name. */
 async function statusOf(url: string, host: string): Promise<number | undefined> {
   const [response] = (await once(get(url, { headers: { host } }), 'response')) as [IncomingMessage];
   response.resume();

@@ -1,6 +1,6 @@
 /**
- * What the library says to a program in plain JavaScript that uses it wrong: each error names the mistake and the next
- * step, where the program made it, and no host starts without what it was made for.
+ * The library's errors for a program in plain JavaScript that misuses it: each error names the mistake and the next
+ * step, at the place of the mistake, and no host starts without the plugins it was created for.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -23,7 +23,7 @@ async function started() {
   return host;
 }
 
-/** What was done, the code it fails with, and what the message must say. */
+/** A mistake, the code it fails with, and the required text of the message. */
 type Mistake = readonly [what: string, make: () => unknown, code: string, says: RegExp];
 
 const plugins: readonly Mistake[] = [

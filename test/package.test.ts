@@ -1,6 +1,6 @@
 /**
- * What `package.json` promises, checked on the sources: quick, so that a subpath without a file is noticed long before
- * `npm run pack-test` builds and installs the package.
+ * The promises of `package.json`, checked on the sources: quick, so that a subpath without a file is noticed long
+ * before `npm run pack-test` builds and installs the package.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -66,7 +66,7 @@ test('what a page loads reaches no module of Node and no package', () => {
     for (const { specifier, typeOnly, lazy } of importsOf(readFileSync(join(root, file), 'utf8'))) {
       if (typeOnly) continue;
       if (specifier.startsWith('.')) follow(join(dirname(file), specifier));
-      // Bundlers leave out what only checks of tools reach; test/browser looks into the bundles.
+      // Bundlers leave out modules that only checks of tools reach; test/browser inspects the bundles.
       else if (!(lazy && file === 'src/base/json-schema.ts')) found.push(`${file}: ${specifier}`);
     }
   };
@@ -97,7 +97,7 @@ test('every entry point checks the Node version first', () => {
   assert.match(check, new RegExp(`OLDEST_NODE = ${oldest};`));
   assert.deepEqual(importsOf(check), []);
   for (const [subpath, { 'handfast-source': source }] of Object.entries(manifest.exports)) {
-    // What needs nothing of Node runs on any.
+    // Code that needs nothing of Node runs on any version.
     if (subpath === './errors') continue;
     const text = readFileSync(join(root, source), 'utf8');
     assert.match(text, /^\/\*\*.*?\*\/\n\nimport '\.\/base\/node-version\.ts';\n/s, subpath);

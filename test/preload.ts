@@ -1,10 +1,10 @@
 /**
  * Loaded by the scripts that run tests, before anything else.
  *
- * - Keeps what Node makes of the sources: most of a short test's time would go into reading the same TypeScript once more.
- *   What tests start keeps to it too.
- * - Bounds a file of tests: the runner waits for one without end (its `--test-timeout` is for tests, not for files), so a
- *   connection that is left open would stop the whole run without a name.
+ * - Caches the code that Node compiles from the sources: most of a short test's time would go into compiling the same
+ *   TypeScript again. Programs that tests start use the cache too.
+ * - Bounds a file of tests: the runner waits for one without end (its `--test-timeout` is for tests, not for files), so
+ *   a connection that is left open would stop the whole run without a name.
  */
 import { enableCompileCache } from 'node:module';
 import { fileURLToPath } from 'node:url';
@@ -13,7 +13,7 @@ const folder = fileURLToPath(new URL('../node_modules/.cache/compiled', import.m
 enableCompileCache(folder);
 process.env.NODE_COMPILE_CACHE = folder;
 
-/** Several times what the longest file takes on a slow machine. */
+/** Several times the duration of the longest file on a slow machine. */
 const FILE_MINUTES = 10;
 
 // The runner itself has no such variable; programs that tests start do not load this file.

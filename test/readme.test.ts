@@ -1,6 +1,6 @@
 /**
- * Holds `README.md` to the truth: its TypeScript is cut from the examples, its terminal sessions are run against a host,
- * its configuration is loaded, and every command and flag that any page names is one the command line has.
+ * Checks `README.md`: its TypeScript is cut from the examples, its terminal sessions run against a host, its
+ * configuration loads, and every command and flag that any page names exists in the command line.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
@@ -28,7 +28,7 @@ const condition = Object.keys(manifest.exports['.'] as object)[0] as string;
 const home = mkdtempSync(join(tmpdir(), 'handfast-readme-'));
 after(() => rmSync(home, { recursive: true }));
 
-/** The command line of the sources, for a user of its own: keys and settings of the user who runs this are not seen. */
+/** The command line of the sources, for a separate user: the keys and settings of the user that runs this are not visible. */
 const words = ['-C', condition, 'src/cli/main.ts'];
 const { PATH, NODE_COMPILE_CACHE } = process.env;
 const surroundings = {
@@ -42,7 +42,7 @@ const handfast = (...args: string[]) =>
     killSignal: 'SIGKILL',
   });
 
-/** The text of each fenced block of a language. */
+/** Returns the text of each fenced block of a language. */
 function blocks(page: string, language: string): string[] {
   return [...page.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map((match) => match[1]!);
 }
@@ -99,7 +99,7 @@ test('the configuration of the README loads without problems or warnings', async
   );
 });
 
-/** One command of a terminal session with what the page says it prints. */
+/** One command of a terminal session with its output on the page. */
 interface Shown {
   readonly command: string;
   readonly output: string;
@@ -117,7 +117,10 @@ function sessions(page: string): Shown[] {
   );
 }
 
-/** A pattern for what a page shows: `…` stands for anything within a line, numbers of processes and ports for any. */
+/**
+ * Returns a pattern for the text on a page: `…` stands for any text within a line, numbers of processes and ports for
+ * any number.
+ */
 function patternOf(output: string, port: string): RegExp {
   const escaped = output.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
   return new RegExp(
@@ -179,16 +182,16 @@ const helps = new Map(
   ]),
 );
 
-/** The help of a command, by its words. */
+/** Returns the help of a command, by its words. */
 const helpOf = (path: readonly string[]): string => helps.get(path.join(' ')) ?? '';
 
-/** The commands a help text lists. */
+/** Returns the commands that a help text lists. */
 function subcommands(help: string): string[] {
   const listed = /^Commands:\n((?: .*\n|\n)*)/m.exec(help)?.[1] ?? '';
   return [...listed.matchAll(/^ {2}(\w[\w-]*)/gm)].map((match) => match[1]!);
 }
 
-/** What is wrong with a command line a page names; undefined when nothing is. */
+/** Returns the problem of a command line that a page names; undefined when it has none. */
 function problemOf(line: string): string | undefined {
   const rest = line.split(/\s+/).slice(1);
   const path: string[] = [];
@@ -208,7 +211,7 @@ function problemOf(line: string): string | undefined {
 }
 
 test('every command and flag that a page names exists', () => {
-  // The page of the example package names commands that come with it; its own test runs them.
+  // The page of the example package names commands of that package; its own test runs them.
   const elsewhere = /^(?:test|examples\/capability-package)\//;
   const pages = filesBelow('').filter((path) => path.endsWith('.md') && !elsewhere.test(path));
   const named = new Map<string, string>();

@@ -1,8 +1,9 @@
 /**
- * The house rules that a machine can hold: who imports whom, which package is named where, what a file looks like.
+ * The house rules that a machine can check: imports between folders, the files that may name each package, the form of
+ * a file.
  *
  * This file has the tables; `test/rules/` has the functions. Every rule is run twice: on the tree, where it must find
- * nothing, and on an offender written for it, so that a rule that has stopped seeing anything is noticed.
+ * nothing, and on an offender written for it, so that a rule that finds nothing any more is noticed.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -38,8 +39,8 @@ import {
 } from './rules/texts.ts';
 
 /**
- * The import table: a folder imports lower levels and itself, never a neighbour of its own level. Every folder below
- * `capabilities/` is a unit of its own.
+ * The import table: a folder imports lower levels and itself, never a neighbour of its level. Every folder below
+ * `capabilities/` is a separate unit.
  */
 const levels: Levels = {
   wire: 0,
@@ -49,7 +50,7 @@ const levels: Levels = {
   journal: 2,
   connection: 3,
   session: 4,
-  // What passed over links, stored, served again and compared.
+  // Messages that passed over links: stored, served again and compared.
   recording: 4,
   config: 5,
   trust: 5.5,
@@ -57,11 +58,11 @@ const levels: Levels = {
   agent: 6,
   acp: 6,
   mcp: 6,
-  // Hosts as servers of MCP: what the server and the command line put behind their addresses and pipes.
+  // Hosts as servers of MCP, for the addresses and pipes of the server and of the command line.
   'mcp-endpoint': 7.6,
-  // What a capability declares, which knows plugins and agents; and the list of those that come with the package.
+  // Declarations of capabilities, which know plugins and agents; and the list of those that come with the package.
   packages: 6.5,
-  // Others offer tools of their own through it.
+  // Other capabilities offer tools through it.
   'capabilities/tools': 6.8,
   'capabilities/*': 7,
   // Bundles tools of the others.
@@ -88,8 +89,8 @@ const transports: ConcreteRule = {
   shared: ['link.ts', 'http/http-request.ts', 'http/http-response.ts'],
   // A page has one transport.
   mayName: [...composers, /^src\/connect\.browser\.ts$/, /^src\/control-client\/connect-browser\.ts$/],
-  // The agent picks a transport by the address it is given; what it does not use is never loaded.
-  // Subagents that are programs are children of the host and agents at once.
+  // The agent picks a transport by the address it is given; unused transports are never loaded. Subagents that are
+  // programs are children of the host and agents at once.
   mayNameLazily: [
     /^src\/agent\/addresses\.ts$/,
     /^src\/control-client\/connect\.ts$/,
@@ -104,7 +105,7 @@ const journals: ConcreteRule = {
   mayNameLazily: [],
 };
 
-/** Where each external package, and each built-in module that reaches out of the process, is imported. */
+/** The files that may import each external package, and each built-in module that reaches out of the process. */
 const adapterFiles: readonly AdapterFile[] = [
   { module: 'typebox', files: [/^src\/wire\/schema\.ts$/] },
   { module: 'ajv', files: [/^src\/base\/json-schema\.ts$/] },
@@ -148,7 +149,8 @@ const adapterFiles: readonly AdapterFile[] = [
     module: 'node:child_process',
     files: [
       /^src\/base\/child\.ts$/,
-      // What finds and ends children: `ps`, and the process that outlives this one. The process that starts children for this one.
+      // The code that finds and ends children: `ps`, and the process that outlives this one. The process that starts
+      // children for this one.
       /^src\/base\/children\/(?:process-table|watcher|launcher|launcher-entry)\.ts$/,
       // The pager, which shares the user's terminal.
       /^src\/base\/terminal-program\.ts$/,
@@ -164,7 +166,10 @@ const adapterFiles: readonly AdapterFile[] = [
 const inOneFile = adapterFiles.map(({ module }) => module).filter((module) => !module.startsWith('node:'));
 
 const src = sourcesBelow('src');
-/** Everything the project wrote, as text; what is not text (a picture, a database) has a NUL byte and is left out. */
+/**
+ * Everything that the project wrote, as text; a file that is not text (a picture, a database) has a NUL byte and is
+ * left out.
+ */
 const texts = filesBelow('')
   .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))
   .filter(({ text }) => !text.includes('\0'));
@@ -312,7 +317,7 @@ const innerOrders: readonly InnerOrder[] = [
       ['worker'],
       ['blocked-policy.ts', 'queue.ts'],
       ['orchestrator'],
-      // It stores the orchestrator's tasks too.
+      // The bus stores the orchestrator's tasks too.
       ['bus/nats'],
       ['on-demand.ts'],
     ],
@@ -373,7 +378,7 @@ test('a source opens with a header comment and is not too long', () => {
   assert.deepEqual(shapeViolations([source('src/a.ts', '#!/usr/bin/env node\n/** A. */\n')]), []);
 });
 
-/** True for a path as pages and comments give it: from the root, from `src/`, or from one of the folders given. */
+/** Returns true for a path as pages and comments give it: from the root, from `src/`, or from one of the given folders. */
 const exists = (path: string, ...folders: string[]): boolean =>
   ['', 'src', ...folders].some((folder) => existsSync(join(root, folder, path)));
 

@@ -1,4 +1,6 @@
-/** `serve`: a program has what `handfast up` has, from a file, and closes it in order. */
+/**
+ * `serve`: a program gets everything that `handfast up` has, from a file, and closes it in order.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +9,7 @@ import { connect, serve } from 'handfast';
 import { connect as connectControl } from 'handfast/control';
 import { temporaryFolder } from './host/temporary-folder.ts';
 
-/** A configuration file with a home of its own. */
+/** Writes a configuration file, with a separate home. */
 function written(t: TestContext, yaml: string): string {
   const folder = temporaryFolder(t);
   process.env.HANDFAST_HOME = join(folder, 'home');

@@ -1,9 +1,9 @@
 /**
  * The soak: sessions over TCP, WebSocket and HTTP with calls, streams and cut connections for some minutes against a
- * host in a process of its own. Run by `npm run soak`, with the minutes as its argument (default 10).
+ * host in a separate process. `npm run soak` runs it, with the minutes as its argument (default 10).
  *
- * Prints what was lost or done twice (both must be 0), how memory grew, and what was left behind; ends with exit code 1
- * when any of it is not as it must be. Rules: the load table of the threat model, "soak", "memory growth", "leaks".
+ * Prints the lost and duplicate calls (both must be 0), the growth of memory, and remaining resources; ends with exit
+ * code 1 when any of these is wrong. Rules: the load table of the threat model, "soak", "memory growth", "leaks".
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Agent, connect } from '../src/connect.ts';
@@ -31,7 +31,7 @@ const fail = (what: string): void => void failures.set(what, (failures.get(what)
 
 let keys = 0;
 
-/** One call: its answer must be its own, its events 0, 1, 2 … up to what was asked for. */
+/** Makes one call: its reply must be its own, its events 0, 1, 2 … up to the requested number. */
 async function work(agent: Agent<'tools'>, events: number, ms: number): Promise<void> {
   const key = `k${keys++}`;
   const seen: number[] = [];
@@ -61,7 +61,7 @@ async function work(agent: Agent<'tools'>, events: number, ms: number): Promise<
   if (seen.some((at, index) => at !== index)) totals.disordered++;
 }
 
-/** A session after the other, each with some rounds of calls. */
+/** Runs one session after the other, each with some rounds of calls. */
 async function user(address: string, until: number): Promise<void> {
   while (performance.now() < until) {
     const agent = await connect(address, {
@@ -70,7 +70,7 @@ async function user(address: string, until: number): Promise<void> {
         if (state === 'lost') totals.resumed++;
       },
     }).catch((error) => {
-      // A link that is cut before there is a session has nothing to come back to.
+      // A link that is cut before the session exists has nothing to resume.
       if (error.retryable === true) return undefined;
       throw error;
     });
@@ -109,7 +109,7 @@ const addresses = {
   http: `http://127.0.0.1:${http.port}`,
 };
 
-/** No agent is connected, and what stays open is open: the state everything must come back to. */
+/** Waits until no agent is connected, and only permanent resources are open: the state to which everything must return. */
 async function rest(): Promise<HostReport> {
   for (let round = 0; ; round++) {
     const report = await host.report();

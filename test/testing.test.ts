@@ -1,4 +1,6 @@
-/** `handfast/testing`: what it promises to users' tests, each part used as they would. */
+/**
+ * `handfast/testing`: its promises to users' tests, each part used as in such a test.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

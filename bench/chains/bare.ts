@@ -1,6 +1,7 @@
 /**
- * The least that SQLite can do for a durable chain: `bare.ts FOLDER`. A row with the end of a node and the start of the next, in a
- * synced transaction each; side by side the rows of as many nodes as run at once share a transaction. Nothing is called or checked.
+ * The least that SQLite can do for a durable chain: `bare.ts FOLDER`. A row with the end of a node and the start of the
+ * next, in a synced transaction each; side by side the rows of the nodes that run at once share a transaction. It calls
+ * and checks nothing.
  */
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';

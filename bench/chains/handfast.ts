@@ -1,6 +1,7 @@
 /**
- * A host that runs chains, and an agent of it, in one process: `handfast.ts FOLDER`. Each node calls a tool that does nothing, as
- * nodes do: rights, schemas, audit and events are as they are by default, and so is the journal, which is on disk before the tool is called.
+ * A host that runs chains, and an agent of it, in one process: `handfast.ts FOLDER`. Each node calls a tool that does
+ * nothing, in the usual way: rights, schemas, audit and events have their defaults, and so does the journal, which is
+ * on disk before the tool is called.
  */
 import { join } from 'node:path';
 import { chainsPlugin } from '../../src/capabilities/chains/plugin.ts';
@@ -15,7 +16,7 @@ const MIB = 1024 * 1024;
 /** Rows of a mesh: 10,000 nodes are 500 deep. */
 const MESH_WIDTH = 20;
 
-/** When each node was called, and how much of the processor the process had used then. */
+/** Time of each node's call, and the processor time that the process had used then. */
 const called: { readonly at: number; readonly cpu: NodeJS.CpuUsage }[] = [];
 let noting = false;
 let calls = 0;
@@ -73,7 +74,7 @@ interface Request {
   readonly durable?: boolean;
 }
 
-/** The cost of the last tenth of the nodes against that of the first. */
+/** Returns the cost of the last tenth of the nodes against that of the first. */
 function tenths(nodes: number): { readonly time: number; readonly cpu: number } {
   const tenth = nodes / 10;
   const span = (from: number) => {

@@ -1,6 +1,6 @@
 /**
- * Installs what `bench:chains` compares with into a cache below `node_modules`, where neither the package nor the linters see it.
- * Needs the network once, npm, and a `python3` with `venv`.
+ * Installs the contenders of `bench:chains` into a cache below `node_modules`, where neither the package nor the
+ * linters see them. Needs the network once, npm, and a `python3` with `venv`.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -12,7 +12,7 @@ const INSTALL_MS = 300_000;
 
 const cache = join(import.meta.dirname, '..', '..', 'node_modules', '.cache', 'bench-chains');
 
-/** Where the packages are. */
+/** Paths of the packages. */
 export interface Installed {
   /** A folder with `node_modules`. */
   readonly npm: string;
@@ -30,7 +30,7 @@ export function installContenders(): Installed {
   const done = join(cache, `${[...NPM, ...PYPI].join(' ').replace(/\W+/g, '-')}.done`);
   if (existsSync(done)) return { npm, python };
   mkdirSync(npm, { recursive: true });
-  // A package of its own: npm would otherwise install into the project around it.
+  // A separate package: npm would otherwise install into the project around it.
   writeFileSync(join(npm, 'package.json'), '{"private":true}\n');
   run('npm', ['install', '--no-audit', '--no-fund', '--no-package-lock', '--ignore-scripts', ...NPM], npm);
   run('python3', ['-m', 'venv', venv]);

@@ -1,6 +1,6 @@
 /**
- * How the processes of `bench:chains` and `bench:multi-agent` are asked to measure: a line of JSON for each request, a line for its
- * reply; the first line says that the process is ready. It ends with its input.
+ * The protocol with which the processes of `bench:chains` and `bench:multi-agent` measure: a line of JSON for each
+ * request, a line for its reply; the first line reports that the process is ready. It ends with its input.
  */
 import { createInterface } from 'node:readline';
 
@@ -22,7 +22,7 @@ export async function serveLines(
   process.exit(0);
 }
 
-/** Seconds that it took. */
+/** Returns the seconds that the work took. */
 export async function timed(work: () => Promise<unknown> | unknown): Promise<number> {
   const startedAt = performance.now();
   await work();

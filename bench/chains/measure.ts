@@ -1,6 +1,6 @@
 /**
- * A process that measures on request, one line of JSON each way (`lines.ts`), alone or under `strace`, which counts its syncs.
- * Used by `bench:chains` and `bench:multi-agent`.
+ * A process that measures on request, one line of JSON each way (`lines.ts`), alone or under `strace`, which counts its
+ * syncs.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -82,7 +82,7 @@ export class MeasuredProcess {
 
 const STRACE = ['strace', '-f', '-qq', '-e', 'trace=fsync,fdatasync'] as const;
 
-/** Whether the syncs of a process can be counted here. */
+/** Returns true if the syncs of a process can be counted here. */
 export function canTrace(): boolean {
   try {
     execFileSync('strace', ['-qq', '-o', '/dev/null', 'true'], { stdio: 'ignore' });

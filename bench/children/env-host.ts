@@ -1,6 +1,6 @@
 /**
- * A host with the built-in environments on TCP and on a Unix socket, in a process of its own: prints its addresses as a JSON
- * list. For `bench/env-wire.ts`, which names the socket.
+ * A host with the built-in environments on TCP and on a Unix socket, in a separate process: prints its addresses as a
+ * JSON list. For `bench/env-wire.ts`, which names the socket.
  */
 import { envPlugin } from '../../src/capabilities/env/plugin.ts';
 import { createHost } from '../../src/host.ts';

@@ -1,5 +1,5 @@
 /**
- * A host with the planning capability, its state in a file, on TCP, in a process of its own: prints its address. For
+ * A host with the planning capability, its state in a file, on TCP, in a separate process: prints its address. For
  * `bench/planning.ts`, which names the file.
  */
 import { planningPlugin } from '../../src/capabilities/planning/plugin.ts';

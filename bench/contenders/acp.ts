@@ -1,7 +1,7 @@
 /**
  * `@agentclientprotocol/sdk`, the Agent Client Protocol: an extension method with a zod parser for the call, and for
- * events the protocol's own stream, a prompt answered by `session/update` notifications. TCP carries the same NDJSON
- * stream; the SDK's HTTP and WebSocket transports are experimental and are left out.
+ * events the protocol's own stream, a prompt with `session/update` notifications as its reply. TCP carries the same
+ * NDJSON stream; the SDK's HTTP and WebSocket transports are experimental and are left out.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 /**
  * `bare`: JSON.stringify, newline, write, newline scan with Buffer.indexOf, JSON.parse, Map look-up by id; one write a
- * message. In memory it is the JSON loop in both directions, over HTTP one POST a call. What a protocol costs is
+ * message. In memory it is the JSON loop in both directions, over HTTP one POST a call. The cost of a protocol is
  * measured against it.
  */
 import { lineScanner } from './carriers.ts';

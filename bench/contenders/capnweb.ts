@@ -36,7 +36,7 @@ class BenchTarget extends RpcTarget {
   }
 }
 
-/** The stub as it is used here; `RpcStub<BenchTarget>` says the same in types that take long to check. */
+/** The stub in the form used here; `RpcStub<BenchTarget>` has the same types, which take long to check. */
 interface Stub {
   initialize(): Promise<{ capabilities: string[] }>;
   echo(args: { text: string; n: number }): Promise<{ text: string; n: number }>;

@@ -1,8 +1,8 @@
 /**
  * The plainest way to move message texts over each transport: no limits, no backpressure, no error handling.
  *
- * `bare` and `limit` are built on it, and so are peers that bring no transport of their own. A carrier is `plain` (one
- * write or WebSocket frame a message) or `coalesced` (all messages of one turn of the event loop in one).
+ * `bare` and `limit` are built on it, and so are peers without a transport. A carrier is `plain` (one write or
+ * WebSocket frame a message) or `coalesced` (all messages of one turn of the event loop in one).
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -46,9 +46,10 @@ export function lineScanner(onText: (text: string) => void): (chunk: Buffer) => 
 }
 
 /**
- * One write a message, or one write a turn: the flush is a tick, which runs when the turn's promises are done. A turn
- * that has much to say writes early: with one large write the reader starts only when the writer has ended, and the two
- * processes take turns instead of working at the same time (measured: half the rate at the same CPU time a message).
+ * Returns a writer: one write a message, or one write a turn. The flush is a tick, which runs when the turn's promises
+ * are done. A turn with much output writes early: with one large write the reader starts only when the writer has
+ * ended, and the two processes take turns instead of working at the same time (measured: half the rate at the same CPU
+ * time a message).
  */
 function writer(write: (text: string) => void, separator: string, coalesced: boolean): (text: string) => void {
   if (!coalesced) return write;

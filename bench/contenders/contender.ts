@@ -1,15 +1,16 @@
 /**
- * What every contender of the benchmark implements: serve an `echo` and a `flood` in one process, call them from another.
+ * The interface of every contender of the benchmark: serve an `echo` and a `flood` in one process, call them from
+ * another.
  *
  * `server-process.ts` calls `serve`, `client-process.ts` calls `connect`; the workloads only see a {@link Session}. A
- * peer implements this with its documented API and its default validation, so that the numbers are what its users get.
+ * peer implements this with its documented API and its default validation, so that the numbers are those of its users.
  */
 import { fileURLToPath } from 'node:url';
 
 export const transportNames = ['memory', 'stdio', 'tcp', 'websocket', 'http'] as const;
 export type TransportName = (typeof transportNames)[number];
 
-/** Where a session is opened to. On `stdio` the contender starts the server itself, as its users do. */
+/** The target of a session. On `stdio` the contender starts the server itself, as its users do. */
 export type Target =
   | { readonly transport: 'memory' }
   | { readonly transport: 'stdio'; readonly command: string; readonly args: readonly string[] }
@@ -19,14 +20,14 @@ export type Target =
 
 /** One open session: the handshake is done. */
 export interface Session {
-  /** Calls `echo` with `{text, n}`; resolves with the text that came back. */
+  /** Calls `echo` with `{text, n}`; resolves with the returned text. */
   echo(text: string, n: number): Promise<string>;
   /**
    * Calls `flood`: `count` events, then the reply. `seen` gets the index each event carries, as it arrives; the promise
    * resolves with the reply. The workload checks order and number.
    */
   flood(count: number, seen: (index: number) => void): Promise<void>;
-  /** Ends the session and resolves when its link is gone. */
+  /** Ends the session and resolves when its link has ended. */
   close(): Promise<void>;
 }
 
@@ -36,11 +37,11 @@ export interface Served {
   readonly port?: number;
 }
 
-/** How the `start` workload starts a stdio server and knows that it is ready. */
+/** The start of a stdio server for the `start` workload, and the sign that it is ready. */
 export interface StartCommand {
   /** Arguments of `node`. */
   readonly args: readonly string[];
-  /** What is written to its input at once: the first message of the protocol. */
+  /** Text that is written to its input at once: the first message of the protocol. */
   readonly opening: string;
   /** A part of the answer to it. */
   readonly answers: string;
@@ -64,22 +65,25 @@ export const LOOPBACK = '127.0.0.1';
 /** Largest message any contender has to take: the 1 MiB payload, its envelope and its escapes. */
 export const MAX_MESSAGE_BYTES = 8 * 1024 * 1024;
 
-/** The text of event number `index`; all contenders send the same. */
+/** Returns the text of event number `index`; all contenders send the same. */
 export function eventText(index: number): string {
   return `step ${index} of the work is done`;
 }
 
-/** The index in a text of {@link eventText}. */
+/** Returns the index in a text of {@link eventText}. */
 export function eventIndex(text: string): number {
   return Number.parseInt(text.slice(5), 10);
 }
 
-/** The path of a file in `children/`, the servers of the `start` workload: plain JavaScript, so that no time goes into types. */
+/**
+ * Returns the path of a file in `children/`, the servers of the `start` workload: plain JavaScript, so that no time
+ * goes into types.
+ */
 export function childFile(name: string): string {
   return fileURLToPath(new URL(`../children/${name}`, import.meta.url));
 }
 
-/** The opening of JSON-RPC protocols on stdio, one line. */
+/** Returns the opening of JSON-RPC protocols on stdio, one line. */
 export function initializeLine(params: object): string {
   return `${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'initialize', params })}\n`;
 }

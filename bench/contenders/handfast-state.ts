@@ -15,7 +15,7 @@ const KEYS = 256;
 
 type Echo = (text: string, n: number) => Promise<unknown>;
 
-/** What one call does, by capability. */
+/** The action of one call, by capability. */
 const echoes: Readonly<Record<string, (agent: AgentSession) => Promise<Echo>>> = {
   async memory(agent) {
     const { MemoryClient } = await import('handfast/capability');
@@ -42,7 +42,7 @@ const echoes: Readonly<Record<string, (agent: AgentSession) => Promise<Echo>>> =
   },
 };
 
-/** The contender of a capability. */
+/** Returns the contender of a capability. */
 export function contenderOf(capability: string): Contender {
   const extras: Extras = async (folder) => {
     const { builtinCapability } = await built<typeof import('../../src/capabilities/index.ts')>('capabilities/index');

@@ -1,6 +1,6 @@
 /**
  * `handfast-stdio`: the shipped command as a parent process starts it, `handfast stdio` with a plugin of the user and
- * everything that is on by default, the audit among it. `handfast-stdio-noaudit` is the same without the audit.
+ * all defaults, the audit among them. `handfast-stdio-noaudit` is the same without the audit.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -9,7 +9,7 @@ import { built } from './built.ts';
 import { type Contender, childFile } from './contender.ts';
 import { contender as library } from './handfast.ts';
 
-/** Runs the command in this process, whose pipes are its own. */
+/** Runs the command in this process, on this process's pipes. */
 async function serveCommand(audit: boolean): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-bench-'));
   process.on('exit', () => rmSync(folder, { recursive: true, force: true }));

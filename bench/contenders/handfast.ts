@@ -1,6 +1,6 @@
 /**
- * `handfast` as its users have it: a host with a tool, `connect`, `agent.tools.call`, events by `for await`. Nothing is
- * switched off; limits are only raised to what the workloads need. The variants add a hash-chained audit or the SQLite
+ * `handfast` as its users have it: a host with a tool, `connect`, `agent.tools.call`, events by `for await`. No feature
+ * is switched off; limits are only raised for the workloads. The variants add a hash-chained audit or the SQLite
  * journal (with which sessions can be resumed), or take events by callback.
  */
 import { spawn } from 'node:child_process';
@@ -55,10 +55,10 @@ const flood = tool({
   },
 });
 
-/** What a variant adds to the host. */
+/** Returns the additions of a variant to the host. */
 export type Extras = (folder: string) => Promise<Partial<HostOptions>>;
 
-/** A host with the tools of the benchmark, or what `extras` adds instead. */
+/** Starts a host with the tools of the benchmark, or with the additions of `extras` instead. */
 export async function startHost(extras: Extras | undefined): Promise<Host> {
   let added: Partial<HostOptions> = {};
   if (extras !== undefined) {
@@ -83,7 +83,7 @@ export async function startHost(extras: Extras | undefined): Promise<Host> {
   return host;
 }
 
-/** Serves such a host on a transport. */
+/** Serves that host on a transport. */
 export async function serve(transport: TransportName, extras: Extras | undefined): Promise<Served> {
   const host = await startHost(extras);
   const accept = host.accept.bind(host);
@@ -117,7 +117,7 @@ export async function serve(transport: TransportName, extras: Extras | undefined
   }
 }
 
-/** The address that `connect` takes. */
+/** Returns the address that `connect` takes. */
 export function addressOf(target: Exclude<Target, { transport: 'memory' }>): string {
   switch (target.transport) {
     case 'stdio':
@@ -171,7 +171,7 @@ function variant(name: string, options: { extras?: Extras; byCallback?: boolean 
     },
     scanner: async (onText) => {
       const { LineReader } = await built<typeof import('../../src/wire/frame.ts')>('wire/frame');
-      // All of a chunk at once: what is measured is the cutting.
+      // All of a chunk at once: the measurement is about the cutting.
       const share = { spend: () => false, renew: () => {} };
       const reader = new LineReader({ line: onText, malformed: () => {} }, MAX_MESSAGE_BYTES, false, share);
       return (chunk) => reader.push(chunk);
@@ -193,7 +193,7 @@ export const withSqlite: Contender = variant('handfast+sqlite', {
   extras: async (folder) => ({ journal: await sqliteJournal({ file: join(folder, 'journal.sqlite') }) }),
 });
 
-/** With `handfast record` between agent and host, in a process of its own that writes a bundle. */
+/** With `handfast record` between agent and host, in a separate process that writes a bundle. */
 export const withRecorder: Contender = {
   ...contender,
   name: 'handfast+record',

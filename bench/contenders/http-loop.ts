@@ -1,6 +1,6 @@
 /**
  * The bare JSON loop over HTTP: one POST a call on kept-alive connections, the reply in its body; the events of a call
- * as lines of the same body. Used by `bare`, and with another protocol's texts by peers without a transport.
+ * as lines of the same body. For `bare`, and with another protocol's texts for peers without a transport.
  */
 import { Agent, createServer, type IncomingMessage, request as openRequest } from 'node:http';
 import { lineScanner, listening } from './carriers.ts';
@@ -20,7 +20,7 @@ export function servePosts(
         (text) => response.write(`${text}\n`),
         (text) => {
           if (response.headersSent) return response.end(`${text}\n`);
-          // A reply alone goes out with its length, which node:http writes together with the head.
+          // A reply alone is sent with its length, which node:http writes together with the head.
           response.writeHead(200, {
             'content-type': 'application/json',
             'content-length': Buffer.byteLength(text),

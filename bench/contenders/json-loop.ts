@@ -89,7 +89,7 @@ function sessionOver(client: LoopClient, close: () => Promise<void>): Session {
   };
 }
 
-/** Both ends in one process: the text is handed over by a function call. */
+/** Connects both ends in one process: the text is handed over by a function call. */
 export function connectInMemory(): Session {
   const nextId = idSource();
   const client: LoopClient = new LoopClient((text) => answer(text, nextId, (reply) => client.receive(reply)));

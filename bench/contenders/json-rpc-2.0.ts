@@ -1,6 +1,6 @@
 /**
  * `json-rpc-2.0`: a JSON-RPC library without transports and without validation. It runs over the plain carriers here,
- * one write a message, as its users write them; in memory the payload objects are handed over as they are.
+ * one write a message, as its users write them; in memory the payload objects are handed over unchanged.
  */
 import { JSONRPCClient, JSONRPCServer, JSONRPCServerAndClient } from 'json-rpc-2.0';
 import { type Carrier, openCarrier, serveCarriers } from './carriers.ts';

@@ -14,7 +14,7 @@ export interface CallRequest {
   readonly arguments: { readonly text?: string; readonly n?: number; readonly count?: number };
 }
 
-/** What a yardstick's client reads: a reply or an event, by `type`. */
+/** Message that a yardstick's client reads: a reply or an event, by `type`. */
 export interface Incoming {
   readonly type: string;
   readonly req_id: string;

@@ -4,13 +4,13 @@
 import { dirname } from 'node:path';
 import type { Contender, TransportName } from './contender.ts';
 
-/** What the plan needs to know of a contender without loading it. */
+/** The facts about a contender that the plan needs without loading it. */
 export interface Entry {
   /** As filters and reports have it; with {@link BEFORE} for the build that this one is compared with. */
   readonly name: string;
   /** As {@link loadContender} has it. */
   readonly contender: string;
-  /** Root of the checkout whose benchmark measures it. */
+  /** Root of the checkout with the benchmark that measures it. */
   readonly checkout: string;
   readonly transports: readonly TransportName[];
   /** Workloads it takes part in on those transports; undefined = all. */
@@ -29,7 +29,7 @@ const listed: readonly Omit<Entry, 'contender' | 'checkout'>[] = [
   {
     name: 'limit',
     transports: ['stdio', 'tcp', 'websocket'],
-    // With one call at a time there is nothing to put together: it would be `bare` again.
+    // With one call at a time no messages can be joined: it would be `bare` again.
     workloads: ['unary64', 'small64', 'events'],
     peer: false,
   },
@@ -68,7 +68,7 @@ export const entries: readonly Entry[] = listed.map((entry) => ({ ...entry, cont
 /** Ends the name of a contender of the other build. */
 export const BEFORE = '@before';
 
-/** The contenders of another checkout of Handfast, for a comparison of two builds in one run. */
+/** Returns the contenders of another checkout of Handfast, for a comparison of two builds in one run. */
 export function entriesBefore(checkout: string): readonly Entry[] {
   return entries
     .filter(({ name }) => name.startsWith('handfast'))

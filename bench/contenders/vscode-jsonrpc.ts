@@ -1,6 +1,6 @@
 /**
  * `vscode-jsonrpc`, the JSON-RPC layer of the language server protocol: messages with a length header, typed requests,
- * and its own progress support for events. It has no WebSocket or HTTP transport of its own.
+ * and its own progress support for events. It has no WebSocket or HTTP transport.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
 /**
- * Requests of capabilities that store something, again and again over a few hundred entries, choices or tasks: whether the process
- * that serves them grows. The state is on disk, the journal in memory.
+ * Requests of capabilities with stored state, repeated over a few hundred entries, choices or tasks: whether the
+ * process that serves them grows. The state is on disk, the journal in memory.
  */
 import { join } from 'node:path';
 import { learningPlugin } from '../../src/capabilities/learning/plugin.ts';
@@ -13,10 +13,10 @@ import { testHost } from '../../src/testing.ts';
 import { type Edge, type EdgeKind, inParallel } from './edge.ts';
 
 const WIDTH = 8;
-/** Entries or tasks that there are. */
+/** Number of entries or tasks. */
 const STORED = 500;
 
-/** `prepare` makes what a unit works on; a unit is the n-th request, or two. */
+/** Returns an edge. `prepare` creates the objects of the units; a unit is the n-th request, or two. */
 const edgeOf = <C extends CapabilityName>(
   capability: C,
   unit: string,

@@ -32,7 +32,10 @@ const TOP = 46;
 
 const escaped = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 
-/** Every panel starts at zero, so that what is flat looks flat and what is linear is a line through the corner. */
+/**
+ * Draws the curves. Every panel starts at zero, so that a flat curve looks flat and a linear one is a line through the
+ * corner.
+ */
 export function chart(curves: readonly Curve[]): string {
   const width = LEFT + PANELS.length * (WIDTH + GAP_X);
   const height = TOP + curves.length * (HEIGHT + GAP_Y);

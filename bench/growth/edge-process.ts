@@ -1,6 +1,6 @@
 /**
- * Measures one edge in a process of its own, so that no other edge is in its heap: prints a JSON line for each sample, and one
- * with the figures at the end. Started by `bench/growth.ts` with the name of the edge, the units and the number of samples.
+ * Measures one edge in a separate process, so that no other edge is in its heap: prints a JSON line for each sample,
+ * and one with the figures at the end. Arguments: the name of the edge, the units and the number of samples.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +18,7 @@ const folder = mkdtempSync(join(tmpdir(), 'handfast-growth-'));
 process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 process.on('SIGTERM', () => process.exit(1));
 
-/** Bytes this process has written by system calls; 0 where the system does not tell. */
+/** Returns the bytes that this process has written by system calls; 0 if the system does not report them. */
 function writtenBytes(): number {
   try {
     return Number(/^wchar: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1] ?? 0);

@@ -1,10 +1,15 @@
-/** What `edge-process.ts` measures: one kind of unit that a host, a server or a fleet sees again and again. */
+/**
+ * The edge that a process measures: one kind of unit that a host, a server or a fleet handles repeatedly.
+ */
 import { setImmediate as turn } from 'node:timers/promises';
 
 export interface Edge {
-  /** Does so many more units; each of them has ended when it resolves. */
+  /** Runs this number of further units; each of them has ended when it resolves. */
   run(count: number): Promise<void>;
-  /** Figures after the last unit, by name: a start on what is stored, a page of a list. Milliseconds, or KiB where the name begins so. */
+  /**
+   * Returns figures after the last unit, by name: a start on stored state, a page of a list. Milliseconds, or KiB if
+   * the name begins with it.
+   */
   finish?(): Promise<Readonly<Record<string, number>>>;
   close(): Promise<void>;
 }
@@ -17,7 +22,7 @@ export interface EdgeKind {
   readonly quickUnits: number;
   /** Time that `finish` waits, in seconds. */
   readonly restSeconds?: number;
-  /** Everything it stores is in `folder`. */
+  /** Opens the edge, which stores everything in `folder`. */
   open(folder: string): Promise<Edge>;
 }
 

@@ -1,4 +1,7 @@
-/** What a host sees again and again: connections, sessions, calls and their events, lines of the audit. Journal and audit on disk. */
+/**
+ * Units that a host handles repeatedly: connections, sessions, calls and their events, lines of the audit. Journal and
+ * audit on disk.
+ */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { tool } from '../../src/capabilities/tools/tool.ts';
@@ -98,7 +101,7 @@ export const events: EdgeKind = {
   },
 };
 
-/** Files as `handfast up` keeps them: rotated, the oldest removed past a size. */
+/** Files in the form of `handfast up`: rotated, the oldest removed past a size. */
 const openLines = (folder: string): Audit =>
   openAudit({ file: join(folder, 'audit.jsonl'), maxBytes: 8 * 1024 * 1024, maxFiles: 4 });
 

@@ -17,7 +17,7 @@ async function elapsed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - started;
 }
 
-/** The middle of several runs: the machine may have other work to do. */
+/** Returns the middle of several runs: the machine may have other work. */
 async function usual(work: () => Promise<unknown>, runs = 9): Promise<number> {
   const times: number[] = [];
   for (let run = 0; run < runs; run += 1) times.push(await elapsed(work));
@@ -28,7 +28,7 @@ const prompted = async (session: ControlSession, text: string): Promise<void> =>
   await (await session.prompt(text)).result();
 };
 
-/** Bytes that reached a disk, or its cache, of this process. */
+/** Returns the bytes of this process that reached a disk, or its cache. */
 const written = (): number => Number(/^write_bytes: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))?.[1] ?? 0);
 
 export const long: EdgeKind = {

@@ -1,6 +1,6 @@
 /**
- * A mixed load for a server: sessions with turns and tools, calls, memory, plans, chains, subagents, processes, environments, connections
- * that are cut and resumed.
+ * A mixed load for a server: sessions with turns and tools, calls, memory, plans, chains, subagents, processes,
+ * environments, connections that are cut and resumed.
  */
 import { CuttableWire } from '../../src/cli/demo/cuttable-wire.ts';
 import { type Agent, connect } from '../../src/connect.ts';

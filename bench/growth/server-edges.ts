@@ -1,4 +1,7 @@
-/** What a server of sessions sees again and again: sessions with their turns, approvals. Out of a configuration, over HTTP. */
+/**
+ * Units that a server of sessions handles repeatedly: sessions with their turns, approvals. From a configuration, over
+ * HTTP.
+ */
 import type { ControlClient } from '../../src/control.ts';
 import { type Edge, type EdgeKind, inParallel } from './edge.ts';
 import { served, WIDTH } from './served.ts';
@@ -29,7 +32,7 @@ export const turns: EdgeKind = {
     ),
 };
 
-/** A turn that asks for one approval, which is answered at once. */
+/** Runs a turn that asks for one approval, which is answered at once. */
 async function approvedTurn(control: ControlClient, session: Awaited<ReturnType<ControlClient['create']>>) {
   const turn = await session.prompt('write "x" to file.txt');
   for await (const event of turn) {

@@ -60,7 +60,7 @@ export const tasks: EdgeKind = {
         journal,
         buses: [inProcessBus([worker])],
         log,
-        // What is removed by retention would not be measured.
+        // Tasks that retention removes would not be measured.
         maxTasks: Number.MAX_SAFE_INTEGER,
       });
       await fleet.start();
@@ -82,7 +82,7 @@ export const tasks: EdgeKind = {
       async finish() {
         let page = 0;
         for (const query of PAGES) page = Math.max(page, await elapsed(() => opened.fleet.find(query)));
-        // What a kill leaves: the databases with their logs, not closed.
+        // The state after a kill: the databases with their logs, not closed.
         const killed = join(folder, 'killed');
         cpSync(data, killed, { recursive: true });
         const stop = await elapsed(() => opened.close());

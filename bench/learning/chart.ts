@@ -1,4 +1,7 @@
-/** Draws lines with confidence bands as SVG. The names stand at the right ends of the lines, moved apart where they would overlap. */
+/**
+ * Draws lines with confidence bands as SVG. The names are at the right ends of the lines, moved apart if they would
+ * overlap.
+ */
 import type { Band } from './play.ts';
 
 export interface ChartTexts {
@@ -82,7 +85,7 @@ export function chart(bands: readonly Band[], { title, x, y, until, top }: Chart
   return parts.join('\n');
 }
 
-/** 1, 2 or 5 times a power of ten, at least this. */
+/** Returns 1, 2 or 5 times a power of ten, at least this. */
 function niceStep(least: number): number {
   const power = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least) ?? 10 * power;

@@ -1,6 +1,6 @@
 /**
- * The digits data set as a contextual bandit: a row is a picture of 64 features, the options are the ten digits, the reward is 1
- * for the right one. The rows, their orders and what `mabwiser` reached come from `digits.py`.
+ * The digits data set as a contextual bandit: a row is a picture of 64 features, the options are the ten digits, the
+ * reward is 1 for the right one. The rows, their orders and the results of `mabwiser` come from `digits.py`.
  */
 import { Bandit } from '../../src/base/bandits/bandit.ts';
 import type { PolicySettings } from '../../src/base/bandits/settings.ts';
@@ -19,7 +19,7 @@ export interface DigitsFile {
 const options = Array.from({ length: 10 }, (_, digit) => String(digit));
 const MARKS = 60;
 
-/** The rewards of one pass over the rows: mean so far at each mark, the last over all rows. */
+/** Returns the rewards of one pass over the rows: mean so far at each mark, the last over all rows. */
 export function digitsRun(file: DigitsFile, policy: PolicySettings, seed: number): number[] {
   const bandit = Bandit.start(policy, seed);
   const order = file.orders[seed]!;

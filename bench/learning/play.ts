@@ -1,5 +1,5 @@
 /**
- * Plays a policy against a problem and sums what it misses: in each round, the highest mean reward minus that of the option
+ * Plays a policy against a problem and sums its regret: in each round, the highest mean reward minus that of the option
  * it chose. So the regret of a drifting problem is against the best option of each round.
  */
 import { Bandit } from '../../src/base/bandits/bandit.ts';
@@ -22,7 +22,7 @@ export const contenders: readonly Contender[] = [
   { label: 'LinUCB', policy: { name: 'linucb' } },
 ];
 
-/** Cumulative regret at each mark. */
+/** Returns the cumulative regret at each mark. */
 export function regretOf(problem: Problem, policy: Contender['policy'], seed: number, marks: number): Float64Array {
   const { rounds, options } = problem;
   // Situations and luck are those of the seed, the same for every policy.
@@ -59,7 +59,7 @@ export interface Band {
   readonly halves: readonly number[];
 }
 
-/** Mean and 95 % confidence interval over runs. */
+/** Returns mean and 95 % confidence interval over runs. */
 export function bandOf(label: string, runs: readonly ArrayLike<number>[]): Band {
   const count = runs.length;
   const means: number[] = [];

@@ -1,4 +1,6 @@
-/** Problems whose truth is known: the mean reward of each option in each round. Used by `play.ts` and the tests of estimates. */
+/**
+ * Problems whose truth is known: the mean reward of each option in each round.
+ */
 import type { Random } from '../../src/base/bandits/random.ts';
 
 export interface Problem {
@@ -6,9 +8,9 @@ export interface Problem {
   readonly title: string;
   readonly rounds: number;
   readonly options: readonly string[];
-  /** The features of a round; none where the situation is always the same. */
+  /** Returns the features of a round; none if the situation is always the same. */
   features(random: Random): readonly number[];
-  /** Mean reward of each option, 0 to 1. */
+  /** Returns the mean reward of each option, 0 to 1. */
   means(round: number, features: readonly number[]): readonly number[];
 }
 
@@ -61,7 +63,7 @@ const WEIGHTS = [
   [-0.2, -0.1, -0.2, 0.4],
 ];
 
-/** Which option is best depends on four features. */
+/** The best option depends on four features. */
 export const contextual: Problem = {
   name: 'contextual',
   title: 'Contextual: the best option depends on four features',

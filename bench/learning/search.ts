@@ -17,7 +17,7 @@ import { type Band, bandOf } from './play.ts';
 
 export const rankings = ['lexical', 'vector', 'hybrid'] as const;
 
-/** A query, numbers that describe it, and whether each ranking finds what it wants. */
+/** A query, numbers that describe it, and whether each ranking finds the wanted entry. */
 interface Judged {
   readonly kind: 'heading' | 'name';
   readonly features: readonly number[];
@@ -65,13 +65,13 @@ function queriesOf(all: readonly Section[]) {
   return [...headings, ...names];
 }
 
-/** What an agent can see of a query before it searches. */
+/** Returns the facts about a query that an agent can see before it searches. */
 function featuresOf(text: string): number[] {
   const words = text.split(/\s+/).length;
   return [Math.min(words, 8) / 8, /[._/-]/.test(text) ? 1 : 0, Math.min(text.length, 40) / 40];
 }
 
-/** Every query by every ranking, over the wire of a host in this process. */
+/** Runs every query by every ranking, over the wire of a host in this process. */
 export async function judgedQueries(): Promise<Judged[]> {
   const plugin = await memory.plugin?.({});
   const host = createHost({ plugins: [plugin ?? []].flat() });
@@ -97,7 +97,10 @@ export async function judgedQueries(): Promise<Judged[]> {
   }
 }
 
-/** Mean hit@5 of each fixed ranking, and of policies that learn it query by query; each seed has another order. */
+/**
+ * Returns the mean hit@5 of each fixed ranking, and of policies that learn it query by query; each seed has another
+ * order.
+ */
 export function playSearch(judged: readonly Judged[], seeds: number): Band[] {
   const learners: readonly (readonly [string, PolicySettings])[] = [
     ['uniform', { name: 'uniform' }],

@@ -1,4 +1,6 @@
-/** The bare loop: parses, answers and checks nothing. */
+/**
+ * The bare loop: parses, replies and checks nothing.
+ */
 import { serveCarriers } from '../contenders/carriers.ts';
 import type { Served } from '../contenders/contender.ts';
 import { servePosts } from '../contenders/http-loop.ts';
@@ -10,7 +12,7 @@ interface CallMessage {
   readonly params: { readonly protocolVersion?: string; readonly arguments: object };
 }
 
-/** The text of an answer; undefined for what has none. */
+/** Returns the text of a reply; undefined for a message without one. */
 function bareAnswer(text: string): string | undefined {
   const { id, method, params } = JSON.parse(text) as CallMessage;
   if (id === undefined) return undefined;

@@ -1,10 +1,12 @@
-/** What the servers beside the MCP endpoint have in common: the tool `echo`, which answers with its arguments as JSON. */
+/**
+ * The shared part of the servers beside the MCP endpoint: the tool `echo`, which returns its arguments as JSON.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import { listening } from '../contenders/carriers.ts';
 import type { Served } from '../contenders/contender.ts';
 
-/** How clients come: pipes, HTTP with a session, HTTP requests that stand alone. */
+/** The kinds of connections of clients: pipes, HTTP with a session, HTTP requests that stand alone. */
 export type Way = 'stdio' | 'sessions' | 'stateless';
 
 export const INFO = { name: 'bench', version: '1.0.0' };
@@ -16,7 +18,7 @@ interface SessionTransport {
   handleRequest(request: IncomingMessage, response: ServerResponse): Promise<void>;
 }
 
-/** A transport for each session: `open` connects one that calls back with the id of its session. */
+/** Serves a transport for each session: `open` connects one that calls back with the id of its session. */
 export function serveSessions(open: (opened: (id: string) => void) => Promise<SessionTransport>): Promise<Served> {
   const transports = new Map<string, SessionTransport>();
   return listening(

@@ -9,7 +9,10 @@ import type { Pipe } from '../sessions/raw-client.ts';
 const HEAD_END = Buffer.from('\r\n\r\n');
 const CHUNKS_END = Buffer.from('0\r\n\r\n');
 
-/** Requests over as many connections. `headers` go with every request; a response whose status is not 200 is a failure. */
+/**
+ * Sends requests over this number of connections. `headers` go with every request; a response whose status is not 200
+ * is a failure.
+ */
 export function httpPipe(url: URL, connections: number, headers: Readonly<Record<string, string>>): Pipe {
   const head = [
     `POST ${url.pathname} HTTP/1.1`,
@@ -40,7 +43,7 @@ export function httpPipe(url: URL, connections: number, headers: Readonly<Record
     for (const socket of all) socket.destroy();
   };
   return {
-    // Servers close what is idle for some seconds, as between two rounds.
+    // Servers close connections that are idle for some seconds, as between two rounds.
     async ready() {
       end();
       all = await Promise.all(Array.from({ length: connections }, open));
@@ -61,7 +64,7 @@ export function httpPipe(url: URL, connections: number, headers: Readonly<Record
   };
 }
 
-/** The body of a whole response; undefined until all of it is there. */
+/** Returns the body of a whole response; undefined until it is complete. */
 function bodyOf(bytes: Buffer): Buffer | undefined {
   const end = bytes.indexOf(HEAD_END);
   if (end === -1) return undefined;

@@ -1,9 +1,10 @@
 /**
- * What the MCP endpoint is compared with: `server-process.ts FILE stdio|sessions|stateless`. Over HTTP the port is the first line
- * of its output; it ends with its input.
+ * The contenders of the MCP endpoint: `server-process.ts FILE stdio|sessions|stateless`. Over HTTP the port is the
+ * first line of its output; it ends with its input.
  *
- * The official SDKs are served as their documentation has it: a transport for each session, and for requests that stand alone a
- * server for each of them; over `node:http` without a framework, with JSON replies, which is the faster of their two ways.
+ * The official SDKs are served as their documentation shows: a transport for each session, and for requests that stand
+ * alone a server for each of them; over `node:http` without a framework, with JSON replies, which is the faster of
+ * their two ways.
  */
 import type { Served } from '../contenders/contender.ts';
 import type { Way } from './echo.ts';

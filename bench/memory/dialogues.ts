@@ -1,6 +1,7 @@
 /**
- * Work on this repository in conversations, as two people and a model had it: what `record-journals.ts` plays through real
- * sessions. Tools are called for real; what the model says is from here. Some later turns change what earlier ones settled.
+ * Work on this repository in conversations, as two people and a model had them; `record-journals.ts` plays them through
+ * real sessions. Tools are called for real; the model's words are from here. Some later turns change decisions of
+ * earlier ones.
  */
 export interface DialogueTurn {
   readonly prompt: string;
@@ -241,12 +242,15 @@ export const dialogues: readonly Dialogue[] = [
   },
 ];
 
-/** Questions about these conversations: who remembers them asks so. The answer is a turn, by title and number from 0. */
+/**
+ * Questions about these conversations, in the words of their participants. The answer is a turn, by title and number
+ * from 0.
+ */
 export const journalQuestions: readonly {
   readonly question: string;
   readonly title: string;
   readonly turn: number;
-  /** Where the answer has changed: the turn that said it before. */
+  /** For an answer that has changed: the turn with the earlier answer. */
   readonly stale?: { readonly title: string; readonly turn: number };
 }[] = [
   { question: 'Why did two jobs get EADDRINUSE?', title: 'Port clash in the pipeline', turn: 0 },

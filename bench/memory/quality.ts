@@ -1,6 +1,7 @@
 /**
- * How well each ranking answers questions about this repository: its pages, a passage an entry, and recorded sessions, a
- * turn an entry, all in one memory. It also counts how often a search shows outdated facts, with keys and without.
+ * The quality of each ranking's answers to questions about this repository: its pages, a passage an entry, and recorded
+ * sessions, a turn an entry, all in one memory. It also counts how often a search shows outdated facts, with keys and
+ * without.
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,11 +22,11 @@ interface Passage {
   readonly text: string;
 }
 
-/** The pages, cut at blank lines and between the rows of tables; each passage begins with the headings above it. */
+/** Returns the pages, cut at blank lines and between the rows of tables; each passage begins with the headings above it. */
 function passages(): Passage[] {
   const found: Passage[] = [];
   for (const folder of folders) {
-    // Pages that are generated repeat what others say.
+    // Generated pages repeat the content of others.
     const files = readdirSync(join(root, folder)).filter(
       (name) => name.endsWith('.md') && !/^(?:api|cli|configuration|memory)\.md$/.test(name),
     );
@@ -45,11 +46,11 @@ function passages(): Passage[] {
 interface RecordedTurn {
   readonly title: string;
   readonly turn: number;
-  /** What was asked, done and said. */
+  /** The question, the work and the answer of the turn. */
   readonly text: string;
 }
 
-/** The turns that `record-journals.ts` recorded. */
+/** Returns the turns that `record-journals.ts` recorded. */
 const recordedTurns = (): RecordedTurn[] =>
   readFileSync(join(import.meta.dirname, 'journals.ndjson'), 'utf8')
     .trim()
@@ -166,7 +167,10 @@ export async function quality(print: (line: string) => void): Promise<void> {
   }
 }
 
-/** Questions whose answer a later turn has changed: as turns in a row, and with the fact of both turns under one key. */
+/**
+ * Stores questions whose answer a later turn has changed: as turns in a row, and with the fact of both turns under one
+ * key.
+ */
 async function staleTurns(
   print: (line: string) => void,
   memoryOf: (namespace: string) => Promise<string>,
@@ -203,7 +207,7 @@ async function staleTurns(
   }
 }
 
-/** Discounted gain: what is found further down counts less. */
+/** Returns the discounted gain: results further down count less. */
 const sum = (found: readonly boolean[]): number =>
   found.reduce((gain, hit, at) => gain + (hit ? 1 / Math.log2(at + 2) : 0), 0);
 
@@ -230,7 +234,7 @@ const FACTS: Readonly<Record<string, readonly string[]>> = {
   pet: ['has a cat', 'has a dog', 'has no pet any more'],
 };
 
-/** Facts that changed twice: each change under its key, and each as an entry of its own as in a plain log. */
+/** Measures facts that changed twice: each change under its key, and each as a separate entry as in a plain log. */
 async function staleness(
   print: (line: string) => void,
   memoryOf: (namespace: string) => Promise<string>,

@@ -1,6 +1,6 @@
 /**
- * Questions about this repository, each with words of the passage that answers it. Written by people who know the pages;
- * some use the words of the passage, some others for the same.
+ * Questions about this repository, each with words of the passage that answers it. Written by people who know the
+ * pages; some use the words of the passage, some use synonyms.
  */
 export const questions: readonly (readonly [question: string, file: string, passage: string])[] = [
   ['Which errors can connecting end with?', 'docs/agents.md', 'It fails with `unreachable`'],

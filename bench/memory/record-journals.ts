@@ -1,6 +1,7 @@
 /**
- * Records `journals.ndjson`: plays the dialogues through real sessions of `handfast rpc`, with a model provider that says their
- * part and tools that look into this repository, and writes a line for each turn from the events of the session.
+ * Records `journals.ndjson`: plays the dialogues through real sessions of `handfast rpc`, with a model provider that
+ * plays the model's part and tools that search this repository, and writes a line for each turn from the events of the
+ * session.
  *
  *   node -C handfast-source bench/memory/record-journals.ts
  */
@@ -11,7 +12,7 @@ import * as control from 'handfast/control';
 import { startModelServer } from '../../src/testing.ts';
 import { dialogues } from './dialogues.ts';
 
-/** Of what a tool returned, so much is in a line. */
+/** Characters of a tool's result that are in a line. */
 const MAX_OUTPUT = 400;
 
 const root = join(import.meta.dirname, '..', '..');

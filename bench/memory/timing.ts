@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
-/** How long searches take, one after the other; also runs of skills. Used by `bench/memory.ts` and `bench/skill.ts`. */
+/** Durations of searches, one after the other; also runs of skills. */
 export interface Timing {
   /** Milliseconds. */
   readonly p50: number;
@@ -11,7 +11,7 @@ export interface Timing {
 
 const WARM_UPS = 20;
 
-/** @param pauseMs between two of them; in none of the times */
+/** @param pauseMs pause between two of them; not part of the times */
 export async function timed(
   queries: readonly string[],
   search: (query: string) => unknown,

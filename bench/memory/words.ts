@@ -1,9 +1,11 @@
-/** Sentences of made-up words, from a seed. Used by `bench/memory.ts`. */
+/**
+ * Sentences of made-up words, from a seed.
+ */
 
 const LETTERS = 'etaoinshrdlucmfwypvbgkqjxz';
 const VOCABULARY = 30_000;
 
-/** `count` sentences of 10 to 40 words, and queries of 2 to 8 words. The frequency of a word falls with its rank. */
+/** Returns `count` sentences of 10 to 40 words, and queries of 2 to 8 words. The frequency of a word falls with its rank. */
 export function sentences(count: number, queries: number): { texts: string[]; queries: string[] } {
   let state = 7;
   const random = (): number => {

@@ -16,9 +16,15 @@ const metadata = { text: TEXT };
 /** A host, and an agent that leads. */
 export interface Site {
   team(kind: 'function' | 'program', standing: number): Promise<Team>;
-  /** Makes a program that blocks with its task; resolves with what ends it, and checks that its task has one end. */
+  /**
+   * Creates a program that blocks with its task; resolves with the function that ends it, and checks that its task has
+   * one end.
+   */
   stick(): Promise<() => Promise<void>>;
-  /** Four requests to a tool that does nothing: a subagent cannot be made, given a task, awaited and ended in fewer. */
+  /**
+   * Makes four requests to a tool that does nothing: a subagent cannot be created, given a task, awaited and ended in
+   * fewer.
+   */
   fourRequests(): Promise<void>;
   close(): Promise<void>;
 }
@@ -40,7 +46,7 @@ export async function openSite(folder?: string): Promise<Site> {
       },
     },
     {
-      // Leads one that leads one that reports: its events come from three levels below the agent at the top.
+      // Leads a subagent that leads one that reports: its events come from three levels below the agent at the top.
       name: 'leads',
       async run({ instruction, metadata: { levels } }, { host: own }) {
         await using lead = await connect(own, { capabilities: ['multi_agent'] });

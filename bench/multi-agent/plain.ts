@@ -1,4 +1,6 @@
-/** What subagents are compared with: children of `fork` over the channel of Node, and calls of a function. */
+/**
+ * The contenders of subagents: children of `fork` over the channel of Node, and calls of a function.
+ */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -45,7 +47,7 @@ class PlainChild {
   }
 }
 
-/** Children of `fork`, so many of which stay for tasks. */
+/** Returns children of `fork`, `count` of which stay for tasks. */
 export function plainChildren(count: number): Team {
   const standing = Array.from({ length: count }, () => new PlainChild());
   return {

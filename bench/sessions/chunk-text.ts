@@ -1,4 +1,6 @@
-/** The text of the streamed chunks: the same from everybody. */
+/**
+ * The text of the streamed chunks, which all contenders share.
+ */
 
-/** Chunk number `index`: about as long as what models send at once. */
+/** Returns chunk number `index`: about as long as a chunk of a model. */
 export const chunkText = (index: number): string => `piece ${index} of the answer, `;

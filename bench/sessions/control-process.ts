@@ -1,8 +1,9 @@
 /**
- * The control edge on a TCP port, with a backend that says what its prompt asks for: `control-process.ts HOME sqlite|memory`,
- * forked by `stream.ts` and `open.ts`. It answers what it has used, and how often it serialised chunks.
+ * The control edge on a TCP port, with a backend whose output its prompt scripts:
+ * `control-process.ts HOME sqlite|memory`, forked by `stream.ts` and `open.ts`. It reports its usage, and how often it
+ * serialised chunks.
  *
- * It is put together as `handfast rpc` is, from the compiled modules, less what a scripted turn has no use for.
+ * It is assembled like `handfast rpc`, from the compiled modules, without the parts that a scripted turn does not need.
  */
 import { join } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -14,7 +15,7 @@ import { built } from '../contenders/built.ts';
 import { chunkText } from './chunk-text.ts';
 import type { StreamAnswer, StreamHello, StreamQuestion } from './stream.ts';
 
-/** What a prompt says: so many chunks, and a turn of the event loop for everybody else after every `burst` of them. */
+/** The script of a prompt: a number of chunks, with a turn of the event loop for other work after every `burst` of them. */
 export interface Script {
   readonly chunks: number;
   readonly burst: number;
@@ -25,7 +26,10 @@ const { listenTcp } = await built<typeof Sockets>('transport/socket');
 
 const [home = '', kind = ''] = process.argv.slice(2);
 
-/** As `handfast rpc` keeps sessions: whole. In memory there is a bound, above all that the benchmark keeps at once. */
+/**
+ * Sessions stored whole, as `handfast rpc` does. In memory the bound is above everything that the benchmark stores at
+ * once.
+ */
 const retention = { maxEntries: 1_000_000, maxBytes: 1024 ** 3 };
 
 async function journalOf() {
@@ -73,7 +77,7 @@ const { rpc } = await createControlServer({
 
 const listener = await listenTcp({ port: 0 }, (link) => rpc.accept(link));
 
-/** Counts who makes text of chunks from now on. The count costs time, so it is not done where time is measured. */
+/** Counts from now on how often chunks are turned into text. The count costs time, so it is off while time is measured. */
 function countChunks(): () => number {
   const { stringify } = JSON;
   let counted = 0;

@@ -1,9 +1,9 @@
 /**
- * `first-chunk`: how long after the provider has written the first chunk of its answer a client has it, milliseconds: over
- * session RPC on a Unix socket of `handfast up`, and for `bare` with `fetch` from the provider itself. The difference is
- * what Handfast adds. Both are received by this process, so an error of its clock is in both.
+ * `first-chunk`: the time from the provider's write of the first chunk of its answer until a client has it,
+ * milliseconds: over session RPC on a Unix socket of `handfast up`, and for `bare` with `fetch` from the provider
+ * itself. The difference is the cost of Handfast. This process receives both, so an error of its clock is in both.
  *
- * `turn-request` is the way there: from sending the prompt until the provider has the request.
+ * `turn-request` is the opposite direction: from sending the prompt until the provider has the request.
  */
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -24,7 +24,7 @@ const REQUEST = 'turn-request';
 
 const now = (): number => performance.timeOrigin + performance.now();
 
-/** One answer: when its first chunk was here, and what that chunk says. */
+/** One answer: the arrival of its first chunk, and the times in that chunk. */
 interface FirstChunk {
   readonly sentAt: number;
   readonly seenAt: number;
@@ -144,7 +144,7 @@ providers:
   }
 }
 
-/** First chunks through a server that runs. */
+/** Measures first chunks through a server that runs. */
 export async function firstChunks({ providerUrl, socketPath }: ServedUp): Promise<Workload> {
   const socket = openSocket(socketPath);
   await bounded(once(socket, 'connect'), 'no connection', ANSWER_WAIT_MS);

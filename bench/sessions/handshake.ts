@@ -1,6 +1,6 @@
 /**
- * `rpc-handshake`: from spawning a server until its handshake is answered, milliseconds. Each process is new, its data
- * folder is not: the first start, which makes the databases, is not measured.
+ * `rpc-handshake`: from spawning a server until the reply to its handshake, milliseconds. Each process is new, its data
+ * folder is not: the first start, which creates the databases, is not measured.
  */
 import { once } from 'node:events';
 import { contender as bare } from '../contenders/bare.ts';
@@ -39,7 +39,7 @@ async function startOnce({ args, opening, answers }: StartCommand, home: string)
   }
 }
 
-/** Cold starts of a child without imports, of `handfast rpc` and of a server on vscode-jsonrpc. */
+/** Measures cold starts of a child without imports, of `handfast rpc` and of a server on vscode-jsonrpc. */
 export async function handshakes(scratch: Scratch): Promise<Workload> {
   const home = scratch.make();
   await startOnce(handfast, home);

@@ -1,15 +1,15 @@
 /**
- * A small client of session RPC over a pair of byte streams: calls, events, and a mode in which what comes is only kept,
- * so that looking at it costs nothing while the clock runs.
+ * A small client of session RPC over a pair of byte streams: calls, events, and a mode in which input is only stored,
+ * so that parsing it costs nothing while the clock runs.
  *
- * Used by every workload but the pings, which have a client that does not even read (`ping.ts`).
+ * It serves every workload except the pings, which have a client that does not even parse (`ping.ts`).
  */
 import type { Readable, Writable } from 'node:stream';
 import { lineScanner } from '../contenders/carriers.ts';
 import { bounded } from '../control.ts';
 import { ANSWER_WAIT_MS } from './workload.ts';
 
-/** An event as it stands on the wire. */
+/** An event in the form of the wire. */
 export interface WireEvent {
   readonly type: string;
   readonly seq: number;
@@ -25,7 +25,7 @@ interface Answer {
   readonly error?: { readonly message: string };
 }
 
-/** The event that ends a turn, as it stands in the stream. */
+/** The event that ends a turn, in the form of the stream. */
 export const COMPLETED = Buffer.from('"type":"session.completed"');
 const NOTHING = Buffer.alloc(0);
 const NEWLINE = 10;
@@ -38,14 +38,14 @@ export class LineClient {
   #kept: Buffer[] | undefined;
   #ended = false;
   #completed: (() => void) | undefined;
-  /** Told of every event while nothing is only kept. */
+  /** Called for every event, except while input is only stored. */
   onEvent: (event: WireEvent) => void = () => {};
 
   constructor(input: Readable, output: Writable) {
     this.#output = output;
     this.#scan = lineScanner((line) => this.#take(line));
     input.on('data', (chunk: Buffer) => this.#receive(chunk));
-    // A peer that is gone shows as a call that is never answered, which is bounded.
+    // A peer that has ended shows as a call without a reply, which is bounded.
     input.on('error', () => {});
     output.on('error', () => {});
   }
@@ -63,7 +63,7 @@ export class LineClient {
     this.#output.write(`${JSON.stringify(message)}\n`);
   }
 
-  /** Only keeps what comes until a turn is completed. Between turns: the next byte must begin a line. */
+  /** Only stores input until a turn is completed. Between turns: the next byte must begin a line. */
   async keep(): Promise<readonly Buffer[]> {
     const kept: Buffer[] = [];
     this.#kept = kept;
@@ -74,7 +74,7 @@ export class LineClient {
     return kept;
   }
 
-  /** The next event of a type. */
+  /** Resolves with the next event of a type. */
   event(type: string): Promise<WireEvent> {
     const found = new Promise<WireEvent>((resolve) => {
       this.onEvent = (event) => {
@@ -89,7 +89,7 @@ export class LineClient {
     if (kept === undefined) return this.#scan(chunk);
     const before = kept.at(-1)?.subarray(-COMPLETED.length) ?? NOTHING;
     kept.push(chunk);
-    // What is looked for may lie across two chunks.
+    // The marker may lie across two chunks.
     const seam = Buffer.concat([before, chunk.subarray(0, COMPLETED.length)]);
     this.#ended ||= chunk.includes(COMPLETED) || seam.includes(COMPLETED);
     if (!this.#ended || chunk.at(-1) !== NEWLINE) return;

@@ -1,10 +1,10 @@
 /**
- * `open`: what it takes until a client has a long stored session before it, after a restart of the server, milliseconds:
- * its state (`session.get`), the first page of its messages, and the last hundred of its events by a subscription that
- * begins in the past. `handfast+pages` does without the state, as a client of long sessions would.
+ * `open`: the time until a client has opened a long stored session, after a restart of the server, milliseconds: its
+ * state (`session.get`), the first page of its messages, and the last hundred of its events by a subscription that
+ * begins in the past. `handfast+pages` omits the state, as a client of long sessions would.
  *
- * Each measurement starts a new `handfast rpc` on the same data folder. The clock begins when that has answered the
- * handshake: nothing of the session was read, and no code is warm.
+ * Each measurement starts a new `handfast rpc` on the same data folder. The clock begins at the reply to the handshake:
+ * no part of the session was read, and no code is warm.
  */
 import { once } from 'node:events';
 import { connect as openSocket } from 'node:net';
@@ -16,7 +16,7 @@ import { Forked, RPC_ARGS, type Scratch, startOnPipes, stopOnPipes } from './pro
 import type { StreamHello } from './stream.ts';
 import { ANSWER_WAIT_MS, HANDSHAKE, type Measurement, type Settings, type Workload } from './workload.ts';
 
-/** Events of a turn beside its chunks; `make` counts what there really is. */
+/** Events of a turn beside its chunks; `make` counts the real number. */
 const OTHER_EVENTS = 9;
 const REPLAYED = 100;
 
@@ -29,7 +29,7 @@ interface Stored {
   readonly messages: number;
 }
 
-/** Makes the session, turn by turn, as sessions come to be. */
+/** Creates the session, turn by turn, as real sessions grow. */
 async function make(scratch: Scratch, { turns, eventsPerTurn }: Settings['stored']): Promise<Stored> {
   const home = scratch.make();
   const server = await Forked.start<StreamHello, never, never>('./control-process.ts', [home, 'sqlite']);
@@ -54,7 +54,7 @@ async function make(scratch: Scratch, { turns, eventsPerTurn }: Settings['stored
   }
 }
 
-/** `whole`: with the state, which holds every message there is, twice; else only the pages a screen has room for. */
+/** Opens the session. `whole`: with the state, which holds every message, twice; else only the pages that fit a screen. */
 async function openOnce({ home, session, events, messages }: Stored, whole: boolean): Promise<Measurement> {
   const begun = performance.now();
   const child = startOnPipes(RPC_ARGS, home);

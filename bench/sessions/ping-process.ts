@@ -1,8 +1,8 @@
 /**
- * What `handfast rpc` is compared with: `ping-process.ts bare|limit|vscode-jsonrpc stdio|websocket`. Answers every request
- * like a ping. On a WebSocket the port is the first line of its output; it ends with its input.
+ * The contenders of `handfast rpc`: `ping-process.ts bare|limit|vscode-jsonrpc stdio|websocket`. Replies to every
+ * request like a ping. On a WebSocket the port is the first line of its output; it ends with its input.
  *
- * `bare` is JSON.parse, JSON.stringify and one write an answer; `limit` writes the answers of a turn of the event loop at
+ * `bare` is JSON.parse, JSON.stringify and one write a reply; `limit` writes the replies of a turn of the event loop at
  * once and formats the time once a millisecond; `vscode-jsonrpc` has its own reader, writer and dispatch.
  */
 import { createMessageConnection, RequestType0, StreamMessageReader, StreamMessageWriter } from 'vscode-jsonrpc/node';

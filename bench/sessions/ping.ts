@@ -1,6 +1,6 @@
 /**
- * `rpc-ping1`, `rpc-ping64`: how many `system.ping` are answered in a second with 1 and with 64 under way, after the
- * handshake, by the client of `raw-client.ts`, which is the same for everybody.
+ * `rpc-ping1`, `rpc-ping64`: the replies to `system.ping` in a second with 1 and with 64 in flight, after the
+ * handshake, with the client of `raw-client.ts`, which is the same for all servers.
  */
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -35,7 +35,7 @@ async function onWebSocket(url: string, packs: boolean, close: () => Promise<voi
   };
 }
 
-/** A server of `ping-process.ts` on a WebSocket. */
+/** Starts a server of `ping-process.ts` on a WebSocket. */
 async function startLoop(name: string, home: string): Promise<Pipe> {
   const child = startOnPipes([PING_PROCESS, name, 'websocket'], home);
   const port = new Promise<string>((resolve) => child.stdout.on('data', lineScanner(resolve)));
@@ -76,7 +76,7 @@ export function pingsOnPipes(scratch: Scratch, inFlight: number): Promise<Worklo
   const loop = (name: string): Pipe => onPipes([PING_PROCESS, name, 'stdio'], scratch.make(), lines);
   return workloadOf(`rpc-ping${inFlight}`, 'stdio', inFlight, {
     bare: loop('bare'),
-    // With one call at a time there is nothing to put together: it would be `bare` again.
+    // With one call at a time no messages can be joined: it would be `bare` again.
     ...(inFlight > 1 && { limit: loop('limit') }),
     handfast: onPipes(RPC_ARGS, scratch.make(), lines),
     'vscode-jsonrpc': onPipes([PING_PROCESS, 'vscode-jsonrpc', 'stdio'], scratch.make(), headers),

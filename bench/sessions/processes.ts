@@ -1,8 +1,9 @@
 /**
- * The processes of the session benchmark: `handfast` as it is installed (the compiled command), and children of this
+ * The processes of the session benchmark: `handfast` in its installed form (the compiled command), and children of this
  * folder that receive their orders over the channel of `fork`.
  *
- * Each has a data folder under one temporary folder, which `main` removes. All are ended through what this file returns.
+ * Each has a data folder under one temporary folder, which `main` removes. The functions that this file returns end
+ * them all.
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -22,7 +23,7 @@ export class Scratch implements Disposable {
   readonly folder = mkdtempSync(join(tmpdir(), 'handfast-bench-'));
   #count = 0;
 
-  /** One more empty folder. */
+  /** Returns one more empty folder. */
   make(): string {
     const folder = join(this.folder, String(++this.#count));
     mkdirSync(folder);
@@ -34,10 +35,10 @@ export class Scratch implements Disposable {
   }
 }
 
-/** How `handfast rpc` is started by everything that measures it. */
+/** The arguments with which all measurements start `handfast rpc`. */
 export const RPC_ARGS: readonly string[] = [COMMAND, 'rpc', '--backend', 'rehearsal'];
 
-/** Starts a Node program on pipes, with a data folder of its own. */
+/** Starts a Node program on pipes, with a separate data folder. */
 export function startOnPipes(args: readonly string[], home: string) {
   return spawn(process.execPath, args, {
     cwd: home,
@@ -83,7 +84,7 @@ export async function startUp(home: string, config: string): Promise<Up> {
 /** Ends a process on pipes by the end of its input. */
 export const stopOnPipes = endChild;
 
-/** A child of this folder. It says hello when it is ready, and answers one question at a time. */
+/** A child of this folder. It sends a greeting when it is ready, and replies to one question at a time. */
 export class Forked<Hello, Question, Answer> {
   readonly hello: Hello;
   readonly #child: ChildProcess;

@@ -1,8 +1,8 @@
 /**
- * A model provider that speaks streamed chat completions on a loopback port, in a process of its own: forked by
- * `first-chunk.ts`. The first chunk of an answer says when its request had come and when it was written itself.
+ * A model provider that serves streamed chat completions on a loopback port, in a separate process: forked by
+ * `first-chunk.ts`. The first chunk of an answer has the arrival time of its request and its own time of writing.
  *
- * Between the two it waits: what is done about a request must be over before the first chunk comes.
+ * Between the two it waits: the handling of a request must be over before the first chunk is sent.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -14,7 +14,7 @@ const THINKING_MS = 15;
 /** Chunks behind the first one. */
 const MORE = 4;
 
-/** Milliseconds since the epoch, finer than the clock of the day. */
+/** Returns milliseconds since the epoch, finer than the clock of the day. */
 const now = (): number => performance.timeOrigin + performance.now();
 
 function event(delta: object, finish: string | null = null): string {

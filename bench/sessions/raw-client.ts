@@ -1,8 +1,8 @@
 /**
- * A client that is the same for every server and costs as little as can be: it writes the texts of requests and counts
- * answers, and never parses one while the clock runs. What is compared is therefore the server.
+ * A client that is the same for every server and costs as little as possible: it writes the texts of requests and
+ * counts replies, and never parses one while the clock runs. The comparison is therefore one of servers.
  *
- * Used by the pings of session RPC (`ping.ts`) and the calls of MCP (`../mcp-door.ts`).
+ * For the pings of session RPC (`ping.ts`) and the calls of MCP (`../mcp-door.ts`).
  */
 import type { ChildProcess } from 'node:child_process';
 import { bounded } from '../control.ts';
@@ -17,7 +17,10 @@ export interface Pipe {
   /** Awaited before the clock starts. */
   ready?(): Promise<void>;
   send(texts: readonly string[]): void;
-  /** `take` gets how many answers have ended, and the bytes that came; `fail` says that no more come. */
+  /**
+   * Sets the listeners: `take` gets the number of replies that have ended, and the received bytes; `fail` is called
+   * when no more come.
+   */
   onAnswers(take: (answers: number, chunk: Buffer) => void, fail?: (error: Error) => void): void;
   close(): Promise<void>;
 }
@@ -25,7 +28,7 @@ export interface Pipe {
 export type Framing = (texts: readonly string[]) => string;
 export const lines: Framing = (texts) => texts.map((text) => `${text}\n`).join('');
 
-/** Counts the answers in what comes. */
+/** Counts the replies in the received bytes. */
 export class AnswerCounter {
   #tail: Buffer = Buffer.alloc(0);
 
@@ -37,7 +40,7 @@ export class AnswerCounter {
       found++;
       end = at + MARK.length;
     }
-    // The beginning of a mark may be all that has come of it.
+    // The beginning of a mark may be all that has arrived of it.
     this.#tail = bytes.subarray(Math.max(end, bytes.length - MARK.length + 1));
     return found;
   }
@@ -46,7 +49,7 @@ export class AnswerCounter {
 /** The text of a request with this id. */
 export type RequestOf = (id: number) => string;
 
-/** A request of JSON-RPC whose text is made once. */
+/** Returns a request of JSON-RPC whose text is composed once. */
 export function jsonRequest(method: string, params?: object): RequestOf {
   const text = JSON.stringify({ jsonrpc: '2.0', id: 0, method, params });
   const [before, after] = text.split('"id":0', 2) as [string, string];
@@ -68,12 +71,12 @@ export class RawClient {
     );
   }
 
-  /** Sends what has no answer. */
+  /** Sends a message without a reply. */
   tell(text: string): void {
     this.#pipe.send([text]);
   }
 
-  /** One request, whose answer must contain `expected`. Rejects when none comes that does. */
+  /** Sends one request, whose reply must contain `expected`. Rejects when no such reply comes. */
   async ask(request: RequestOf, expected: string): Promise<void> {
     let seen = '';
     await this.#pipe.ready?.();
@@ -122,7 +125,7 @@ export class RawClient {
   }
 }
 
-/** The pipes of a new child. */
+/** Returns the pipes of a new child. */
 export function onPipes(
   args: readonly string[],
   home: string,

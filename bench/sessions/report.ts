@@ -1,6 +1,6 @@
 /**
- * Turns samples into rows, and rows into the printed tables. Rows are those of the other benchmark, so that both files
- * can be read by the same eyes and programs.
+ * Turns samples into rows, and rows into the printed tables. Rows have the form of the other benchmark, so that the
+ * same people and programs can read both files.
  */
 import type { Row } from '../report.ts';
 import { compared, type Result, type Spread, spread } from './rounds.ts';
@@ -13,7 +13,7 @@ type SessionRow = Pick<
 
 const range = ({ low, high }: Spread): readonly [number, number] => [low, high];
 
-/** A row a contender and figure. Ratios are medians of the ratios within each round. */
+/** Returns a row for each contender and figure. Ratios are medians of the ratios within each round. */
 export function rowsOf(results: readonly Result[]): readonly SessionRow[] {
   return results.flatMap((result) =>
     result.workload.figures.flatMap(({ name, unit }) =>
@@ -62,7 +62,7 @@ function table(header: readonly string[], body: readonly (readonly string[])[]):
   return [line(header), line(widths.map((width) => '─'.repeat(width))), ...body.map(line)].join('\n');
 }
 
-/** The measurements as text: one block a figure. */
+/** Returns the measurements as text: one block a figure. */
 export function rowsText(results: readonly Result[]): string {
   const rows = rowsOf(results);
   const header = ['', 'median', 'range', '÷ bare', 'range', '÷ limit', 'range', 'note'];
@@ -94,7 +94,7 @@ export function rowsText(results: readonly Result[]): string {
   return blocks.join('\n\n');
 }
 
-/** The targets as text, and how many were reached. */
+/** Returns the targets as text, and the number of reached ones. */
 export function targetsText(outcomes: readonly TargetOutcome[]): string {
   const body = outcomes.map(({ target, measured, outcome }) => [
     target,

@@ -13,7 +13,7 @@ export interface Spread {
   readonly high: number;
 }
 
-/** What the rounds of one workload brought: contender → kept round → measurement. */
+/** The samples of the rounds of one workload: contender → stored round → measurement. */
 export interface Result {
   readonly workload: Workload<never>;
   readonly samples: ReadonlyMap<string, readonly (Measurement | undefined)[]>;
@@ -57,18 +57,18 @@ export async function runRounds<Given>(
   return results;
 }
 
-/** Undefined of no numbers. */
+/** Returns the spread; undefined for no numbers. */
 export function spreadOf(numbers: readonly number[]): Spread | undefined {
   if (numbers.length === 0) return undefined;
   return { median: median(numbers), low: Math.min(...numbers), high: Math.max(...numbers) };
 }
 
-/** A contender's own numbers. */
+/** Returns the spread of a contender's own numbers. */
 export function spread({ samples }: Result, contender: string, figure: string): Spread | undefined {
   return spreadOf((samples.get(contender) ?? []).flatMap((sample) => sample?.[figure] ?? []));
 }
 
-/** What `combine` makes of two contenders' numbers of the same round. */
+/** Returns the spread of the result of `combine` for two contenders' numbers of the same round. */
 export function compared(
   { samples }: Result,
   contender: string,

@@ -1,8 +1,8 @@
 /**
  * The yardstick of the stream: `stream-loop-process.ts bare|limit`. For every chunk JSON.stringify once and a write to
- * every connection; `limit` writes what belongs together at once. No journal, no session, no bounds.
+ * every connection; `limit` writes the chunks of a turn at once. No journal, no session, no bounds.
  *
- * Any connection starts a turn by a script; those that said `subscribe` get its events.
+ * Any connection starts a turn by a script; those that sent `subscribe` get its events.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Carrier, serveCarriers } from '../contenders/carriers.ts';

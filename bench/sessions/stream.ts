@@ -1,10 +1,10 @@
 /**
  * `stream1`, `stream20`: one turn of many chunks to 1 and to 20 subscribers over TCP, from the prompt until the last of
- * them has the end of the turn. Every byte is kept while the clock runs and looked at afterwards: each subscriber must
+ * them has the end of the turn. Every byte is stored while the clock runs and checked afterwards: each subscriber must
  * have every chunk once and in order, or the contender is out.
  *
- * `-cpu` is what the server process used for a chunk and subscriber: serialising and journaling are paid once, so it falls
- * with their number. That text is made once is also counted, in turns of their own.
+ * `-cpu` is the processor time of the server for a chunk and subscriber: serialising and journaling are paid once, so
+ * it falls with their number. Separate turns also count that the text is serialised once.
  */
 import { once } from 'node:events';
 import { connect as openSocket } from 'node:net';
@@ -30,7 +30,7 @@ export interface StreamAnswer {
 
 type Server = Forked<StreamHello, StreamQuestion, StreamAnswer>;
 
-/** Chunks between two turns of the event loop: a provider's answer comes in packets, too. */
+/** Chunks between two turns of the event loop: a provider's answer arrives in packets, too. */
 const BURST = 32;
 
 interface Opened {
@@ -51,9 +51,12 @@ async function open(port: number): Promise<Opened> {
   };
 }
 
-/** How a turn is brought about at one kind of server. */
+/** The start of a turn at one kind of server. */
 interface Play {
-  /** Makes what the turn needs and lets the subscribers have its events. Returns how to start it, and how to end all that. */
+  /**
+   * Prepares the turn and subscribes the subscribers to its events. Returns the functions that start it and that end
+   * all of it.
+   */
   prepare(
     driver: LineClient,
     subscribers: readonly LineClient[],
@@ -114,7 +117,7 @@ class Stage {
     return new Stage(server, play, opened);
   }
 
-  /** Plays one turn to the first so many subscribers; milliseconds, and CPU microseconds of the server. */
+  /** Plays one turn to the first `count` subscribers; returns milliseconds, and CPU microseconds of the server. */
   async turn(count: number, chunks: number): Promise<{ ms: number; cpuUs: number }> {
     const [driver, ...all] = this.#opened.map(({ client }) => client) as [LineClient, ...LineClient[]];
     const subscribers = all.slice(0, count);
@@ -131,7 +134,7 @@ class Stage {
     return { ms, cpuUs: after.cpuUs - before.cpuUs };
   }
 
-  /** How often a turn to so many subscribers made text of a chunk. */
+  /** Returns how often a turn to `count` subscribers made text of a chunk. */
   async serialised(count: number, chunks: number): Promise<number> {
     await this.#server.ask('count');
     await this.turn(count, chunks);
@@ -143,7 +146,7 @@ class Stage {
   }
 }
 
-/** Throws unless everybody has all chunks once and in order, and everybody the same bytes. */
+/** Throws unless every subscriber has all chunks once and in order, and all have the same bytes. */
 function checkDelivery(kept: readonly (readonly Buffer[])[], chunks: number): void {
   const [first = Buffer.alloc(0), ...others] = kept.map((parts) => throughEnd(Buffer.concat(parts)));
   for (const [index, other] of others.entries()) {
@@ -162,12 +165,12 @@ function checkDelivery(kept: readonly (readonly Buffer[])[], chunks: number): vo
   if (seen !== chunks) throw new Error(`only ${seen} of ${chunks} chunks arrived`);
 }
 
-/** What came up to the event that ends the turn; with some, what follows it came in the same packet. */
+/** Returns the bytes up to the event that ends the turn; with some contenders, later output arrived in the same packet. */
 function throughEnd(bytes: Buffer): Buffer {
   return bytes.subarray(0, bytes.indexOf(10, bytes.indexOf(COMPLETED)) + 1);
 }
 
-/** What was counted: subscribers → texts made of one turn's chunks. */
+/** The counts: subscribers → texts made of one turn's chunks. */
 export type Serialised = ReadonlyMap<number, number>;
 
 export interface StreamWorkloads {
@@ -176,7 +179,10 @@ export interface StreamWorkloads {
   count(subscribers: readonly number[], chunks: number): Promise<Serialised>;
 }
 
-/** The streams to so many subscribers each. `handfast` journals to disk as `handfast rpc` does, `handfast+memory` does not. */
+/**
+ * Returns the streams to each number of subscribers. `handfast` journals to disk as `handfast rpc` does,
+ * `handfast+memory` does not.
+ */
 export async function streams(scratch: Scratch, subscribers: readonly number[]): Promise<StreamWorkloads> {
   const most = Math.max(...subscribers);
   const loop = (name: string): Promise<Server> => Forked.start('./stream-loop-process.ts', [name]);
@@ -213,7 +219,7 @@ export async function streams(scratch: Scratch, subscribers: readonly number[]):
       ],
       contenders,
       async close() {
-        // The servers are everybody's; the first workload ends them.
+        // All workloads share the servers; the first workload ends them.
         if (index > 0) return;
         for (const { stage, server } of stages.values()) {
           await stage.close().catch(() => {});

@@ -1,13 +1,13 @@
 /**
- * The targets the control edge is held to, and whether a run reached them.
+ * The targets of the control edge, and whether a run reached them.
  */
 import { compared, type Result, type Spread, spread, spreadOf } from './rounds.ts';
 import type { Serialised } from './stream.ts';
 
 export interface TargetOutcome {
-  /** One line: what is asked. */
+  /** The target in one line. */
   readonly target: string;
-  /** What was measured; undefined when it could not be. */
+  /** The measured value; undefined when it could not be measured. */
   readonly measured: Spread | undefined;
   readonly outcome: 'reached' | 'missed' | 'not measured';
 }
@@ -24,7 +24,7 @@ export function judged(
 
 const exactly = (value: number): Spread => ({ median: value, low: value, high: value });
 
-/** What a subscriber among many costs the server, as a share of what it costs alone: what is done once is paid once. */
+/** Judges the server's cost of a subscriber among many, as a share of its cost alone: work that is done once is paid once. */
 function judgeShares(results: readonly Result[]): TargetOutcome[] {
   const cpuOf = (subscribers: number): (number | undefined)[] | undefined =>
     results
@@ -42,7 +42,7 @@ function judgeShares(results: readonly Result[]): TargetOutcome[] {
   return [judged(target, spreadOf(shares), (share) => share <= 0.25)];
 }
 
-/** Judges a run. `chunks` is how many the turns had in which `serialised` was counted. */
+/** Judges a run. `chunks` is the number of chunks of the turns in which `serialised` was counted. */
 export function judgeTargets(
   results: readonly Result[],
   serialised: Serialised,

@@ -1,11 +1,11 @@
 /**
- * What a workload of the session benchmark is: contenders that are measured one after the other in every round, and the
- * figures each measurement brings. `rounds.ts` runs them.
+ * A workload of the session benchmark: contenders that are measured one after the other in every round, and the figures
+ * of each measurement. `rounds.ts` runs them.
  */
 
 /** Settings of every workload. */
 export interface Timed {
-  /** How long a measurement that counts calls lasts, milliseconds. */
+  /** Duration of a measurement that counts calls, milliseconds. */
   readonly durationMs: number;
 }
 
@@ -16,11 +16,11 @@ export interface Settings extends Timed {
   readonly chunks: number;
   /** Turns of one measurement of the first chunk. */
   readonly firstChunks: number;
-  /** The stored session that is opened: so many turns of so many events. */
+  /** The stored session that is opened: a number of turns with a number of events. */
   readonly stored: { readonly turns: number; readonly eventsPerTurn: number };
 }
 
-/** One number a measurement brings; it becomes a row of its own. */
+/** One number of a measurement; it becomes a separate row. */
 export interface Figure {
   readonly name: string;
   readonly unit: string;
@@ -46,12 +46,12 @@ export interface Workload<Given = Settings> {
   readonly contenders: readonly Contender<Given>[];
   /** A note for the table, known when all rounds are over. */
   note?(): string;
-  /** Ends what runs. */
+  /** Ends its processes. */
   close(): Promise<void>;
 }
 
-/** Longest wait for one answer of anybody. */
+/** Longest wait for one answer of any server. */
 export const ANSWER_WAIT_MS = 30_000;
 
-/** What handshakes of the benchmark say: no events but those that are subscribed. */
+/** Parameters of the benchmark's handshakes: no events except the subscribed ones. */
 export const HANDSHAKE = { client_name: 'bench', events: false } as const;

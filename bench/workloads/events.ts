@@ -1,6 +1,6 @@
 /**
- * `events`: one call answered by 1,000 events and then the reply, again and again. Counts the events that arrive in
- * order and before the reply; what a contender loses is not hidden in its rate but shown as `delivered`.
+ * `events`: one call with 1,000 events and then the reply, repeated. Counts the events that arrive in order and before
+ * the reply; events that a contender loses are not hidden in its rate but shown as `delivered`.
  */
 import type { Workload } from './workload.ts';
 

@@ -7,7 +7,7 @@ import type { Workload } from './workload.ts';
 const CHUNK_BYTES = 64 * 1024;
 const CHUNKS = 64;
 
-/** Whole lines, cut into chunks without regard for their ends. */
+/** Returns whole lines, cut into chunks without regard for their ends. */
 function chunksOfLines(): Buffer[] {
   const nextId = idSource();
   const lines: string[] = [];

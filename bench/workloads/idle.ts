@@ -1,6 +1,6 @@
 /**
- * `idle`: resident memory of one idle TCP session, both ends together. Sessions are opened, garbage is collected in both
- * processes, and what the processes grew by is divided by the number of sessions.
+ * `idle`: resident memory of one idle TCP session, both ends together. Sessions are opened, garbage is collected in
+ * both processes, and the growth of the processes is divided by the number of sessions.
  */
 import type { Bench } from '../bench.ts';
 import type { Session } from '../contenders/contender.ts';

@@ -1,6 +1,6 @@
 /**
- * `start`: from spawning a stdio server until it has answered the opening message of its protocol, milliseconds. The
- * yardstick is a Node child without imports that answers one line.
+ * `start`: from spawning a stdio server until it has replied to the opening message of its protocol, milliseconds. The
+ * yardstick is a Node child without imports that replies to one line.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

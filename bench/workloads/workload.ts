@@ -1,13 +1,13 @@
 /**
- * What a workload is: a name, where it runs, and a function that measures once inside the client process.
+ * A workload: a name, its transports, and a function that measures once inside the client process.
  */
 import type { Bench } from '../bench.ts';
 import type { TransportName } from '../contenders/contender.ts';
 
 export interface RunSettings {
-  /** How long one measurement lasts, milliseconds. */
+  /** Duration of one measurement, milliseconds. */
   readonly durationMs: number;
-  /** How many sessions the `idle` workload opens. */
+  /** Number of sessions that the `idle` workload opens. */
   readonly idleSessions: number;
 }
 
@@ -29,14 +29,14 @@ export interface Workload {
   /** True where less is better: memory, time. */
   readonly lowerIsBetter: boolean;
   readonly transports: readonly TransportName[];
-  /** Whom it is for; undefined = every contender of the transport. */
+  /** Its contenders; undefined = every contender of the transport. */
   readonly contenders?: readonly string[];
-  /** True when each measurement needs processes of its own; such a workload is measured in fewer rounds. */
+  /** True when each measurement needs new processes; it is then measured in fewer rounds. */
   readonly fresh: boolean;
   run(bench: Bench, settings: RunSettings): Promise<Measurement>;
 }
 
-/** The middle of the numbers; NaN of none. */
+/** Returns the middle of the numbers; NaN for none. */
 export function median(numbers: readonly number[]): number {
   const sorted = [...numbers].sort((left, right) => left - right);
   const middle = sorted.length >> 1;

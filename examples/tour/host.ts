@@ -1,7 +1,8 @@
 /**
- * The host of the tour: its workspace of documents, its skill, its MCP server, its subagents, and the configuration that names them.
+ * The host of the tour: its workspace of documents, its skill, its MCP server, its subagents, and the configuration
+ * that names them.
  *
- * Used by `../tour.ts`, and by tests that play a recorded session of the tour against it.
+ * `../tour.ts` plays against it, and tests play a recorded session of the tour.
  */
 import { execFile } from 'node:child_process';
 import { copyFile, mkdir, readdir, writeFile } from 'node:fs/promises';
@@ -13,7 +14,7 @@ const project = dirname(dirname(import.meta.dirname));
 
 const node = [process.execPath, '-C', 'handfast-source'];
 
-/** The program and arguments of a command of Handfast. */
+/** Returns the program and arguments of a command of Handfast. */
 export const handfast = (...words: string[]): string[] => [...node, join(project, 'src/cli/main.ts'), ...words];
 
 /**

@@ -1,7 +1,6 @@
 /**
- * A conversation with an agent: its process, its own session in there, and one prompt after the other. Made by the `acp`
- * backend of the control edge and the `acp` executor of the fleet, which decide when it is closed, where the id of its
- * session is stored, and how updates and requests of the agent are handled.
+ * A conversation with an agent: its process, the agent's session, and one prompt after the other. The owner decides
+ * when it is closed, where the id of its session is stored, and how updates and requests of the agent are handled.
  */
 import { asError, fail, type HandfastError } from '../wire/errors.ts';
 import { AgentProcess, type AgentProcessOptions } from './agent-process.ts';
@@ -22,7 +21,7 @@ export interface AgentConversationOptions extends Omit<AgentProcessOptions, 'cwd
   readonly cancelTimeoutMs: number;
 }
 
-/** What an agent's session is opened with. */
+/** Options with which an agent's session is opened. */
 export interface SessionPlace {
   /** Absolute. */
   readonly cwd: string;
@@ -36,7 +35,7 @@ export interface OpenedSession {
   readonly id: string;
   /** The agent knows nothing of the conversation. */
   readonly isNew: boolean;
-  /** Why the agent refused to continue the stored session. */
+  /** Reason why the agent refused to continue the stored session. */
   readonly refused?: HandfastError;
 }
 
@@ -61,17 +60,20 @@ export class AgentConversation {
     return this.#process?.alive === true;
   }
 
-  /** What the agent can do. */
+  /** The agent's capabilities. */
   get capabilities(): AgentCapabilities {
     return this.#process?.capabilities ?? {};
   }
 
-  /** True for the session that is open. What is replayed while it is loaded, or late from another one, is not about it. */
+  /**
+   * Returns true for the session that is open. Updates that are replayed while it loads, and late ones of another
+   * session, do not concern it.
+   */
   isOpen(session: string): boolean {
     return session === this.#session;
   }
 
-  /** True when the agent needs no start to work in a directory. */
+  /** Returns true when the agent needs no start to work in a directory. */
   runsIn(cwd: string): boolean {
     return this.alive && this.#cwd === cwd;
   }

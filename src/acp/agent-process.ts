@@ -1,6 +1,6 @@
 /**
- * One running agent: the child process, the protocol's connection to it, and its capabilities. Called by
- * both edges that run agents; the process is started by a function that the caller passes in.
+ * One running agent: the child process, the protocol's connection to it, and its capabilities. The caller passes in the
+ * function that starts the process.
  */
 import { orAborted, withTimeout } from '../base/race.ts';
 import type { Link, Message } from '../transport/link.ts';
@@ -25,7 +25,7 @@ import type { AgentCommand, StartProgram } from './start-program.ts';
 
 /** The requests and updates of an agent. */
 export interface AgentClient {
-  /** A `session/update`, as received. */
+  /** Receives a `session/update`, as the agent sent it. */
   update(sessionId: string, update: unknown): void;
   permission(request: RequestPermissionRequest): Promise<RequestPermissionResponse>;
   elicit(request: CreateElicitationRequest): Promise<CreateElicitationResponse>;
@@ -44,17 +44,20 @@ export interface AgentProcessOptions extends AgentCommand {
   readonly maxMessageBytes: number;
   /** Time for the process to start and to answer `initialize`, in milliseconds. */
   readonly startTimeoutMs: number;
-  /** Waits until the process may be started; what it resolves with is called once it has ended. Default: at once. */
+  /**
+   * Waits until the process may be started, and resolves with a function that is called once the process has ended.
+   * Default: at once.
+   */
   readonly acquire?: (signal: AbortSignal) => Promise<() => void>;
   /** Receives each line of stderr and each invalid line of stdout. */
   readonly log?: (line: string) => void;
 }
 
-/** How much of stderr a failure carries. */
+/** Lines of stderr that a failure carries. */
 const TAIL_LINES = 20;
 const TAIL_LINE_CHARS = 200;
 
-/** How long a process may take to end by itself when its stdin is closed. */
+/** Time for a process to end by itself after its stdin is closed. */
 const CLOSE_GRACE_MS = 2000;
 
 /** The error code of agents without a sign-in. */
@@ -172,7 +175,7 @@ export class AgentProcess {
     this.#initialized = answer;
   }
 
-  /** What the agent can do. */
+  /** The agent's capabilities. */
   get capabilities(): AgentCapabilities {
     return this.#initialized?.agentCapabilities ?? {};
   }
@@ -182,9 +185,9 @@ export class AgentProcess {
   }
 
   /**
-   * Sends a request. Fails with what the agent answered (`provider_error`, or `not_configured` when it wants a sign-in),
-   * with the end of the agent, with `provider_error` after `timeoutMs`
-   * (which ends the agent), and with the reason of `signal`.
+   * Sends a request. Fails with the agent's error reply (`provider_error`, or `not_configured` when it wants a
+   * sign-in), with the end of the agent, with `provider_error` after `timeoutMs` (which ends the agent), and with the
+   * reason of `signal`.
    */
   async call<Result>(
     send: (agent: ClientContext) => Promise<Result>,
@@ -193,7 +196,7 @@ export class AgentProcess {
   ): Promise<Result> {
     signal?.throwIfAborted();
     const late = (): HandfastError => {
-      // What it was asked may still be half done; the next turn has a fresh one.
+      // The request may still be half done in this process; the next turn has a fresh one.
       this.kill();
       return fail('provider_error', `the agent ${this.#name} did not answer within ${timeoutMs} ms`, this.#detail());
     };

@@ -1,13 +1,12 @@
 /**
  * Mode and model of an agent's session, which agents offer in one of two ways: as modes, or as options with a category.
- * Called by the `acp` backend of the control edge and the `acp` executor of the fleet.
  */
 import { fail } from '../wire/errors.ts';
 import type { SessionConfigOption, SessionModeState } from './sdk.ts';
 
 type Category = 'mode' | 'model';
 
-/** How a setting is changed at the agent. */
+/** The way in which a setting is changed at the agent. */
 export type Change =
   | { readonly kind: 'mode'; readonly modeId: string }
   | { readonly kind: 'option'; readonly configId: string; readonly value: string };
@@ -23,17 +22,17 @@ export class AgentSettings {
     this.options(configOptions ?? []);
   }
 
-  /** The agent sent its options again. */
+  /** Stores the options that the agent sent again. */
   options(options: unknown): void {
     if (Array.isArray(options)) this.#options = options.filter((one) => typeof one === 'object' && one !== null);
   }
 
-  /** The agent changed its mode. */
+  /** Stores the mode to which the agent changed. */
   modeChanged(modeId: string): void {
     if (this.#modes !== undefined) this.#modes = { ...this.#modes, currentModeId: modeId };
   }
 
-  /** The mode the agent is in; undefined = it knows none. */
+  /** The agent's current mode; undefined if it reports none. */
   get mode(): string | undefined {
     if (this.#modes !== undefined) return this.#modes.currentModeId;
     const option = this.#option('mode');
@@ -41,7 +40,7 @@ export class AgentSettings {
   }
 
   /**
-   * What has to change for the wanted mode; undefined = nothing.
+   * Returns the change that sets the wanted mode; undefined if none is needed.
    *
    * @throws not_configured when the agent does not have it
    */
@@ -56,7 +55,7 @@ export class AgentSettings {
     return { kind: 'option', configId: this.#option('mode')!.id, value: wanted };
   }
 
-  /** What has to change for a model. A model the agent does not offer is not for it: nothing changes. */
+  /** Returns the change that sets a model. If the agent does not offer the model, nothing changes. */
   toModel(wanted: string): Change | undefined {
     const option = this.#option('model');
     if (option?.type !== 'select' || option.currentValue === wanted || !valuesOf(option).includes(wanted))

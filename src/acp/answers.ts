@@ -1,6 +1,6 @@
 /**
- * Replies to an agent, and the facts in its own replies. Pure; called by the `acp` backend of the control edge and
- * the `acp` executor of the fleet, each of which decides by itself.
+ * Replies to an agent, and the facts in the agent's replies. Pure; the control edge and the fleet's executor each
+ * decide by themselves which reply to send.
  */
 import type {
   CreateElicitationRequest,
@@ -23,14 +23,17 @@ export function optionOf(
   return chosen === undefined ? CANCELLED : { outcome: { outcome: 'selected', optionId: chosen.optionId } };
 }
 
-/** The JSON Schema of a form an agent wants filled in; undefined for what we offered nothing for. */
+/**
+ * Returns the JSON Schema of a form that an agent wants filled in; undefined for a request of another mode, or without
+ * a schema.
+ */
 export function formSchema(request: CreateElicitationRequest): Readonly<Record<string, unknown>> | undefined {
   const { requestedSchema: schema } = request as { requestedSchema?: unknown };
   if (request.mode !== 'form' || typeof schema !== 'object' || schema === null) return undefined;
   return { type: 'object', ...schema };
 }
 
-/** A form that was filled in. */
+/** Returns the reply that carries a filled-in form. */
 export function filledIn(content: Readonly<Record<string, unknown>> | undefined): CreateElicitationResponse {
   type Content = Extract<CreateElicitationResponse, { action: 'accept' }>['content'];
   return { action: 'accept', content: (content ?? {}) as Content };
@@ -46,7 +49,10 @@ export interface PromptTokens {
   readonly total: number;
 }
 
-/** Token counts of a prompt, which agents add to its answer ahead of the protocol; undefined where they do not. */
+/**
+ * Returns the token counts of a prompt; undefined if there are none. Some agents add them to their reply ahead of the
+ * protocol.
+ */
 export function promptTokens(response: PromptResponse): PromptTokens | undefined {
   const { usage } = response as { usage?: Readonly<Record<string, unknown>> | null };
   if (typeof usage !== 'object' || usage === null) return undefined;

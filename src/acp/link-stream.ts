@@ -1,8 +1,6 @@
 /**
  * A link as the message stream the SDK of the Agent Client Protocol works on, so that framing, limits and child
  * processes work as for every other protocol.
- *
- * Called by `agent-process.ts` and by the bridge.
  */
 import type { CloseInfo, Link, Message } from '../transport/link.ts';
 import { fail } from '../wire/errors.ts';
@@ -15,7 +13,7 @@ export interface LinkStream {
   readonly closed: Promise<CloseInfo>;
 }
 
-/** What is on both sides of a stream; the SDK's own type of a message. */
+/** A message of either direction of a stream, in the SDK's type. */
 type Sent = Stream['writable'] extends WritableStream<infer M> ? M : never;
 
 export interface LinkStreamOptions {

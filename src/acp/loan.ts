@@ -1,6 +1,7 @@
 /**
- * What the client of an agent lends it: files and terminals, and which of the protocol's methods ask for them. Used in both
- * directions: by the bridge, whose editor lends them to a session, and by `agent-process.ts`, whose agent gets those of ours.
+ * The services that the client of an agent lends it (files and terminals), and the methods of the protocol that ask for
+ * them. A loan exists in both directions: an editor lends to a session of the bridge, and Handfast lends to an agent
+ * that it runs.
  */
 import type { ClientCapabilities } from './sdk.ts';
 
@@ -25,7 +26,7 @@ export const LOAN_METHODS = {
 /** A method that asks for a part of a loan. */
 export type LoanMethod = keyof typeof LOAN_METHODS;
 
-/** What is lent to an agent. */
+/** Files and terminals that are lent to an agent. */
 export interface AgentLoan {
   readonly offer: LoanOffer;
   /** Answers a request of the agent; fails with a `HandfastError`. `params` have the shape the protocol gives the method. */
@@ -49,12 +50,12 @@ export interface LoanParams {
   readonly outputByteLimit?: number | null;
 }
 
-/** What a client lends. */
+/** Returns the loan that a client's capabilities offer. */
 export function offerOf({ fs, terminal }: ClientCapabilities): LoanOffer {
   return { reads: fs?.readTextFile === true, writes: fs?.writeTextFile === true, terminals: terminal === true };
 }
 
-/** What a client that lends this announces. */
+/** Returns the capabilities that a client with this loan announces. */
 export function capabilitiesOf(offer: LoanOffer | undefined): Pick<ClientCapabilities, 'fs' | 'terminal'> {
   const { reads = false, writes = false, terminals = false } = offer ?? {};
   return { fs: { readTextFile: reads, writeTextFile: writes }, terminal: terminals };

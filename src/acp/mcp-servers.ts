@@ -1,20 +1,20 @@
 /**
- * The MCP servers of a session as the Agent Client Protocol has them. Pure;
- * called by the `acp` backend of the control edge and the `acp` executor of the fleet.
+ * The MCP servers of a session as the Agent Client Protocol has them. Pure.
  *
- * Clients write them as that protocol does, or as most configuration files do: `env` and `headers` as objects, `args` left
- * out. What is neither is left out, because an agent would refuse the whole session for it, and reported to the user.
+ * Clients write them as that protocol does, or as most configuration files do: `env` and `headers` as objects, `args`
+ * left out. An entry of neither form is left out, because an agent would refuse the whole session for it, and reported
+ * to the user.
  */
 import type { AgentCapabilities, McpServer } from './sdk.ts';
 
 type Given = Readonly<Record<string, unknown>>;
 
-/** The servers the agent can connect to. */
+/** Returns the servers that the agent can connect to. */
 export function mcpServersOf(servers: readonly Given[] = [], capabilities: AgentCapabilities): McpServer[] {
   return servers.map((server) => read(server, capabilities)).filter((server) => typeof server !== 'string');
 }
 
-/** The servers that are left out, each with its name and why, for the user. */
+/** Returns the servers that are left out, each with its name and the reason, for the user. */
 export function refusedMcpServers(
   servers: readonly Given[] = [],
   capabilities: AgentCapabilities,
@@ -25,7 +25,7 @@ export function refusedMcpServers(
   });
 }
 
-/** The server in the form of the protocol, or why it is left out. */
+/** Returns the server in the form of the protocol, or the reason why it is left out. */
 function read(server: Given, { mcpCapabilities }: AgentCapabilities): McpServer | string {
   const { type, name, url, command, args } = server;
   if (typeof name !== 'string') return 'it has no name';

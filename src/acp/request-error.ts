@@ -1,6 +1,6 @@
 /**
- * Our failures as errors of the protocol. Called by every handler of the bridge (we are the agent of an editor) and of
- * `agent-process.ts` (we are the client of an agent).
+ * Handfast's failures as errors of the protocol, in both roles: the agent of an editor (the bridge) and the client of
+ * an agent.
  */
 
 import { asError, rowOf } from '../wire/errors.ts';
@@ -9,9 +9,9 @@ import type { AcpSdk } from './sdk.ts';
 const INVALID_PARAMS = -32602;
 
 /**
- * The error of a JSON-RPC answer. `data.kind` is the name of the error and `data.retryable` whether the same may succeed
- * later; a session that is not there is the protocol's own `Resource not found`, and a refused token its `Authentication required`,
- * by which editors know them.
+ * Returns the error for a JSON-RPC reply. `data.kind` is the name of the error, and `data.retryable` whether the same
+ * request may succeed later. An unknown session becomes the protocol's `Resource not found`, a refused token its
+ * `Authentication required`: editors know the errors by these.
  */
 export function requestErrorOf(sdk: AcpSdk, thrown: unknown): Error {
   if (thrown instanceof sdk.RequestError) return thrown;
@@ -24,7 +24,8 @@ export function requestErrorOf(sdk: AcpSdk, thrown: unknown): Error {
   }
   if (kind === 'auth_failed') return sdk.RequestError.authRequired(data, message);
   const row = rowOf(kind, detail);
-  // Session RPC of 1.0.0 has one number for all its failures; here a prompt without content is what it is.
+  // Session RPC 1.0.0 has one number for all its failures; here a prompt without content gets the number for invalid
+  // params.
   const code = row.a2e === 'schema_violation' ? INVALID_PARAMS : row.jsonrpc;
   return new sdk.RequestError(code, message, data);
 }

@@ -1,7 +1,7 @@
 /**
  * Adapter file of the official SDK of the Agent Client Protocol, an optional peer that is loaded on first use.
  *
- * Called by `agent-process.ts` (we are the client of an agent) and by the bridge (we are the agent of an editor).
+ * It serves both roles: the client of an agent, and the agent of an editor (the bridge).
  */
 import { fail } from '../wire/errors.ts';
 

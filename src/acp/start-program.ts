@@ -1,17 +1,17 @@
 /**
- * How an agent is started: its command line, and the function that starts it. Apart from the files that use the SDK, so that
- * a program can name these types without it.
+ * The start of an agent: its command line, and the function that starts it. Apart from the files that use the SDK, so
+ * that a program can name these types without it.
  */
 import type { Link } from '../transport/link.ts';
 
-/** How an agent is run. */
+/** Command line of an agent. */
 export interface AgentCommand {
   /** The program, looked up in PATH; no shell is involved. */
   readonly command: string;
   readonly args?: readonly string[];
   /** Set in addition to the server's environment. */
   readonly env?: Readonly<Record<string, string>>;
-  /** Where the process is started; default: the session's directory. */
+  /** Folder in which the process is started; default: the session's directory. */
   readonly cwd?: string;
 }
 

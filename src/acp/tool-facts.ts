@@ -1,6 +1,5 @@
 /**
- * An agent's tool call in our terms: its name, its input, its risks, its result.
- * Pure; called by the `acp` backend of the control edge and the `acp` executor of the fleet.
+ * An agent's tool call in Handfast's terms: its name, its input, its risks, its result. Pure.
  */
 import { boundedValue } from '../wire/bounded-value.ts';
 import { isObject } from '../wire/json.ts';
@@ -22,7 +21,7 @@ export interface ToolFields {
 /** Longest input or result, in bytes of JSON. */
 const MAX_VALUE_BYTES = 64 * 1024;
 
-/** Kinds of the protocol, and the risk flags our policies know. */
+/** Kinds of the protocol, and the risk flags that policies know. */
 const RISKS: Readonly<Record<string, readonly string[]>> = {
   read: ['reads'],
   search: ['reads'],
@@ -34,10 +33,10 @@ const RISKS: Readonly<Record<string, readonly string[]>> = {
   fetch: ['network'],
 };
 
-/** What calls of a kind can do. Unknown kinds declare no risks, which policies treat as any risk. */
+/** Returns the risks of calls of a kind. Unknown kinds declare no risks, which policies treat as any risk. */
 export const risksOf = (kind: string | undefined): readonly string[] => RISKS[kind ?? ''] ?? [];
 
-/** The fields of an update as they may be relied on: lists are lists. */
+/** Returns the fields of an update in reliable types: lists are lists. */
 export function readFields(update: ToolFields): ToolFields {
   const { content, locations, ...others } = update;
   const objects = (value: unknown): unknown[] | undefined =>
@@ -51,7 +50,10 @@ export function readFields(update: ToolFields): ToolFields {
 
 const hasBlock = (part: unknown): boolean => isObject((part as { content?: unknown }).content);
 
-/** The fields of a call after an update: what is given replaces, of the input each member. */
+/**
+ * Returns the fields of a call after an update: a given field replaces the known one; of the input, each given member
+ * does.
+ */
 export function merged(known: ToolFields, update: ToolFields): ToolFields {
   const given = Object.fromEntries(
     Object.entries(update).filter(([, value]) => value !== undefined && value !== null),
@@ -63,10 +65,13 @@ export function merged(known: ToolFields, update: ToolFields): ToolFields {
   return { ...known, ...given, rawInput };
 }
 
-/** The tool's name where the agent sends it, else the kind of tool: titles change from call to call. */
+/** Returns the tool's name if the agent sends it, else the kind of tool: titles change from call to call. */
 export const nameOf = ({ name, kind }: ToolFields): string => name || kind || 'other';
 
-/** The input as an object. Never less than the agent sent: remembered answers must distinguish calls by it. */
+/**
+ * Returns the input as an object. It never holds less than the agent sent: remembered answers must distinguish calls by
+ * it.
+ */
 export function inputOf({ rawInput, locations, title }: ToolFields): Readonly<Record<string, unknown>> {
   const input = boundedValue(rawInput ?? {}, MAX_VALUE_BYTES).value;
   const members: Record<string, unknown> = isObject(input) ? { ...input } : { input };
@@ -76,7 +81,7 @@ export function inputOf({ rawInput, locations, title }: ToolFields): Readonly<Re
   return members;
 }
 
-/** The text among the contents of a call. */
+/** Returns the text among the contents of a call. */
 export function textOf(content: readonly ToolCallContent[] | null | undefined): string {
   return (content ?? [])
     .flatMap((part) => (part.type === 'content' ? [wordsOf(part.content)] : []))
@@ -84,7 +89,10 @@ export function textOf(content: readonly ToolCallContent[] | null | undefined): 
     .join('\n');
 }
 
-/** What of a content block can be shown as text: of embedded resources their text, of what is none its name. */
+/**
+ * Returns the text that can be shown for a content block: an embedded resource's text; the name of a block that is not
+ * text.
+ */
 export function wordsOf(content: ContentBlock | undefined): string {
   switch (content?.type) {
     case 'text':
@@ -104,25 +112,25 @@ export function wordsOf(content: ContentBlock | undefined): string {
 /** A change of a file, as results and requests have it. */
 export interface FileDiff {
   readonly path: string;
-  /** What is replaced; null for a whole file. */
+  /** The replaced text; null for a whole file. */
   readonly old_text: string | null;
   readonly new_text: string;
 }
 
-/** The changes of files among the contents of a call. */
+/** Returns the changes of files among the contents of a call. */
 export const diffsOf = (content: ToolFields['content']): FileDiff[] =>
   (content ?? []).flatMap((part) =>
     part.type === 'diff' ? [{ path: part.path, old_text: part.oldText ?? null, new_text: part.newText }] : [],
   );
 
-/** The changes of files of a call as a request shows them; `whole` where nothing is left out. */
+/** Returns the changes of files of a call in the form that a request shows; `whole` if nothing is left out. */
 export function shownDiffs({ content }: ToolFields): { readonly shown: unknown; readonly whole: readonly FileDiff[] } {
   const diffs = diffsOf(content);
   const { value, cut } = boundedValue(diffs, MAX_VALUE_BYTES);
   return { shown: value, whole: cut ? [] : diffs };
 }
 
-/** The outcome of a call: its text, its changes of files, and what the agent adds for machines. */
+/** Returns the outcome of a call: its text, its changes of files, and the agent's additions for machines. */
 export function resultOf({ content, rawOutput, locations }: ToolFields): unknown {
   const text = textOf(content);
   const diffs = diffsOf(content);

@@ -1,6 +1,6 @@
 /**
- * Addresses of hosts, and how each is dialled. Transports are loaded when their address is used, so that an agent that
- * speaks over stdio never loads a WebSocket library.
+ * Addresses of hosts, and dialling them. Transports are loaded when their address is used, so that an agent on stdio
+ * never loads a WebSocket library.
  */
 import { onceSucceeded } from '../base/once-succeeded.ts';
 import type { Link } from '../transport/link.ts';
@@ -13,11 +13,11 @@ export interface DialOptions {
   /** For `stdio:` addresses: working directory and environment additions of the child. */
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** For `stdio:` addresses: gets the lines the child writes to its stderr. */
+  /** For `stdio:` addresses: receives the lines that the child writes to its stderr. */
   readonly onStderr?: (line: string) => void;
 }
 
-/** A parsed address: how to open a link, and whether dialling again reaches the same host. */
+/** A parsed address: a function that opens a link, and whether dialling again reaches the same host. */
 export interface Route {
   readonly reconnects: boolean;
   dial(signal: AbortSignal | undefined): Promise<Link>;
@@ -31,7 +31,7 @@ const socket = onceSucceeded(() => import('../transport/socket.ts'));
 const stdio = onceSucceeded(() => import('../transport/stdio.ts'));
 const subprocess = onceSucceeded(() => import('../transport/subprocess.ts'));
 
-/** What an address may look like; for messages and help texts. */
+/** The forms of an address, for messages and help texts. */
 export const ADDRESS_FORMS =
   'http(s)://host:port, ws(s)://host:port/ws, tcp://host:port, unix:///path or stdio:COMMAND';
 

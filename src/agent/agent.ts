@@ -1,7 +1,8 @@
 /**
- * An agent's session with a host: the handshake's terms, calls, and coming back after a lost link.
+ * An agent's session with a host: the handshake's terms, calls, and resume after a lost link.
  *
- * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the transports.
+ * `connect.ts` makes agents and adds the clients of the requested capabilities; `agent/addresses.ts` knows the
+ * transports.
  * @see docs/architecture.md#resume
  */
 import { nextTurn } from '../base/next-turn.ts';
@@ -71,15 +72,15 @@ export interface AgentOptions {
   /** Delays, bound and liveness of reconnecting. `maxMs` never exceeds the host's resume window, which is its default. */
   readonly reconnect?: ReconnectSettings;
   /**
-   * Called when the host no longer has entries of the session that this side missed, with their cursors; the calls they
-   * belong to have `gaps` of their own.
+   * Called when the host no longer has entries of the session that this side missed, with their cursors. The calls that
+   * the entries belong to report `gaps` too.
    */
   readonly onGap?: (gap: Gap) => void;
   /** Called with lines that are not messages, e.g. banners on a host's stdout. */
   readonly onUnparsed?: (line: string) => void;
 }
 
-/** What was agreed about one capability. */
+/** The terms of one capability. */
 export interface GrantedCapability {
   readonly enabled: boolean;
   readonly metadata: Readonly<Record<string, unknown>>;
@@ -123,7 +124,7 @@ export class AgentSession {
   #granted = new Map<string, GrantedCapability>();
   #extensions: ReadonlySet<string> = new Set();
   #resumeWindowMs = 0;
-  /** How many times the host was restarted in this session. */
+  /** The number of restarts of the host in this session. */
   #restarts = 0;
   /** Read before dialling, so that it does not count for the handshake timeout. */
   #token: string | undefined;
@@ -198,7 +199,7 @@ export class AgentSession {
     return this.#link.closed;
   }
 
-  /** What the host answered for each requested capability. */
+  /** The host's grant for each requested capability. */
   get capabilities(): ReadonlyMap<string, GrantedCapability> {
     return this.#granted;
   }
@@ -213,7 +214,7 @@ export class AgentSession {
     return this.#callLimits.maxParallel;
   }
 
-  /** The outgoing calls; capability clients make theirs here. */
+  /** The outgoing calls; capability clients make their calls here. */
   get calls(): MethodCaller {
     return this.#calls;
   }
@@ -223,15 +224,16 @@ export class AgentSession {
   }
 
   /**
-   * Calls `listener` for each push of a type, in order and, over a lost link, exactly once. While what it returns is
-   * pending the host is read no faster. Returns the function that ends it.
+   * Calls `listener` for each push of a type, in order and, over a lost link, exactly once. While the promise that
+   * `listener` returned is pending, the host is read no faster. Returns the function that removes the listener.
    */
   on<Content extends object>(push: Push<Content>, listener: PushListener<Content>): () => void {
     return this.#host.on(push, listener);
   }
 
   /**
-   * Calls `listener` for each push that no listener of {@link on} gets: for what passes on the pushes of capabilities.
+   * Calls `listener` for each push that no listener of {@link on} gets: for code that forwards the pushes of
+   * capabilities.
    * @internal
    */
   onOtherPush(listener: (type: string, content: Record<string, unknown>) => void): void {
@@ -274,7 +276,7 @@ export class AgentSession {
   }
 
   /**
-   * What `agent.<name>` does for a capability that has no client here: throws what to do instead.
+   * Throws, for `agent.<name>` of a capability without a client here, an error that names the alternative.
    * @internal
    */
   withoutClient(name: string): never {
@@ -307,8 +309,8 @@ export class AgentSession {
   }
 
   /**
-   * Reads a session's journal (extension handfast/journal): the entries after `after`, and with `follow` what comes then.
-   * Events carry `{cursor, ts, kind, request, body}` or `{kind: 'gap', from, to}` as their data.
+   * Reads a session's journal (extension handfast/journal): the entries after `after`, and with `follow` those that are
+   * added later. Events carry `{cursor, ts, kind, request, body}` or `{kind: 'gap', from, to}` as their data.
    */
   journal(
     session = '',
@@ -346,7 +348,7 @@ export class AgentSession {
     return this.close();
   }
 
-  /** What the connection asks its owner. */
+  /** Returns the functions that the connection calls on its owner. */
   #owner(): ConnectionOwner {
     return {
       // Hosts that did not agree to it send none but those of plain A2E, which are ignored where no handler serves them.
@@ -359,7 +361,7 @@ export class AgentSession {
         if (handled === false) this.#connection.dropped++;
         return typeof handled === 'boolean' ? undefined : handled.then(() => {});
       },
-      // An error that belongs to no request is about the session: the reason of what happens next.
+      // An error that belongs to no request concerns the session: it is the reason for the next event.
       refused: (error) => {
         if (farewells.has(error.code)) this.#farewell = error;
       },
@@ -386,7 +388,7 @@ export class AgentSession {
     const ping = (): unknown => this.#ping();
     const terms = isObject(response.extensions) ? response.extensions[EXTENSION_RESUME] : undefined;
     if (response.session_id !== before || !isObject(terms) || terms.resumed !== true) {
-      // Another session: what the host had started is lost with the old one and must not silently run twice.
+      // Another session: work that the host had started is lost with the old one and must not silently run twice.
       this.#connection.cursor = 0;
       this.#connection.sent = 0;
       this.#restarts = 0;
@@ -405,8 +407,8 @@ export class AgentSession {
     const restarted = restarts > this.#restarts;
     this.#restarts = restarts;
     this.#connection.sent = received; // Both sides count from here again.
-    // Before what the link brings is read: the first event behind the gap says which are missing. A gap behind the replay is
-    // of a host that ended: no event follows it.
+    // Runs before messages of the link are read: the first event after the gap shows which events are missing. A gap
+    // after the replay comes from a host that ended: no event follows it.
     if (gap !== undefined && !(restarted && gap.from > this.#connection.cursor + 1)) {
       calls.doubtEvents(known, gap.to - gap.from + 1);
     }
@@ -414,8 +416,8 @@ export class AgentSession {
     calls.resend(received);
     this.#connection.resendReplies(received);
     if (Array.isArray(terms.running)) {
-      // The pong comes behind the replay: a call that is still open then and not running has lost its reply. Should this
-      // link be lost before, the ping is sent again on the next one, behind the rest of the replay.
+      // The pong comes after the replay: a call that is then still open and not running has lost its reply. If this
+      // link is lost before, the ping is sent again on the next one, after the rest of the replay.
       const running = new Set(terms.running.map(String));
       this.ping({ timeoutMs: 0 }).then(
         () => {
@@ -431,7 +433,7 @@ export class AgentSession {
     return { resumed: true, ping, ...(gap !== undefined && { gap }) };
   }
 
-  /** For liveness. Hosts of other makes may answer nothing while they work; calls have their own deadlines. */
+  /** Sends a liveness probe. Other hosts may reply nothing while they work; calls have their own deadlines. */
   #ping(): boolean {
     if (this.#extensions.size === 0 && this.#calls.size > 0) return false;
     this.#connection.probe();
@@ -461,7 +463,7 @@ export class AgentSession {
     const more = agreed[EXTENSION_CAPABILITIES];
     const additional = isObject(more) && Array.isArray(more.accepted) ? more.accepted.filter(isGrant) : [];
     this.#granted = new Map(
-      // A capability may come twice, once per plugin; the last one counts, as it does for other clients.
+      // A capability may be listed twice, once per plugin; the last one counts, as it does for other clients.
       [...(response.accepted_caps ?? []), ...additional].map(({ capability, enabled = true, metadata = {} }) => [
         capability,
         { enabled, metadata },
@@ -478,7 +480,7 @@ export class AgentSession {
     this.#callLimits.maxWaiting = typeof waiting === 'number' && waiting > 0 ? waiting : undefined;
   }
 
-  /** What was granted stays granted; whether the host can serve it now, and what it says of it, may change. */
+  /** A granted capability stays granted; whether the host can serve it now, and its metadata, may change. */
   #onChanged({ capability, enabled = true, metadata = {} }: Omit<CapabilitiesChanged, 'type'>): void {
     if (!this.#granted.has(capability)) return;
     this.#granted.set(capability, { enabled, metadata });
@@ -493,8 +495,8 @@ export class AgentSession {
 }
 
 /**
- * The error of a call that no link could carry. It is the same on every transport, and repeating the call is safe: the
- * host has seen nothing of it. How the link was lost is in `detail.reason`.
+ * Returns the error of a call that no link could carry. The error is the same on every transport, and repeating the
+ * call is safe, because the host has received none of it. `detail.reason` has the cause of the lost link.
  */
 function notSent(reason: HandfastError): HandfastError {
   if (reason.code !== 'connection_lost') return reason;
@@ -504,7 +506,7 @@ function notSent(reason: HandfastError): HandfastError {
 
 const isGrant = (grant: unknown): grant is CapabilityGrant => isObject(grant) && typeof grant.capability === 'string';
 
-/** The range of entries that the host reports as missing. */
+/** Returns the range of entries that the host reports as missing. */
 function gapOf(gap: unknown): Gap | undefined {
   if (!isObject(gap)) return undefined;
   const { from, to } = gap;

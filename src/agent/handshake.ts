@@ -1,6 +1,6 @@
 /**
- * The agent's side of the A2E handshake over a fresh link: asks, waits for the answer, and hands the link on without losing
- * what came right behind it.
+ * The agent's side of the A2E handshake over a fresh link: sends the request, waits for the reply, and hands the link
+ * on without losing messages that follow the reply at once.
  *
  * @see docs/protocol/a2e.md#handshake
  */
@@ -19,11 +19,11 @@ export interface Offer {
   readonly agentId: string;
   readonly capabilities: readonly string[];
   readonly token: string;
-  /** Extensions asked for, by name, with what they need. */
+  /** The requested extensions by name, each with its parameters. */
   readonly extensions: Readonly<Record<string, unknown>>;
 }
 
-/** Messages that may come between the answer and the moment the link is handed on. */
+/** Messages that may arrive between the reply and the moment the link is handed on. */
 const MAX_HELD = 10_000;
 
 type Reason = Exclude<HandshakeReason, 'auth_failed'>;
@@ -95,7 +95,7 @@ export async function performHandshake(
   }
 }
 
-/** Why the host refused the handshake, and the next step. */
+/** Returns the reason why the host refused the handshake, and the next step. */
 function textOf(reason: string, token: string, grants: readonly CapabilityGrant[] = []): string {
   if (reason === 'auth_failed') return refusedToken(token);
   const text = reasons[reason as Reason] ?? `the host refused the handshake: ${reason}`;
@@ -104,13 +104,13 @@ function textOf(reason: string, token: string, grants: readonly CapabilityGrant[
   return `${text} (${why}); its configuration loads them with plugins, and grants them with capabilities of the token`;
 }
 
-/** What a host that has no room says of it: the share, its limit and `retry_after_ms`. */
+/** Returns the details that a host over its limit sends: the share, its limit and `retry_after_ms`. */
 const overloadOf = (error: unknown): object => (isObject(error) && isObject(error.detail) ? error.detail : {});
 
-/** Characters of a host's own words in a message. */
+/** Characters of a host's message in the error. */
 const MAX_WHY = 300;
 
-/** The host's message, which names the limit. */
+/** Returns the host's message, which names the limit. */
 const whyOf = (error: unknown): string =>
   isObject(error) && typeof error.message === 'string' ? `: ${error.message.slice(0, MAX_WHY)}` : '';
 

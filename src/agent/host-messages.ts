@@ -1,23 +1,24 @@
 /**
- * What a host sends to an agent by itself: pushes, which belong to no request, and requests, which the agent serves.
+ * Messages that a host sends to an agent unasked: pushes, which belong to no request, and requests, which the agent
+ * serves.
  *
- * `agent.ts` hands both over; capability clients and programs register their listeners and handlers here.
+ * Capability clients and programs register their listeners and handlers here.
  */
 import type { Route } from '../connection/running-request.ts';
 import type { Body, Method, Push } from '../protocol/method.ts';
 import type { Incoming, Message } from '../wire/codec.ts';
 import { fail } from '../wire/errors.ts';
 
-/** Gets the content of a push. While what it returns is pending, the host is read no faster. */
+/** Receives the content of a push. While the promise that it returned is pending, the host is read no faster. */
 export type PushListener<Content> = (content: Content) => unknown;
 
-/** What the handler of a host's request is given beside the request. */
+/** The context that the handler of a host's request gets with the request. */
 export interface AskContext {
   /** Aborts when the host withdraws the request, at its deadline, and when the session ends. */
   readonly signal: AbortSignal;
 }
 
-/** Serves a request of the host. What it throws becomes the error the host gets. */
+/** Serves a request of the host. An error that it throws becomes the error that the host gets. */
 export type AskHandler<Request, Reply> = (request: Request, context: AskContext) => Reply | Promise<Reply>;
 
 /** Pushes stored for listeners that are registered in the turn in which the session opened. */
@@ -60,7 +61,7 @@ export class HostMessages {
     return () => void this.#routes.delete(request);
   }
 
-  /** The route of a request of the host; the one that refuses where there is no handler. */
+  /** Returns the route of a request of the host; without a handler, a route that refuses. */
   route({ type }: Incoming): Route {
     return (
       this.#routes.get(type) ?? {
@@ -72,12 +73,12 @@ export class HostMessages {
     );
   }
 
-  /** True when a request type has a handler. */
+  /** Returns true when a request type has a handler. */
   serves(type: string): boolean {
     return this.#routes.has(type);
   }
 
-  /** Hands a push to its listeners. A promise while they have not finished; false when there are none. */
+  /** Hands a push to its listeners. Returns a promise while they have not finished; false when no listener exists. */
   notice(incoming: Incoming): Promise<unknown> | boolean {
     if (this.#early !== undefined) {
       if (this.#early.length >= MAX_EARLY) return false;
@@ -98,7 +99,7 @@ export class HostMessages {
     return pending.length === 0 ? true : Promise.all(pending);
   }
 
-  /** From now on pushes without a listener are dropped; the earlier ones are handed out. */
+  /** Hands the earlier pushes out; from now on, pushes without a listener are dropped. */
   release(): void {
     const early = this.#early ?? [];
     this.#early = undefined;
@@ -106,7 +107,7 @@ export class HostMessages {
   }
 }
 
-/** Runs a listener; a failure of its own surfaces as an unhandled rejection, as that of an event listener does. */
+/** Runs a listener. If it fails, the failure surfaces as an unhandled rejection, like that of an event listener. */
 function settle(run: () => unknown): Promise<unknown> | undefined {
   try {
     const outcome = run();

@@ -1,8 +1,8 @@
 /**
- * How long to wait before something that failed is tried again: twice as long each time, up to a bound, with jitter.
+ * The delay before a failed operation is tried again: twice as long each time, up to a bound, with jitter.
  *
- * The only place that computes such delays. Links that are dialled again use it, the HTTP binding for its
- * requests, and everything else that retries for its own work.
+ * The only place that computes delays of retries: of links that are dialled again, of requests of the HTTP binding, and
+ * of all other work that retries.
  */
 
 /** A link that stayed open for this long counts as a success, milliseconds. One that opens and ends at once is a failure each time. */
@@ -26,14 +26,14 @@ export interface BackoffOptions {
 /** Failures after which a delay no longer grows, for any bound: 2 to this power is a number of days. */
 const MAX_DOUBLINGS = 30;
 
-/** Milliseconds to wait after `failures` earlier failures in a row; 0 gives the first delay. */
+/** Returns the milliseconds to wait after `failures` earlier failures in a row; 0 gives the first delay. */
 export function backoffMs(failures: number, options: BackoffOptions = {}): number {
   const { firstDelayMs = 250, maxDelayMs = 30_000, jitter = 0.5, random = Math.random } = options;
   const fullMs = Math.min(Math.max(firstDelayMs, maxDelayMs), firstDelayMs * 2 ** Math.min(failures, MAX_DOUBLINGS));
   return jitter === 0 ? fullMs : fullMs * (1 - jitter + jitter * random());
 }
 
-/** The delays of one thing that is tried again until it succeeds, or opened again whenever it has ended. */
+/** The delays of one operation that is tried again until it succeeds, or opened again whenever it has ended. */
 export class Backoff {
   readonly #options: BackoffOptions;
   readonly #now: () => number;
@@ -58,17 +58,17 @@ export class Backoff {
     return backoffMs(this.#failures++, this.#options);
   }
 
-  /** The longest delay from now on: retrying soon would not help. */
+  /** Sets the longest delay from now on: retrying soon would not help. */
   longest(): void {
     this.#failures = Math.max(this.#failures, MAX_DOUBLINGS);
   }
 
-  /** It is open now. The next failure is the first again if it stays open for {@link STEADY_MS}. */
+  /** Records that the link is open. If it stays open for {@link STEADY_MS}, the next failure counts as the first again. */
   opened(): void {
     this.#openedAt = this.#now();
   }
 
-  /** The next failure is the first again. */
+  /** Makes the next failure count as the first again. */
   reset(): void {
     this.#failures = 0;
   }

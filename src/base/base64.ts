@@ -1,11 +1,14 @@
 /**
  * Base64 of megabytes: each step is one call of the engine, or one pass. Regular expressions take twenty times as long.
  *
- * Used for images of prompts and of MCP servers. Pure.
+ * Pure.
  */
 import { trimmedEnd } from './trim-end.ts';
 
-/** The content; undefined for a text that is not base64. The letters of base64url and white space make a text invalid. */
+/**
+ * Returns the content; undefined for a text that is not base64. The letters of base64url and white space make a text
+ * invalid.
+ */
 export function base64Bytes(text: string): Buffer | undefined {
   const unpadded = unpaddedLength(text);
   // The decoder accepts the letters of base64url, and skips characters outside base64.
@@ -20,7 +23,7 @@ const KINDS = Uint8Array.from({ length: 256 }, (_, code) => {
   return /[A-Za-z0-9+/=]/.test(String.fromCharCode(code)) ? 1 : 0;
 });
 
-/** The text without white space; undefined for a text that is not base64 then. Decodes nothing. */
+/** Returns the text without white space; undefined for a text that is not base64 then. Decodes nothing. */
 export function withoutSpace(text: string): string | undefined {
   const bytes = Buffer.from(text);
   let length = 0;
@@ -36,7 +39,10 @@ export function withoutSpace(text: string): string | undefined {
   return unpadded % 4 === 1 || (first !== -1 && first < unpadded) ? undefined : bare;
 }
 
-/** Base64 as servers send it, in its plain form: of either alphabet, in lines, with any padding, as a `data:` address. */
+/**
+ * Returns the plain form of base64 that servers send: of either alphabet, in lines, with any padding, or as a `data:`
+ * address.
+ */
 export function plainBase64(given: string): string | undefined {
   const text = given.startsWith('data:') ? given.slice(given.indexOf(',') + 1) : given;
   const letters = trimmedEnd(text.replaceAll('-', '+').replaceAll('_', '/'), '= \t\r\n');

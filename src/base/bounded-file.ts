@@ -1,12 +1,12 @@
 /**
  * Reads a file that its author may have made a trap: a link, a pipe, a socket, a device, or a file without end.
  *
- * Called by `trust/` for everything that comes with a folder, and by `base/skills/`. Reading never waits for another
- * process, never follows a link in the file's place, and never returns more bytes than allowed.
+ * Reading never waits for another process, never follows a link in the file's place, and never returns more bytes than
+ * allowed.
  */
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 
-/** What was found in a file's place: its bytes and what the system says of it, nothing, or the reason why it was not read. */
+/** The outcome for a path: the file's bytes and the system's data about it, no file, or the reason why it was not read. */
 export type BoundedRead =
   | { readonly kind: 'file'; readonly bytes: Buffer; readonly stats: Stats }
   | { readonly kind: 'absent' }
@@ -45,7 +45,10 @@ export function readBounded(path: string, maxBytes: number): BoundedRead {
 const refused = (reason: string): BoundedRead => ({ kind: 'refused', reason });
 const tooLarge = (maxBytes: number): BoundedRead => ({ kind: 'too_large', reason: `is larger than ${maxBytes} bytes` });
 
-/** The size of a file is a hint only: it may grow while it is read, and files of `/proc` have none. */
+/**
+ * Reads up to `limit` bytes. The size of a file is a hint only: it may grow while it is read, and files of `/proc` have
+ * none.
+ */
 function readUpTo(fd: number, limit: number, size: number): Buffer {
   const chunks: Buffer[] = [];
   let total = 0;

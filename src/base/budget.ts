@@ -1,8 +1,7 @@
 /**
- * What a task may spend, of one unit. Counted live from what the one who does it reports; a task whose parent runs here uses a
- * part of what the parent has left, so that a job that hands out work does not spend more by it.
- *
- * Used by workers of the fleet for their tasks, and by the capability multi_agent for subagents: tokens and cost.
+ * The amount of one unit that a task may spend. Spending is counted live from the reports of the one that does the
+ * task. A task whose parent runs here spends part of its parent's remainder, so that a job that hands out work does not
+ * spend more by it.
  */
 
 /** Share of the budget at which notice is given, in percent. */
@@ -10,9 +9,9 @@ const NOTICE_PERCENT = 80;
 
 /** Called once each, and again for a limit that has changed. */
 export interface BudgetEvents {
-  /** 80 % are spent. */
+  /** Called when 80 % are spent. */
   notice(spent: number, limit: number): void;
-  /** All of it is spent, its own or that of a task it is part of. */
+  /** Called when all of it is spent: the task's own budget, or that of a task it is part of. */
   spent(spent: number, limit: number): void;
 }
 
@@ -24,7 +23,7 @@ export class Budget {
   readonly #children = new Set<Budget>();
   readonly #events: BudgetEvents;
   #own = 0;
-  /** What children that have ended have spent. */
+  /** Amount that ended children have spent. */
   #ofEnded = 0;
   #noticed = false;
   #reachedLimit = false;
@@ -39,7 +38,7 @@ export class Budget {
     if (parent !== undefined) parent.#children.add(this);
   }
 
-  /** As it is now; null = none. */
+  /** The current limit; null = none. */
   get limit(): number | null {
     const limit = this.#limit();
     if (limit !== this.#known) {
@@ -54,14 +53,17 @@ export class Budget {
     return this.#own;
   }
 
-  /** Spent by this task and by all that took from it. */
+  /** Spent by this task and by all tasks that took from its budget. */
   get total(): number {
     let sum = this.#own + this.#ofEnded;
     for (const child of this.#children) sum += child.total;
     return sum;
   }
 
-  /** What is neither spent nor promised to a child that runs, here and in what this is part of; null = no limit. */
+  /**
+   * The amount that is neither spent nor promised to a running child, of this budget and those it is part of; null = no
+   * limit.
+   */
   get left(): number | null {
     const above = this.#parent?.left ?? null;
     const { limit } = this;
@@ -73,20 +75,20 @@ export class Budget {
     return here;
   }
 
-  /** True once all of it is spent, its own or that of a task it is part of. */
+  /** True once the budget of this task, or of a task it is part of, is spent. */
   get isSpent(): boolean {
     const { limit } = this;
     return (limit !== null && this.total >= limit) || this.#parent?.isSpent === true;
   }
 
-  /** The task's own total so far; never falls. */
+  /** Sets the total that the task itself has spent so far; it never falls. */
   spend(own: number): void {
     if (this.#ended || own <= this.#own) return;
     this.#own = own;
     for (let budget: Budget | undefined = this; budget !== undefined; budget = budget.#parent) budget.#check();
   }
 
-  /** The task has ended: what it spent stays spent, what it had left goes back. */
+  /** Ends the task: its spent amount stays spent, its remainder goes back to the parent. */
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
@@ -106,7 +108,7 @@ export class Budget {
     }
   }
 
-  /** The limit is another one, for its children too. */
+  /** Handles a changed limit, for the children too. */
   #renew(): void {
     this.#noticed = false;
     this.#reachedLimit = false;

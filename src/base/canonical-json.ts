@@ -1,10 +1,10 @@
 /**
- * JSON with sorted members, so that equal values have equal text, and its digest. Used where a value is compared with one that
- * was stored earlier: calls a user approved, definitions of tools.
+ * JSON with sorted members, so that equal values have equal text, and its digest. For comparing a value with one that
+ * was stored earlier: calls that a user approved, definitions of tools.
  */
 import { createHash } from 'node:crypto';
 
-/** What JSON cannot hold is null. */
+/** Returns the canonical text. Values that JSON cannot hold become null. */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
@@ -12,5 +12,5 @@ export function canonicalJson(value: unknown): string {
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonicalJson(member)}`).join(',')}}`;
 }
 
-/** SHA-256 in hex. Stored in place of values that may be long or hold secrets. */
+/** Returns the SHA-256 in hex. Stored in place of values that may be long or hold secrets. */
 export const digestOfJson = (value: unknown): string => createHash('sha256').update(canonicalJson(value)).digest('hex');

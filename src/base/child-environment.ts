@@ -1,10 +1,9 @@
 /**
- * The environment of a program that a request starts: a few harmless variables of the host, and those of the request that are
- * harmless, that a rule or a grant names, or that an administrator sets. Pure.
- * Called by the tool `shell`, the capabilities `proc` and `mcp`, and for the MCP servers of sessions.
+ * The environment of a program that a request starts: a few harmless variables of the host, and those of the request
+ * that are harmless, that a rule or a grant names, or that an administrator sets. Pure.
  *
- * The host's own environment may hold tokens and keys, and a variable of a request can make a program run code: nothing is
- * passed on that is not named. Values count too: `PAGER=cat` is harmless, `PAGER=./x` is not.
+ * The host's own environment may hold tokens and keys, and a variable of a request can make a program run code: nothing
+ * is passed on that is not named. Values count too: `PAGER=cat` is harmless, `PAGER=./x` is not.
  */
 
 import { fail, type HandfastError } from '../wire/errors.ts';
@@ -67,14 +66,14 @@ function each(names: string, values: RegExp): [string, RegExp][] {
   return names.split(' ').map((name) => [name, values]);
 }
 
-/** True for a variable by which a program may be made to run or load code, to write a file, or to read another configuration. */
+/** Returns true for a variable that can make a program run or load code, write a file, or read another configuration. */
 export function namesCode(name: string): boolean {
   const upper = name.toUpperCase();
   if (NO_CODE.has(upper)) return false;
   return NAMES_CODE.has(upper) || NAMES_CODE_BY_PREFIX.some((prefix) => upper.startsWith(prefix));
 }
 
-/** Which variables a request may set beside the harmless ones. */
+/** The variables that a request may set beside the harmless ones. */
 export interface VariableRights {
   /** A rule of the program, or a grant, has this very name. */
   named?(name: string, value: string): boolean;
@@ -85,8 +84,8 @@ export interface VariableRights {
 }
 
 /**
- * The variables for one program. Fails with `tool_denied` (`env_refused`) for a variable that the request may not set, and with
- * `tool_error` (`bad_env`) for a name or value no environment can hold.
+ * Returns the variables for one program. Fails with `tool_denied` (`env_refused`) for a variable that the request may
+ * not set, and with `tool_error` (`bad_env`) for a name or value that no environment can hold.
  */
 export function childEnvironment(
   added: Readonly<Record<string, string>>,
@@ -118,17 +117,20 @@ export function givenVariables(env: unknown): readonly (readonly unknown[])[] {
     : Object.entries(env);
 }
 
-/** True where a request with these rights may set the variable. */
+/** Returns true if a request with these rights may set the variable. */
 export function maySet(name: string, value: string, { named, covered }: VariableRights): boolean {
   if (HARMLESS_VARIABLES.get(name)?.test(value) === true) return true;
   if (isReserved(name)) return false;
   return named?.(name, value) === true || (covered?.(name) === true && !namesCode(name));
 }
 
-/** By these the processes of a host are found, its programs configured, and the programs of rules looked up. */
+/**
+ * Returns true for variables by which the processes of a host are found, its programs configured, and the programs of
+ * rules looked up.
+ */
 const isReserved = (name: string): boolean => /^(?:PATH$|HANDFAST_)/i.test(name);
 
-/** The error for a variable that a request may not set. */
+/** Returns the error for a variable that a request may not set. */
 export function refusedVariable(name: string, remedy: string | undefined): HandfastError {
   const advice = remedy === undefined || isReserved(name) ? '' : `; ${remedy}`;
   return fail('tool_denied', `a request may not set the environment variable ${shown(name)}${advice}`, {

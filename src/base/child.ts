@@ -1,10 +1,7 @@
 /**
- * The one way this project starts processes. Each child leads a process group of its own, which ends whole, and carries a
- * marker by which processes that left the group are found. `children/own-children.ts` sees to it that nothing of a child is
- * left when this process ends, however it ends.
- *
- * Used by `program.ts` for programs that run to their end, by `transport/subprocess.ts` for peers on pipes, by
- * `capabilities/tools/builtin/shell.ts`, by `capabilities/proc/` for processes of agents, and by `capabilities/skill/`.
+ * The one way this project starts processes. Each child leads its own process group, which ends whole, and carries a
+ * marker by which processes that left the group are found. `children/own-children.ts` ensures that nothing of a child
+ * remains when this process ends, however it ends.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Socket } from 'node:net';
@@ -42,20 +39,20 @@ export interface ChildOptions {
 }
 
 /**
- * How sure it is that a child's descendants have ended. `may_survive`: one could not be ended, this system does not show
+ * Certainty that a child's descendants have ended. `may_survive`: one could not be ended, this system does not show
  * all, or a process runs that may be one of them.
  */
 export type Ending = 'ended' | 'may_survive';
 
-/** How a process ended; one of the two is null. */
+/** The exit of a process; one of the two is null. */
 export interface ChildExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
 /**
- * Runs a program at the terminal that `$0` names. Who leads a session and opens a terminal gets it as its own, so that its keys
- * become signals.
+ * Runs a program at the terminal that `$0` names. A session leader that opens a terminal gets it as its controlling
+ * terminal, so that its keys become signals.
  */
 const AT_TERMINAL = ['/bin/sh', '-c', ': <>"$0"; exec "$@"'] as const;
 
@@ -65,18 +62,21 @@ const CHANNEL = 3;
 const FIRST_PAUSE_MS = 10;
 const LAST_PAUSE_MS = 160;
 
-/** The exit code as a shell has it: 128 plus the number of the signal that ended the process. */
+/** Returns the exit code as a shell has it: 128 plus the number of the signal that ended the process. */
 export const exitCodeOf = ({ code, signal }: ChildExit): number =>
   code ?? 128 + (signal === null ? 0 : constants.signals[signal]);
 
-/** A started process. Read its output at once: what nothing reads when it exits is dropped. */
+/** A started process. Read its output at once: unread output is dropped when the process exits. */
 export class Child {
   /** Null: closed, or a terminal. Writing to a process that has ended is not an error. */
   readonly stdin: Writable | null;
   /** Of a process without a terminal, as is `stderr`. */
   readonly stdout: Readable;
   readonly stderr: Readable;
-  /** Descriptor 3 of the process, both ways, where it was asked for: what it prints cannot be taken for what it says there. */
+  /**
+   * Descriptor 3 of the process, in both directions, if requested: text that the process prints cannot be mistaken for
+   * messages on it.
+   */
   readonly channel: Duplex | undefined;
   /** Resolves when the process runs; rejects with the system's error when it could not be started. */
   readonly started: Promise<void>;
@@ -84,7 +84,7 @@ export class Child {
   readonly exited: Promise<ChildExit>;
   readonly #process: ChildProcess;
   readonly #marker: string;
-  /** It has a terminal: its shell gives each job a group of its own in its session. */
+  /** True at a terminal: its shell gives each job a group in its session. */
   readonly #hasJobs: boolean;
   #startedAt = Number.NaN;
   #exit: ChildExit | undefined;
@@ -93,7 +93,7 @@ export class Child {
     this.#process = child;
     this.#marker = marker;
     this.#hasJobs = hasJobs;
-    // Where no descriptor is left Node makes no pipes: `started` rejects in the next turn, and there is nothing to read.
+    // If no descriptor is left Node makes no pipes: `started` rejects in the next turn, and no output can be read.
     const pipes = child.stdio as ChildProcess['stdio'] | undefined;
     this.stdin = pipes === undefined ? null : child.stdin;
     this.stdout = pipes === undefined ? Readable.from([]) : (child.stdout as Readable);
@@ -116,7 +116,7 @@ export class Child {
     );
   }
 
-  /** Undefined while the process runs. */
+  /** The exit; undefined while the process runs. */
   get exit(): ChildExit | undefined {
     return this.#exit;
   }
@@ -125,7 +125,7 @@ export class Child {
     return this.#process.pid as number;
   }
 
-  /** Whether it keeps this process open while it runs; it does, unless this says otherwise. */
+  /** Sets whether the child keeps this process open while it runs; by default it does. */
   hold(isHeld: boolean): void {
     const name = isHeld ? 'ref' : 'unref';
     this.#process[name]();
@@ -141,8 +141,8 @@ export class Child {
   }
 
   /**
-   * The ladder: SIGTERM, and SIGKILL when the process has exited or `graceMs` are over, so that no process it started stays.
-   * Bounded, never rejects.
+   * Stops the child: SIGTERM, then SIGKILL when the process has exited or `graceMs` are over, so that no process it
+   * started remains. Bounded, never rejects.
    */
   async stop(graceMs: number): Promise<void> {
     if (!this.#ran) return;
@@ -151,17 +151,17 @@ export class Child {
     await this.#endSoon({ graceMs, hurry: hurry.signal });
   }
 
-  /** SIGKILL to the whole group and to what has left it. Bounded, never rejects. */
+  /** Sends SIGKILL to the whole group and to processes that have left it. Bounded, never rejects. */
   async kill(): Promise<void> {
     if (!this.#ran) return;
     const ending = this.#endSoon({ graceMs: 0 });
-    // What may remain of an empty group has left it: nothing of that has to be waited for.
+    // If the group is empty, any remaining processes have left it: they need no waiting.
     if (this.exit === undefined || signalGroup(this.pid, 0)) await ending;
   }
 
   /**
-   * SIGTERM to the process and all it started, also what has left its group, and SIGKILL to what is left of them after
-   * `graceMs`. Bounded, never rejects.
+   * Sends SIGTERM to the process and all processes it started, also those that left its group, and SIGKILL to the rest
+   * after `graceMs`. Bounded, never rejects.
    */
   async end(graceMs: number): Promise<Ending> {
     if (!this.#ran) return 'ended';
@@ -170,14 +170,14 @@ export class Child {
     return ended ? 'ended' : 'may_survive';
   }
 
-  /** As {@link end}, for what is still in its group or session, and what that has started. */
+  /** Works as {@link end}, for processes that are still in its group or session, and those that they have started. */
   async endGroup(graceMs: number): Promise<void> {
     if (!this.#ran) return;
     const { leaders, since } = this.#descendants;
     await this.#end({ leaders, since }, { graceMs });
   }
 
-  /** SIGKILL to what the process, which has ended, left outside of its group. Bounded, never rejects. */
+  /** Sends SIGKILL to processes that the ended process left outside of its group. Bounded, never rejects. */
   async endLeft(): Promise<void> {
     if (!this.#ran) return;
     const { marker, since } = this.#descendants;
@@ -185,7 +185,10 @@ export class Child {
     if (seesProcesses) await endDescendants({ marker, leaders: [], since }, { graceMs: 0 });
   }
 
-  /** True once no process of the group, at a terminal of the session, runs any more; false when one still does after `withinMs`. */
+  /**
+   * Returns true once no process of the group (at a terminal: of the session) runs; false if one still runs after
+   * `withinMs`.
+   */
   async groupEnds(withinMs: number): Promise<boolean> {
     if (!this.#ran) return true;
     let leftMs = withinMs;
@@ -211,7 +214,7 @@ export class Child {
     }
   }
 
-  /** False for one that could not be started. */
+  /** False for a child that could not be started. */
   get #ran(): boolean {
     return this.#process.pid !== undefined;
   }
@@ -240,7 +243,7 @@ export class Child {
     await within(this.exited, KILL_WAIT_MS);
   }
 
-  /** False when a process is left that cannot be ended. */
+  /** Returns false when a process remains that cannot be ended. */
   async #end(query: DescendantQuery, options: EndingOptions): Promise<boolean> {
     if (seesProcesses) return endDescendants(query, options);
     if (options.graceMs > 0) {
@@ -257,13 +260,16 @@ export class Child {
   }
 }
 
-/** The error of a program that could not be started: `unreachable`; `detail.reason` is the code of the system, e.g. `ENOENT`. */
+/**
+ * Returns the error of a program that could not be started: `unreachable`; `detail.reason` is the code of the system,
+ * e.g. `ENOENT`.
+ */
 export function cannotStart(command: string, cause: unknown, cwd?: string): HandfastError {
   const { code: reason = '' } = cause as NodeJS.ErrnoException;
   return fail('unreachable', `cannot start ${command}: ${whyNotStarted(cause, cwd)}`, { command, reason }, cause);
 }
 
-/** Starts a process. Throws what the system refuses at once; {@link Child.started} reports the rest. */
+/** Starts a process. Throws errors that the system reports at once; {@link Child.started} reports the rest. */
 export function startChild({ argv, cwd, env, stdin = 'ignore', channel, terminal }: ChildOptions): Child {
   const mark = ownChildren.mark(env);
   const [program, ...args] = terminal === undefined ? argv : [...AT_TERMINAL, terminal.path, ...argv];
@@ -285,13 +291,13 @@ export function startChild({ argv, cwd, env, stdin = 'ignore', channel, terminal
 
 /** Sends a signal (0 = only check) to the group that `leader` leads; false when it is empty. */
 export function signalGroup(leader: number, signal: NodeJS.Signals | 0): boolean {
-  // Process 0 would be our own group, and process 1 means every process.
+  // Process 0 would be this process's group, and process 1 means every process.
   if (!Number.isSafeInteger(leader) || leader <= 1) throw new RangeError('not the process group of a child');
   try {
     process.kill(-leader, signal);
     return true;
   } catch (error) {
-    // A process there has changed its user, so it is not ours to signal.
+    // A process of the group has changed its user, so this one may not signal it.
     return errnoOf(error) === 'EPERM';
   }
 }

@@ -1,9 +1,9 @@
 /**
- * Deadlines of many things with one timer: the timer is set to the earliest deadline, and things that end earlier cost
- * nothing. Used for calls, running requests, and links that have not shaken hands.
+ * Deadlines of many items with one timer: the timer is set to the earliest deadline, and items that end earlier cost
+ * nothing.
  */
 
-/** Something with a moment after which it is late. */
+/** An item with a moment after which it is late. */
 export interface Timed {
   /** Monotonic milliseconds (`performance.now()`); `Infinity` = never. */
   deadlineAt: number;
@@ -20,7 +20,7 @@ export class Deadlines<T extends Timed> {
   #resting = false;
 
   /**
-   * @param items what is being waited for now; asked only when the timer fires
+   * @param items returns the waiting items; called only when the timer fires
    * @param expire called for each item whose deadline has passed; must take it out of `items`
    */
   constructor(items: () => Iterable<T>, expire: (item: T) => void) {
@@ -35,7 +35,7 @@ export class Deadlines<T extends Timed> {
     this.#resting = false;
   }
 
-  /** Nothing waits at the moment: the timer stays set and does not hold the process open. */
+  /** Marks that no item waits now: the timer stays set and does not hold the process open. */
   rest(): void {
     this.#timer?.unref?.(); // A browser's timer is a number.
     this.#resting = true;

@@ -1,14 +1,15 @@
 /**
- * Text from elsewhere, made fit for a terminal: what could move the cursor, change the title, hide or reorder characters
- * is shown instead of obeyed. Line breaks and tabs stay. Pure.
+ * Makes text from elsewhere safe for a terminal: characters that could move the cursor, change the title, hide or
+ * reorder characters are shown instead of obeyed. Line breaks and tabs stay. Pure.
  *
- * Rule: SECURITY.md#threat-model, terminals. Used for all text of peers that people read, also through a pipe or a file: it reaches
- * a terminal sooner or later. Only data, for example the output of a program, is passed on byte for byte.
+ * Rule: SECURITY.md#threat-model, terminals. It applies to all text of peers that people read, also through a pipe or a
+ * file: it reaches a terminal sooner or later. Only data, for example the output of a program, is passed on byte for
+ * byte.
  */
 
 /**
- * Control characters but tab and line break, line separators, and what is not drawn or reorders what is: direction marks,
- * fillers, tags. Not those that choose between two forms of a symbol.
+ * Control characters except tab and line break, line separators, and characters that are not drawn or that reorder
+ * others: direction marks, fillers, tags. Selectors between two forms of a symbol are not included.
  */
 const INVISIBLE =
   /(?!\t|\n|\ufe0e|\ufe0f)[\p{Cc}\p{Bidi_Control}\p{Default_Ignorable_Code_Point}\u2028\u2029\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
@@ -22,7 +23,7 @@ const STARTS_WITH_PICTURE = /^\p{Extended_Pictographic}/u;
 const MAX_PICTURE = 5;
 const MIN_PICTURE = 2;
 
-/** The text with what is invisible written as `\u{…}`. */
+/** Returns the text with invisible characters written as `\u{…}`. */
 export function escapeControls(text: string): string {
   return text
     .replaceAll('\r\n', '\n')
@@ -31,13 +32,13 @@ export function escapeControls(text: string): string {
     );
 }
 
-/** A value as JSON on one line, with the invisible characters as escapes: any parser reads an equal value. */
+/** Returns a value as JSON on one line, with the invisible characters as escapes: any parser reads an equal value. */
 export function escapedJson(value: unknown): string {
   // A value without JSON is written as `undefined`.
   return escapedJsonText(String(JSON.stringify(value)));
 }
 
-/** The same of a text that is JSON: such characters stand in its strings only. */
+/** Escapes the invisible characters of a text that is JSON: they occur only in its strings. */
 export function escapedJsonText(json: string): string {
   const units = (character: string): string =>
     Array.from({ length: character.length }, (_, at) => {
@@ -50,14 +51,14 @@ const joinsPictures = (text: string, at: number): boolean =>
   STARTS_WITH_PICTURE.test(text.slice(at + 1, at + 1 + MIN_PICTURE)) &&
   ENDS_WITH_PICTURE.test(text.slice(Math.max(0, at - MAX_PICTURE), at));
 
-/** What may belong to the next piece of a text: half of a line break, of a character, or of a joined picture. */
+/** End of a text that may belong with the next piece: half of a line break, of a character, or of a joined picture. */
 const MAY_CONTINUE = new RegExp(`(?:\\r|(?:${PICTURE}${JOINER})*(?:${PICTURE})?[\\ud800-\\udbff]?)$`, 'u');
 /** Longest end that waits for the next piece, in UTF-16 units: several times the longest picture in use. */
 const MAX_WAITING = 64;
 
 /**
- * Cuts a text that comes in pieces so that no piece ends inside what {@link escapeControls} has to see whole. Used where
- * pieces of an answer are escaped one by one.
+ * Cuts a text that arrives in pieces so that no piece ends inside a sequence that {@link escapeControls} has to see
+ * whole. For replies whose pieces are escaped one by one.
  */
 export class UnsplitText {
   #waiting = '';
@@ -71,7 +72,7 @@ export class UnsplitText {
     return text.slice(0, cut);
   }
 
-  /** What waited for a piece that does not come. */
+  /** Returns the text that waited for a further piece, which did not arrive. */
   end(): string {
     const text = this.#waiting;
     this.#waiting = '';

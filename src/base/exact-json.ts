@@ -1,6 +1,6 @@
 /**
- * Reads JSON that a person wrote without loss: `JSON.parse` rounds numbers that have more digits than a double
- * keeps, and drops all but the last of equal keys. Pure. Used for words and files of the command line.
+ * Reads JSON that a person wrote without loss: `JSON.parse` rounds numbers that have more digits than a double can
+ * hold, and drops all equal keys except the last. Pure. For arguments and files of the command line.
  */
 import { MAX_DEPTH } from '../wire/depth.ts';
 import { scanJson } from '../wire/json-scan.ts';
@@ -30,7 +30,7 @@ export function exactJson(text: string): ExactJson {
   return { value };
 }
 
-/** The value of a JSON text. Throws a SyntaxError with the reason where the text has none. */
+/** Returns the value of a JSON text. Throws a SyntaxError with the reason if the text is not JSON. */
 export function parseExactJson(text: string): unknown {
   const read = exactJson(text);
   if ('value' in read) return read.value;
@@ -45,20 +45,20 @@ const FINDINGS: Readonly<Record<string, (path: string) => string>> = {
   E_LIMIT: () => `it is nested more than ${MAX_DEPTH} deep`,
 };
 
-/** The message for a number that a double would round. */
+/** Returns the message for a number that a double would round. */
 const roundedNumber = (source: string): string =>
   `the number ${source.slice(0, 60)} has more digits than a number of JSON keeps; write it in quotes`;
 
-/** Whether a decimal number, read as a double, is still the same number. */
+/** Returns true if a decimal number, read as a double, is still the same number. */
 export function keepsDigits(source: string, value: number): boolean {
   if (source.length <= SAFE_DIGITS && !/[eE]/.test(source)) return true;
   return Number.isFinite(value) && decimalOf(source) === decimalOf(String(value));
 }
 
-/** Every double keeps this number of digits. */
+/** Digits that every double preserves. */
 const SAFE_DIGITS = 15;
 
-/** A decimal number in one form: its digits without zeros at the ends, and the power of ten of the last of them. */
+/** Returns a decimal number in one form: its digits without zeros at the ends, and the power of ten of the last digit. */
 function decimalOf(text: string): string {
   const [, sign = '', whole = '', fraction = '', power = '0'] =
     /^([+-]?)(\d*)\.?(\d*)(?:e([+-]?\d+))?$/i.exec(text) ?? [];

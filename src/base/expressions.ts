@@ -1,7 +1,7 @@
 /**
- * Conditions in the Common Expression Language, as the configuration has them: parsed and type-checked once by the package,
- * evaluated many times within counted steps (`cel/evaluate.ts`). Used by the approval policy, by the hooks of the fleet's
- * routing and by chains; the only file that loads the expression library.
+ * Conditions in the Common Expression Language, as the configuration has them: parsed and type-checked once by the
+ * package, evaluated many times within counted steps (`cel/evaluate.ts`). The only file that loads the expression
+ * library.
  */
 import { createRequire } from 'node:module';
 import type * as Cel from '@marcbachmann/cel-js';
@@ -15,16 +15,17 @@ export type { Variables };
 /** A compiled condition. */
 export interface Condition {
   /**
-   * True or false; undefined where it cannot be evaluated, or is neither.
-   * @param steps its bound of work, shared by the conditions of one decision; their error passes through. Default:
+   * Evaluates the condition: true or false; undefined if it cannot be evaluated, or the result is neither.
+   * @param steps the bound of work, shared by the conditions of one decision; its error passes through. Default:
    *   {@link MAX_STEPS}, past which it is undefined
    */
   test(values: Readonly<Record<string, unknown>>, steps?: Steps): boolean | undefined;
-  /** It can use many steps with values that are small: a regular expression, or loops inside loops. */
+  /** True if it can use many steps with small values: a regular expression, or loops inside loops. */
   readonly slow: boolean;
   /**
-   * Where a member is used otherwise than as a whole: by a function, an operator, an index. A character of the expression,
-   * from 0; undefined when it is only compared (`==`, `!=`, `in`) or looked for (`has`).
+   * Returns the position at which an expression uses only a part of a member: by a function, an operator, an index. A
+   * character of the expression, from 0; undefined when the member is only compared (`==`, `!=`, `in`) or looked up
+   * (`has`).
    */
   usesPartOf(path: readonly string[]): number | undefined;
 }
@@ -35,7 +36,7 @@ const cel = (): typeof Cel => createRequire(import.meta.url)('@marcbachmann/cel-
 /** Longest expression, in characters. */
 const MAX_EXPRESSION_CHARS = 4096;
 
-/** How big an expression may be once parsed. */
+/** Bounds of an expression after parsing. */
 const LIMITS = { maxAstNodes: 1000, maxDepth: 64, maxListElements: 256, maxMapEntries: 64 };
 
 /** The work of a regular expression grows with its size; each loop multiplies the work by the length of a list. */
@@ -43,7 +44,7 @@ const REGULAR_EXPRESSION = /\bmatches\b/;
 const LOOP = /\b(?:all|exists|exists_one|filter|map)\b/g;
 
 /**
- * A compiler of conditions over these variables.
+ * Returns a compiler of conditions over these variables.
  *
  * `what` names the condition in messages (`approvals rule 2`), `detail` goes into the error's.
  * @throws config_invalid, with `detail.column` (from 1), for an expression that does not parse, does not type-check, or
@@ -151,7 +152,7 @@ function partUse(node: unknown, path: readonly string[], by = ''): number | unde
   return partUse(args, path, op === 'call' && Array.isArray(args) ? String(args[0]) : op);
 }
 
-/** The names of `tool.input.command` or `tool.input["command"]`. */
+/** Returns the names in `tool.input.command` or `tool.input["command"]`. */
 function pathOf(node: unknown): readonly string[] | undefined {
   const { op, args } = node as { op: string; args: unknown };
   if (op === 'id') return [String(args)];

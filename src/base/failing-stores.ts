@@ -1,6 +1,6 @@
 /**
- * The stores of this process that cannot store: databases whose sync failed, files on a full disk. Each owner of a store
- * reports its own; the health pages, the log and `handfast doctor` say so.
+ * The stores of this process that cannot store: databases whose sync failed, files on a full disk. Each owner of a
+ * store reports failures of that store; the health pages, the log and `handfast doctor` show them.
  */
 import type { HandfastError } from '../wire/errors.ts';
 
@@ -31,8 +31,8 @@ const listeners = new Set<(failure: FailingStore) => void>();
 const changeListeners = new Set<() => void>();
 
 /**
- * A write of `owner` failed. `mayWork` tries whether a write would succeed now: a host that is not ready gets no work, and would
- * never learn that the disk has room again.
+ * Records a failed write of `owner`. `mayWork` tests whether a write would succeed now: a host that is not ready gets
+ * no work, and would never learn that the disk has space again.
  */
 export function storeFailed(
   owner: object,
@@ -57,13 +57,13 @@ export function storesOfThread(thread: object, stores: readonly FailingStore[]):
   for (const store of stores) if (!before.has(store.message)) for (const listener of listeners) listener(store);
 }
 
-/** A write of `owner` succeeded, or it was closed. */
+/** Records that a write of `owner` succeeded, or that it was closed. */
 export function storeWorks(owner: object): void {
   if (failing.size === 0 || !failing.delete(owner)) return;
   for (const listener of changeListeners) listener();
 }
 
-/** Those that fail now. */
+/** Returns the stores that fail now. */
 export function failingStores(): readonly FailingStore[] {
   const now = performance.now();
   for (const [owner, each] of failing) {
@@ -84,7 +84,7 @@ export function onStoresChanged(listener: () => void): void {
   changeListeners.add(listener);
 }
 
-/** Calls `listener` with each failure there is, and with each new one. Returns the function that ends it. */
+/** Calls `listener` with each present failure, and with each new one. Returns the function that ends it. */
 export function onFailingStore(listener: (failure: FailingStore) => void): () => void {
   listeners.add(listener);
   for (const failure of known()) listener(failure);

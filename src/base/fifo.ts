@@ -1,5 +1,5 @@
 /**
- * A queue whose first item leaves without a copy of the rest: an array and the index of its first item.
+ * A queue that removes its first item without copying the rest: an array and the index of its first item.
  *
  * `Array.shift` moves all items behind the first one; queues of a connection hold thousands.
  */

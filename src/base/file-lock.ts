@@ -3,8 +3,7 @@
  * SQLite uses on a database file, used without any database. Node offers no other such lock, and files that hold a
  * process id stay behind after a crash and mean nothing across containers.
  *
- * Used by the owners of databases, by the audit, so that two hosts never write one chain, and by the settings of a data
- * directory.
+ * It protects databases, the audit, so that two hosts never write one chain, and the settings of a data directory.
  */
 import { accessSync, constants, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { fail, type HandfastError } from '../wire/errors.ts';
@@ -24,7 +23,7 @@ export function acquireFileLock(file: string): (() => void) | undefined {
   let database: ReturnType<typeof connect> | undefined;
   try {
     database = connect(file, 0);
-    // Nothing is ever written, so no journal file is needed beside it.
+    // The lock file is never written, so no journal file is needed beside it.
     database.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE');
     const held = database;
     return () => held.close();
@@ -52,7 +51,7 @@ export async function waitForFileLock(
   }
 }
 
-/** Why a file cannot be opened for writing. */
+/** Returns the reason why a file cannot be opened for writing. */
 function unopened(file: string): string {
   try {
     accessSync(file, constants.R_OK | constants.W_OK);
@@ -69,14 +68,14 @@ function damagedLock(path: string, why: string, cause?: unknown): HandfastError 
 
 /** The outcome of {@link acquireNamedLock}: the release of the lock, or the process that has it, where known. */
 export interface NamedLock {
-  /** Undefined when another process has it. */
+  /** Releases the lock; undefined when another process holds it. */
   readonly release: (() => void) | undefined;
   readonly holder: number | undefined;
 }
 
 /**
- * Acquires a lock and writes the process id of its owner to `pidFile`, for the message of a refused process. Throws what
- * the file system throws while the lock is acquired.
+ * Acquires a lock and writes the process id of its owner to `pidFile`, for the message of a refused process. Throws
+ * errors of the file system during the acquisition.
  */
 export function acquireNamedLock(file: string, pidFile: string): NamedLock {
   const unlock = acquireFileLock(file);
@@ -98,7 +97,7 @@ export function acquireNamedLock(file: string, pidFile: string): NamedLock {
   return { release, holder: undefined };
 }
 
-/** The process named in `pidFile`, unless it has ended: then the file is from an earlier owner. */
+/** Returns the process named in `pidFile`, unless it has ended: then the file is from an earlier owner. */
 function livingPid(pidFile: string): number | undefined {
   let pid = 0;
   try {

@@ -1,7 +1,7 @@
 /**
- * One form for texts that are compared or searched: Unicode's full case folding over compatibility forms, without ignorable
- * characters and without marks that do not tell words apart. Pure. Used by every search of the project: of memories, files, tools,
- * skills and sessions.
+ * One form for texts that are compared or searched: Unicode's full case folding over compatibility forms, without
+ * ignorable characters and without marks that do not distinguish words. Pure. Every search of the project works on this
+ * form: of memories, files, tools, skills and sessions.
  *
  * Changing it means new indexes: see `capabilities/memory/engine/words.ts` and
  * `capabilities/tools/builtin/passages.ts`.
@@ -41,15 +41,15 @@ const upperCase = /[A-Z]/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are ASCII.
 const ascii = /^[\u0000-\u007f]*$/;
 
-/** The folded form of a text. White space and control characters stay. */
+/** Returns the folded form of a text. White space and control characters stay. */
 export function folded(text: string): string {
   if (ascii.test(text)) return upperCase.test(text) ? text.toLowerCase() : text;
   return caseFolded(text.toWellFormed().normalize('NFKD')).normalize('NFKD').replace(marks, '').normalize('NFKC');
 }
 
 /**
- * Full case folding. Upper case makes `ss` of `ß`, and lower case one form of letters that have several; capital ẞ needs lower case first. The
- * dotless ı folds to itself, and the final sigma to the other.
+ * Applies full case folding. Upper case turns `ß` into `ss`, and lower case gives one form of letters that have
+ * several; capital ẞ needs lower case first. The dotless ı folds to itself, and the final sigma to the other.
  */
 const caseFolded = (text: string): string =>
   text

@@ -1,7 +1,8 @@
 /**
- * Checks values against schemas that strangers wrote: skills, MCP servers, workers, agents. Compiling such a schema and checking by it
- * can take for ever (a pattern that backtracks, references that double, `uniqueItems`), so both happen in threads, within a
- * timeout. Schemas of this host's own code are checked where they are used, by `json-schema.ts`.
+ * Checks values against schemas that strangers wrote: skills, MCP servers, workers, agents. Compiling such a schema and
+ * checking by it can take for ever (a pattern that backtracks, references that double, `uniqueItems`), so both happen
+ * in threads, within a timeout. `json-schema.ts` checks values against schemas of this host's code, in the calling
+ * thread.
  *
  * @see docs/decisions/0056-schemas-of-strangers.md
  */
@@ -41,7 +42,7 @@ const MAX_HEAP_MIB = 256;
 const IDLE_MS = 60_000;
 /** A check that takes longer has not ended by itself: on a busy machine the limit counts from the beginning several times. */
 const WALL_MS = 30_000;
-/** Schemas whose problem, or its absence, is stored. */
+/** Schemas whose problem, or its absence, is cached. */
 const MAX_KNOWN = 1_000;
 
 const NEVER_ABORTED = new AbortController().signal;
@@ -64,7 +65,7 @@ class ForeignSchemas {
   /** Keys of schemas, the one asked for last at the end, with their problem. */
   readonly #known = new Map<string, string | null>();
 
-  /** The reason a schema cannot be used, or null. */
+  /** Returns the reason why a schema cannot be used, or null. */
   async problem(schema: JsonSchema, { what, signal }: ForeignCheck): Promise<string | null> {
     const text = this.#textOf(schema, what);
     const key = `${text.key} ${what}`;
@@ -77,7 +78,7 @@ class ForeignSchemas {
       ).then(
         () => null,
         (error: HandfastError) => {
-          // It would need too long the next time as well.
+          // The schema would need too long the next time as well.
           if (error.code === 'config_invalid' || error.detail?.reason === 'time') return error.message;
           throw error;
         },
@@ -88,8 +89,9 @@ class ForeignSchemas {
   }
 
   /**
-   * The value to use, defaults filled in. Fails with `schema_violation`, whose `detail.reason` is `time` where it could not be checked
-   * in its time; `config_invalid` for a schema that is broken; `over_capacity` where too many checks wait; and with the reason of the signal.
+   * Returns the value to use, with defaults filled in. Fails with `schema_violation`, whose `detail.reason` is `time`
+   * if the check did not end within its timeout; `config_invalid` for a broken schema; `over_capacity` if too many
+   * checks wait; and with the reason of the signal.
    */
   async check(
     schema: JsonSchema,
@@ -141,12 +143,12 @@ class CheckThread {
   #cancelTimer: (() => void) | undefined;
   isOpen = true;
 
-  /** @param onIdleEnd called when it has ended without work */
+  /** @param onIdleEnd called when the thread has ended without work */
   constructor(onIdleEnd: (ended: CheckThread) => void) {
     this.#onIdleEnd = onIdleEnd;
     const extension = import.meta.url.endsWith('.ts') ? '.ts' : '.js';
     this.#worker = new Worker(new URL(`./schema-thread${extension}`, import.meta.url), {
-      // Nothing of the host's start-up or environment belongs into the thread.
+      // No part of the host's start-up or environment belongs into the thread.
       execArgv: [],
       env: { ...compiledCode() },
       resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
@@ -159,7 +161,7 @@ class CheckThread {
     this.#worker.once('exit', () => this.#end('its thread has ended'));
   }
 
-  /** Never rejects. */
+  /** Runs a job. Never rejects. */
   do(job: ThreadJob): Promise<ThreadAnswer> {
     this.#cancelTimer?.();
     this.#cancelTimer = processTimer(() => {
@@ -195,5 +197,5 @@ class CheckThread {
   }
 }
 
-/** Those of this process. */
+/** The schemas of this process. */
 export const foreignSchemas = new ForeignSchemas();

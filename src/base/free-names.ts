@@ -1,8 +1,6 @@
 /**
- * Names of which each is given once: equal ones get a number. Linear in their number and length, also where many look alike,
- * because strangers choose them.
- *
- * Used for tools, their properties and calls. Pure.
+ * Unique names: each name is given once, and equal ones get a number. Linear in their number and length, also where
+ * many look alike, because strangers choose them. Pure.
  */
 import { trimmedEnd } from './trim-end.ts';
 
@@ -10,7 +8,7 @@ import { trimmedEnd } from './trim-end.ts';
 const NUMBER = 8;
 
 export interface FreeNamesOptions {
-  /** True for names that are not given. */
+  /** Returns true for names that are not given. */
   readonly isReserved?: (name: string) => boolean;
   /** Characters of a name at most, where a stem may have as many. */
   readonly longest?: number;
@@ -29,7 +27,7 @@ export class FreeNames {
     this.#longest = longest;
   }
 
-  /** The first name where it is free, else the stem with a number. */
+  /** Returns the first name if it is free, else the stem with a number. */
   take(stem: string, first = stem): string {
     let name = first;
     if (!this.#isFree(name)) {
@@ -50,5 +48,5 @@ export class FreeNames {
   }
 }
 
-/** The letters, digits and `_` of a text, without `_` at its ends. */
+/** Returns the letters, digits and `_` of a text, without `_` at its ends. */
 export const lettersOf = (text: string): string => trimmedEnd(text.replaceAll(/\W+/g, '_').replace(/^_+/, ''), '_');

@@ -1,9 +1,8 @@
 /**
- * The output of git, read: states and worktrees from its `-z` forms, where no name is quoted, and the line of an error that gives
- * the reason. Also the variables by which a caller's environment names another repository.
+ * Parses the output of git: states and worktrees from its `-z` forms, where no name is quoted, and the line of an error
+ * that gives the reason. Also the variables by which a caller's environment names another repository.
  *
- * Pure. Called by the fleet (`fleet/worker/repository/`) and by the git tools (`capabilities/toolkits/kits/git-run.ts`), which run
- * git in different ways and read it alike.
+ * Pure. The fleet and the git tools run git in different ways and read it alike.
  */
 import { isUtf8 } from 'node:buffer';
 
@@ -31,8 +30,9 @@ export const OTHER_REPOSITORY: Readonly<Record<string, undefined>> = {
 };
 
 /**
- * Output of git with names of files, which are bytes: those that are no UTF-8 become the surrogates U+DC80 to U+DCFF, so that each
- * name stays one of its own. `fileNamed` gives the file of such a name, `readableName` a text for people and results.
+ * Decodes output of git with names of files, which are bytes: those that are not UTF-8 become the surrogates U+DC80 to
+ * U+DCFF, so that each name stays distinct. `fileNamed` gives the file of such a name, `readableName` a text for people
+ * and results.
  */
 export function decodeNames(output: Buffer): string {
   if (isUtf8(output)) return output.toString('utf8');
@@ -66,7 +66,7 @@ const utf8 =
 const RAW = 0xdc00;
 const rawByte = /\p{Surrogate}/gu;
 
-/** A path with a name from `decodeNames`, as the file system takes it. */
+/** Returns a path with a name from `decodeNames` in the form that the file system takes. */
 export function fileNamed(path: string): string | Buffer {
   if (path.isWellFormed()) return path;
   const parts = path.split(/(\p{Surrogate})/u);
@@ -75,7 +75,7 @@ export function fileNamed(path: string): string | Buffer {
   );
 }
 
-/** A name from `decodeNames` as a text: bytes that are no UTF-8 as `\xe9`. */
+/** Returns a name from `decodeNames` as text: bytes that are not UTF-8 as `\xe9`. */
 export const readableName = (name: string): string =>
   name.replaceAll(rawByte, (byte) => `\\x${(byte.charCodeAt(0) - RAW).toString(16)}`);
 
@@ -152,10 +152,10 @@ function afterFields(record: string, count: number): string {
   return record.slice(at + 1);
 }
 
-/** A name as a line can have it: as it is, or as a JSON text where it has control characters. */
+/** Returns a name for one line: unchanged, or as a JSON text if it has control characters. */
 export const nameInLine = (name: string): string => (/\p{Cc}/u.test(name) ? JSON.stringify(name) : name);
 
-/** A state as git prints it without `-z`, with names as they are; a rename has the name before behind a tab. */
+/** Returns a state as git prints it without `-z`, with unquoted names; a rename has the previous name after a tab. */
 export function statusLines({ headers, entries }: GitStatus): string {
   const lines = entries.map(({ fields, path, from }) => {
     const before = from === undefined ? '' : `\t${nameInLine(from)}`;
@@ -186,7 +186,10 @@ export interface WorktreeEntry {
   /** null: a commit is checked out, or it is a bare repository. */
   readonly branch: string | null;
   readonly bare: boolean;
-  /** Why it is locked, perhaps an empty text; undefined: it is not. `initializing`: it was not made whole. */
+  /**
+   * Reason of the lock, perhaps an empty text; undefined: not locked. `initializing`: the worktree was not created
+   * completely.
+   */
   readonly locked: string | undefined;
 }
 
@@ -225,8 +228,8 @@ const NOT_THE_REASON =
 const MAX_REASON = 300;
 
 /**
- * The reason git gave for a failure: its first line that is one, with the line that names the failure where that is another, and
- * the command that mends it where git names one. One line; empty when git gave no reason.
+ * Returns git's reason for a failure: the first line that gives one, with the line that names the failure if it is
+ * another, and git's command that fixes it, if any. One line; empty when git gave no reason.
  */
 export function reasonOf(stderr: string): string {
   const lines = stderr
@@ -234,7 +237,7 @@ export function reasonOf(stderr: string): string {
     .map((line) => line.trim())
     .filter((line) => line !== '' && !NOT_THE_REASON.test(line));
   const [first = ''] = lines;
-  // Of a partial clone: behind the reason why a file was not fetched stands that it had to be.
+  // In a partial clone, the line after the reason why a file was not fetched states that it had to be.
   const fetched = lines.find((line) => / from promisor remote$/.test(line));
   const fatal = fetched ?? lines.find((line) => /^(?:fatal|error|BUG): /.test(line));
   const said = fatal === undefined || fatal === first ? first : `${first}; ${fatal}`;
@@ -244,6 +247,9 @@ export function reasonOf(stderr: string): string {
     .replaceAll(/\p{Cc}/gu, ' ');
 }
 
-/** True for a failure because another git holds a lock file, or is about to make a worktree: a later try does not meet it. */
+/**
+ * Returns true for a failure because another git holds a lock file, or is about to make a worktree: a later try does
+ * not meet it.
+ */
 export const isLockHeld = (stderr: string): boolean =>
   /(?:Unable to create|could not lock) .*: File exists|failed to read .*commondir/.test(stderr);

@@ -1,7 +1,5 @@
 /**
- * A binary heap whose members know their place, so that any of them can be moved or removed in O(log n).
- *
- * The queue of tasks orders by it what may run and what waits, the router when a description grows too old.
+ * A binary heap whose members know their position, so that any of them can be moved or removed in O(log n).
  */
 
 /** Member of one heap at a time. `heapIndex` belongs to the heap; −1 outside of it. */
@@ -13,7 +11,7 @@ export class Heap<T extends Placed> {
   readonly #before: (left: T, right: T) => boolean;
   readonly #items: T[] = [];
 
-  /** `before`: a strict order; the first in it is at the top. */
+  /** @param before a strict order; the first item in it is at the top */
   constructor(before: (left: T, right: T) => boolean) {
     this.#before = before;
   }
@@ -37,7 +35,7 @@ export class Heap<T extends Placed> {
     return top;
   }
 
-  /** The first one that passes, without moving any. What comes after one that passes is not looked at. */
+  /** Returns the first item that passes, without moving any. Items after one that passes are not visited. */
   first(passes: (item: T) => boolean): T | undefined {
     let best: T | undefined;
     const open = [0];
@@ -64,7 +62,7 @@ export class Heap<T extends Placed> {
     return true;
   }
 
-  /** Puts it where it now belongs, after what it is ordered by has changed. */
+  /** Moves an item to its position after its ordering key has changed. */
   moved(item: T): void {
     if (this.has(item)) this.#settle(item, item.heapIndex);
   }

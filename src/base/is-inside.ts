@@ -5,10 +5,10 @@
 import { isAbsolute, relative, sep } from 'node:path';
 
 /**
- * True for a path from a folder that leads out of it.
- * @param path as `relative` and `normalize` give it, with `..` at its start alone
+ * Returns true for a path from a folder that leads out of it.
+ * @param path in the form of `relative` and `normalize`, with `..` only at its start
  */
 export const leadsOut = (path: string): boolean => path === '..' || path.startsWith(`..${sep}`) || isAbsolute(path);
 
-/** True for the folder and all that is below it. */
+/** Returns true for the folder and all paths below it. */
 export const isInside = (folder: string, path: string): boolean => !leadsOut(relative(folder, path));

@@ -1,7 +1,9 @@
-/** Asks the disk whether something is at a path. */
+/**
+ * Asks the disk whether a path exists.
+ */
 import { lstat } from 'node:fs/promises';
 
-/** True when something is at a path, also a link that leads nowhere. */
+/** Resolves with true when a path exists, also for a link to a missing target. */
 export const isPresent = (path: string | Buffer): Promise<boolean> =>
   lstat(path).then(
     () => true,

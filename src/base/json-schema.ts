@@ -1,6 +1,7 @@
 /**
- * Checks values against JSON Schemas that come at run time: of tools, of grants, of chains. By Ajv; the only file that loads it, on
- * first use, because it takes tens of milliseconds to load. Schemas that strangers wrote are checked by `foreign-schemas.ts`.
+ * Checks values against JSON Schemas that arrive at run time: of tools, of grants, of chains. By Ajv; the only file
+ * that loads it, on first use, because it takes tens of milliseconds to load. `foreign-schemas.ts` checks values
+ * against schemas that strangers wrote.
  */
 import type { Ajv, Options } from 'ajv';
 import type { Ajv2020 } from 'ajv/dist/2020.js';
@@ -15,8 +16,8 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 export type SchemaChecker = (value: unknown) => unknown;
 
 /**
- * A validator that is compiled when the first value arrives, and uses no memory until then. It accepts values as they are: no
- * defaults are filled in. A broken schema fails every value, with its reason.
+ * Returns a validator that is compiled when the first value arrives, and uses no memory until then. It accepts values
+ * without changes: no defaults are filled in. A broken schema fails every value, with its reason.
  */
 export function lazyCheck(schema: JsonSchema): Check {
   let compiled: Check | undefined;
@@ -30,11 +31,11 @@ export function lazyCheck(schema: JsonSchema): Check {
 }
 
 function compileNow({ $schema, $id, $async, ...plain }: JsonSchema): Check {
-  // A page has no Ajv: what it sends is checked by the host.
+  // A page has no Ajv: the host checks the values that the page sends.
   if (typeof process !== 'object') return Object.assign(() => true, { errors: null });
   const Ajv = ajvNow();
   try {
-    // The meta-schema costs tens of milliseconds to compile; what is broken is found without it.
+    // The meta-schema costs tens of milliseconds to compile; errors are found without it.
     const ajv = new Ajv({
       strict: false,
       strictNumbers: true,
@@ -50,13 +51,13 @@ function compileNow({ $schema, $id, $async, ...plain }: JsonSchema): Check {
   }
 }
 
-/** Ajv without waiting for it: for checks that must not be asynchronous. */
+/** Loads Ajv synchronously: for checks that must not be asynchronous. */
 const ajvNow = (): typeof Ajv2020 => ajvModule('ajv/dist/2020.js').Ajv2020 as typeof Ajv2020;
 
 const ajvModule = (name: string): Readonly<Record<string, unknown>> =>
   process.getBuiltinModule('node:module').createRequire(import.meta.url)(name);
 
-/** Schemas that say they are of these drafts, which many servers still write: an `items` that is a list means something else there. */
+/** Schemas that name these drafts, which many servers still write: an `items` that is a list has another meaning in them. */
 const DRAFT_7 = /^https?:\/\/json-schema\.org\/draft-0[67]\//;
 
 /** Makes checkers; all of one maker share one Ajv of a dialect. Only the checker of a schema is stored. */
@@ -71,7 +72,7 @@ export class JsonSchemas {
   }
 
   /**
-   * The checker for a schema.
+   * Returns the checker for a schema.
    * @param what the subject of error messages, e.g. `arguments of read_file`
    * @throws config_invalid when the schema itself is broken
    */
@@ -81,7 +82,7 @@ export class JsonSchemas {
     return this.compileNow(schema, what);
   }
 
-  /** As {@link compile}, at once: the first call loads Ajv and blocks for tens of milliseconds. */
+  /** Compiles as {@link compile}, synchronously: the first call loads Ajv and blocks for tens of milliseconds. */
   compileNow(schema: JsonSchema, what: string): SchemaChecker {
     if (DRAFT_7.test(String(schema.$schema))) {
       this.#draft7 ??= ajvFor(ajvModule('ajv').Ajv as typeof Ajv, this.#fills);
@@ -117,7 +118,7 @@ function compiled(ajv: Ajv, schema: JsonSchema, what: string): SchemaChecker {
     // Ajv would hold on to every schema it has ever seen.
     ajv.removeSchema(plain);
   }
-  // Defaults are written into the value; one that came by reference belongs to its sender.
+  // Defaults are written into the value; a value that arrived by reference belongs to its sender.
   const fills = ajv.opts.useDefaults === true && JSON.stringify(plain).includes('"default"');
   return (value) => {
     const mine = fills ? structuredClone(value) : value;
@@ -129,7 +130,7 @@ function compiled(ajv: Ajv, schema: JsonSchema, what: string): SchemaChecker {
 const isReferredTo = (id: string, schema: JsonSchema): boolean =>
   URL.canParse(id) && /"\$ref":"(?!#)/.test(JSON.stringify(schema));
 
-/** Where a schema that Ajv refuses is broken, as a JSON pointer, and why. */
+/** Returns the place where a schema that Ajv refuses is broken, as a JSON pointer, and the reason. */
 function mistakeIn(
   schema: JsonSchema,
   errors: readonly { instancePath: string; message?: string; params: object }[] | null | undefined,
@@ -141,7 +142,7 @@ function mistakeIn(
     const values = Array.isArray(allowedValues) ? `: ${allowedValues.join(', ')}` : '';
     return { path: first.instancePath, message: `${first.message}${values}` };
   }
-  // The meta-schema is content; what compiling refuses is a reference to nothing or a regular expression.
+  // The meta-schema accepts it; compiling refuses a reference to nothing or a regular expression.
   const at = pathTo(schema, (key, value) => {
     if (key === '$ref') return value === thrown.missingRef;
     if (key !== 'pattern' || typeof value !== 'string') return false;
@@ -154,7 +155,7 @@ function mistakeIn(
   return { path: at ?? '', message };
 }
 
-/** JSON pointer of the first member that is the one looked for. */
+/** Returns the JSON pointer of the first member that matches. */
 function pathTo(value: unknown, isIt: (key: string, value: unknown) => boolean, path = ''): string | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   for (const [key, member] of Object.entries(value)) {

@@ -1,6 +1,6 @@
 /**
- * How large a value is as JSON, found without writing it: a value that holds another one many times, over many levels, is small
- * in memory and endless as text. Pure; used for what expressions of users make.
+ * The size of a value as JSON, found without writing it: a value that holds another one many times, over many levels,
+ * is small in memory and endless as text. Pure; for values that users' expressions make.
  */
 
 /** The bound that a value is beyond. */
@@ -16,8 +16,8 @@ export interface JsonBounds {
 }
 
 /**
- * Characters of a value as JSON, with one more for each list and object and without those of escapes; or the bound that it is
- * beyond: what is behind that was not looked at.
+ * Returns the characters of a value as JSON, with one more for each list and object and without those of escapes; or
+ * the bound that the value exceeds: the rest of the value was not visited.
  */
 export function jsonChars(value: unknown, bounds: JsonBounds): number | BeyondBound {
   const { chars, depth, values = Number.POSITIVE_INFINITY } = bounds;

@@ -1,13 +1,13 @@
 /**
- * The end of a long-lived thing: a server, a host, a client, a worker. It is open, then closing, then closed; closing twice
- * is closing once, and every waiter for the end gets the same reason.
+ * The end of a long-lived thing: a server, a host, a client, a worker. It is open, then closing, then closed; a second
+ * close has no effect, and every waiter for the end gets the same reason.
  */
 import type { HandfastError } from '../wire/errors.ts';
 
 /** `open`: in use. `closing`: ends in order. `closed`: nothing of it is left. */
 export type LifetimeState = 'open' | 'closing' | 'closed';
 
-/** What every long-lived thing offers its users. */
+/** The members that every long-lived thing offers its users. */
 export interface Closable extends AsyncDisposable {
   /** Ends in order. Idempotent, never rejects, bounded. */
   close(): Promise<void>;
@@ -37,7 +37,7 @@ export class Lifetime {
   close(end: () => Promise<void>, error?: HandfastError): Promise<void> {
     if (this.#ending === undefined) {
       const ending = Promise.withResolvers<void>();
-      // Set before `end` runs, which may come back here.
+      // Set before `end` runs, which may call this again.
       this.#ending = ending.promise;
       ending.resolve(this.#end(end, error));
     }

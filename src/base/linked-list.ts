@@ -1,12 +1,12 @@
 /**
- * Things in the order in which they were added, each in one list at a time, that come and go with every request.
+ * Items in the order in which they were added, each in one list at a time, added and removed with every request.
  *
- * Used for connections that wait and for responses that are not written yet. Why not a `Set`: it makes a new table every few
- * dozen changes, and each old table refers to the next one and to what was in it then, so that the garbage collector keeps much
- * of what has gone until its next full run. Here adding and removing make no garbage.
+ * A `Set` does not fit: it makes a new table every few dozen changes, and each old table refers to the next one and to its
+ * former items, so that the garbage collector keeps many removed items until its next full run. Here adding and removing
+ * make no garbage.
  */
 
-/** What can be in a list. The fields are the list's own. */
+/** An item that can be in a list. The list owns these fields. */
 export interface Linked<T extends Linked<T>> {
   /** The list it is in. */
   list: LinkedList<T> | undefined;
@@ -14,7 +14,7 @@ export interface Linked<T extends Linked<T>> {
   next: T | undefined;
 }
 
-/** A list of things that hold their own places in it. */
+/** A list of items that hold their own places in it. */
 export class LinkedList<T extends Linked<T>> {
   #first: T | undefined;
   #last: T | undefined;
@@ -24,7 +24,7 @@ export class LinkedList<T extends Linked<T>> {
     return this.#size;
   }
 
-  /** What was added before all others. */
+  /** The item that was added before all others. */
   get first(): T | undefined {
     return this.#first;
   }
@@ -60,7 +60,7 @@ export class LinkedList<T extends Linked<T>> {
     while (this.#first !== undefined) this.delete(this.#first);
   }
 
-  /** The oldest first. What has been given out may be removed meanwhile. */
+  /** Iterates over the items, the oldest first. Items that were already yielded may be removed meanwhile. */
   *[Symbol.iterator](): IterableIterator<T> {
     for (let item = this.#first; item !== undefined; ) {
       const { next } = item;

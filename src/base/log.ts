@@ -1,7 +1,7 @@
 /**
- * The host's log: one line a record, to stderr or wherever `write` puts it. Never to stdout, which may carry protocol.
+ * The host's log: one line a record, to stderr or to the target of `write`. Never to stdout, which may carry protocol.
  *
- * Values that look like secrets by their name are not written; tokens never get this far in the first place.
+ * Values that look like secrets by their name are not written; tokens never reach this file.
  */
 import { escapeControls, escapedJson } from './escape-controls.ts';
 
@@ -22,7 +22,7 @@ export interface LogOptions {
   /** `text` for people, `json` for machines. Default `json`. */
   readonly format?: 'text' | 'json';
   readonly write?: (line: string) => void;
-  /** Epoch milliseconds. */
+  /** Returns epoch milliseconds. */
   readonly now?: () => number;
 }
 
@@ -52,8 +52,9 @@ export function createLog(options: LogOptions = {}): Log {
 }
 
 /**
- * True for the 1st, 2nd, 4th, 8th … time: what happens again and again is logged only then, so that no peer can fill the log.
- * @param times how often it has happened, from 1
+ * Returns true for the 1st, 2nd, 4th, 8th … time: repeated events are logged only then, so that no peer can fill the
+ * log.
+ * @param times occurrences so far, from 1
  */
 export const isLogged = (times: number): boolean => (times & (times - 1)) === 0;
 

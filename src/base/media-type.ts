@@ -2,7 +2,7 @@
 
 export interface SniffedMedia {
   readonly type: string;
-  /** Pixels; undefined where the bytes do not say. */
+  /** Pixels; undefined if the bytes do not contain them. */
   readonly width?: number;
   readonly height?: number;
 }
@@ -10,7 +10,7 @@ export interface SniffedMedia {
 /** Bytes from the beginning that are searched for the size of an image. */
 export const SNIFFED_BYTES = 96 * 1024;
 
-/** The type of these bytes; undefined = unknown. The beginning is enough. */
+/** Returns the type of these bytes; undefined = unknown. The beginning is enough. */
 export function sniffedMedia(bytes: Buffer): SniffedMedia | undefined {
   const at = (start: number, end: number): string => bytes.toString('latin1', start, end);
   if (at(0, 8) === '\x89PNG\r\n\x1a\n')
@@ -41,7 +41,7 @@ const sized = (type: string, bytes: Buffer, least: number, read: () => [number, 
   return { type, width, height };
 };
 
-/** The size stands in the frame header, behind segments of any length. */
+/** Reads the size of a JPEG from the frame header, which follows segments of any length. */
 function jpeg(bytes: Buffer): SniffedMedia {
   const type = 'image/jpeg';
   for (let at = 2; at + 9 < bytes.length; ) {

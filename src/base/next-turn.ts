@@ -1,6 +1,6 @@
 /**
- * Runs a function in the next turn of the event loop: in Node behind what waits for input, in a page by a timer. Used by
- * connections and agents, which run in both.
+ * Runs a function in the next turn of the event loop: in Node after callbacks that wait for input, in a page by a
+ * timer. Connections and agents run in both.
  */
 export function nextTurn(run: () => void): void {
   if (typeof setImmediate === 'function') setImmediate(run);

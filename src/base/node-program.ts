@@ -1,9 +1,9 @@
 /**
- * How this host starts Node: the first words of each command line that starts it. With them a signal opens no debugger, which each
- * user of this machine could connect to. Called by all that start one.
+ * The start of Node by this host: the first words of each command line that starts it. With them a signal opens no
+ * debugger, which each user of this machine could connect to.
  */
 
-/** Node itself, and its options behind it. */
+/** Returns Node's path, followed by its options. */
 export const nodeProgram = (...options: readonly string[]): readonly [string, ...string[]] => [
   process.execPath,
   NO_DEBUGGER,
@@ -14,8 +14,9 @@ export const nodeProgram = (...options: readonly string[]): readonly [string, ..
 export const NO_DEBUGGER = '--disable-sigusr1';
 
 /**
- * From now on SIGUSR1 opens no debugger in this process, which may have been started without {@link NO_DEBUGGER}: as a program, or inside
- * the program of a user. Called before the first child is started, which could send the signal.
+ * Makes SIGUSR1 open no debugger in this process from now on. The process may have been started without
+ * {@link NO_DEBUGGER}: as a program, or inside the program of a user. Must run before the first child is started, which
+ * could send the signal.
  */
 export function refuseDebuggerSignal(): void {
   if (isRefused || process.platform === 'win32') return;

@@ -1,6 +1,6 @@
 /**
- * Throws where this Node is too old for the library, with what is needed and how to get it. Every entry point imports it
- * first, so that no missing function of Node is met later. Without a stack: the line is all there is to know.
+ * Throws if this Node is too old for the library, with the required version and how to get it. Every entry point
+ * imports it first, so that no missing function of Node is met later. Without a stack: the line has all facts.
  *
  * It imports nothing and uses nothing new. `test/package.test.ts` holds the number to `engines` in package.json.
  */

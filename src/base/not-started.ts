@@ -1,13 +1,11 @@
 /**
- * Why a program or a thread could not be started, as the system says it, with the remedy. A start that fails for want of
- * descriptors, processes or memory fails its own call: the next one may succeed.
- *
- * Used wherever a program or a thread is started.
+ * The reason why a program or a thread could not be started, in the system's words, with the remedy. A start that fails
+ * because of missing descriptors, processes or memory fails its own call: the next one may succeed.
  */
 import { HandfastError } from '../wire/errors.ts';
 import { errnoOf } from './workspace/file-error.ts';
 
-/** Why the system did not start a program, for the codes that a user can do something about. */
+/** Reasons why the system did not start a program, for the codes that a user can fix. */
 const NOT_STARTED: Readonly<Record<string, string>> = {
   ENOENT: 'it was not found',
   ENOTDIR: 'it was not found',
@@ -24,10 +22,13 @@ const NOT_STARTED: Readonly<Record<string, string>> = {
 /** Codes of a shortage that passes: a later start may succeed. */
 const PASSING: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM']);
 
-/** True when a start failed for want of descriptors, processes or memory: it may succeed later. */
+/** Returns true when a start failed because of missing descriptors, processes or memory: it may succeed later. */
 export const isShortage = (cause: unknown): boolean => PASSING.has(codeOf(cause));
 
-/** Why a program could not be started, as half a sentence with its remedy; `cwd` is the folder it was to run in. */
+/**
+ * Returns the reason why a program could not be started, as half a sentence with its remedy; `cwd` is the folder it was
+ * to run in.
+ */
 export function whyNotStarted(cause: unknown, cwd?: string): string {
   const { message } = cause as Error;
   const code = codeOf(cause);
@@ -36,10 +37,10 @@ export function whyNotStarted(cause: unknown, cwd?: string): string {
   return NOT_STARTED[code] ?? message;
 }
 
-/** The first handshake of a host loads no `node:fs`. */
+/** Returns true if the path exists. The first handshake of a host loads no `node:fs`. */
 const isThere = (path: string): boolean => process.getBuiltinModule('node:fs').existsSync(path);
 
-/** The system's code; of a thread whose start failed it is the last word of the message. */
+/** Returns the system's code; for a thread whose start failed it is the last word of the message. */
 function codeOf(cause: unknown): string {
   const reason = cause instanceof HandfastError ? cause.detail.reason : errnoOf(cause);
   const code = typeof reason === 'string' ? reason : '';

@@ -1,6 +1,6 @@
 /**
- * Work that is done once in the life of its owner, as loading a module or finding out what the system can do. A failure for want
- * of descriptors passes, and must not stay: after one the next caller runs the work again.
+ * Work that is done once in the life of its owner, for example loading a module or testing an ability of the system. A
+ * failure because of missing descriptors passes, and must not stay: after one the next caller runs the work again.
  */
 
 /** Callers share one run; one that rejected is forgotten. */

@@ -1,8 +1,6 @@
 /**
- * The module of a package as a folder finds it, without trusting that folder: Node reads a `package.json` without a bound
- * and waits for one that is a pipe.
- *
- * Called by the configuration for plugins that are named by their package, and by `trust/` to show what they would load.
+ * The module of a package, resolved from a folder without trusting that folder: Node reads a `package.json` without a
+ * bound and waits for one that is a pipe.
  */
 import { statSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -11,7 +9,10 @@ import { dirname, join } from 'node:path';
 /** No `package.json` is longer. */
 const MAX_BYTES = 1024 * 1024;
 
-/** Undefined when it is not installed there, or a `package.json` on the way is a pipe, a device or too long. */
+/**
+ * Returns the file; undefined when the package is not installed there, or a `package.json` on the way is a pipe, a
+ * device or too long.
+ */
 export function moduleOfPackage(folder: string, name: string): string | undefined {
   const require = createRequire(join(folder, 'handfast.yaml'));
   if (!manifestsOf(folder, name, require.resolve.paths(name) ?? []).every(isHarmless)) return undefined;
@@ -22,7 +23,7 @@ export function moduleOfPackage(folder: string, name: string): string | undefine
   }
 }
 
-/** Every `package.json` that Node may read: around the folder, and of each folder that the name may mean. */
+/** Returns every `package.json` that Node may read: around the folder, and of each folder that the name may mean. */
 function manifestsOf(folder: string, name: string, roots: readonly string[]): string[] {
   const around: string[] = [];
   for (let at = folder; ; at = dirname(at)) {

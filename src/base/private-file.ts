@@ -1,8 +1,8 @@
 /**
  * Files that only their owner may read: written whole or not at all, mode 0600 in a folder of mode 0700.
  *
- * Used for settings, credentials, the model cache, and the folder of this user's token. A file that others could read is closed and reported; one that
- * belongs to another user is refused, because its owner decides what is in it.
+ * For settings, credentials, the model cache, and the folder of this user's token. A file that others could read is
+ * closed and reported; one that belongs to another user is refused, because its owner decides what is in it.
  */
 import { constants } from 'node:fs';
 import { chmod, mkdir, open, rename, rm, stat } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { isOutOfSpace } from './disk-space.ts';
 import type { Log } from './log.ts';
 import { replaceFile } from './replace-file.ts';
 
-/** Whether the system has Unix permission bits; On Windows the user's folders are private already. */
+/** True if the system has Unix permission bits; on Windows the user's folders are private already. */
 const HAS_MODES = process.platform !== 'win32';
 /** Longest file read: the model cache of every provider together stays well below. */
 const MAX_FILE_BYTES = 32 * 1024 * 1024;
@@ -32,9 +32,9 @@ export async function ensurePrivateFolder(folder: string): Promise<void> {
 }
 
 /**
- * The text of a private file; undefined when there is none. Permissions are checked on what was opened: bits for others
- * are removed, and `log` is warned, because the content may have been read. Fails with `config_invalid` when it
- * is another user's, not a file, or too long.
+ * Returns the text of a private file; undefined when it does not exist. Permissions are checked on the opened file:
+ * bits for others are removed, and `log` is warned, because the content may have been read. Fails with `config_invalid`
+ * when the file is another user's, is not a regular file, or is too long.
  */
 export async function readPrivateFile(file: string, log: Log): Promise<string | undefined> {
   try {
@@ -75,7 +75,7 @@ export async function writePrivateFile(file: string, text: string): Promise<void
   }
 }
 
-/** Where {@link setAside} puts a file. */
+/** Returns the path to which {@link setAside} moves a file. */
 export const asideOf = (file: string): string => `${file}.unusable`;
 
 /** Quarantines a file with unusable content; an older quarantined one is replaced. Returns its new path. */
@@ -99,7 +99,7 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** True for files of this user, or any when this is root, which can read everything anyway. */
+/** Returns true for files of this user, or for any file when this is root, which can read everything anyway. */
 function isOurs(uid: number): boolean {
   const self = process.geteuid!();
   return uid === self || self === 0;
@@ -109,7 +109,7 @@ function unusable(path: string, why: string, cause?: unknown) {
   return fail('config_invalid', `${path} ${why}`, { path }, cause);
 }
 
-/** Failures of the file system as ours; ours as they are. */
+/** Returns failures of the file system as a `HandfastError`, and a `HandfastError` unchanged. */
 function refused(path: string, thrown: unknown) {
   const { code, errno } = thrown as NodeJS.ErrnoException;
   return errno === undefined ? thrown : unusable(path, `cannot be used (${code})`, thrown);

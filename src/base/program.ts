@@ -1,7 +1,8 @@
 /**
- * Runs a program: argument vector, environment, bounds of output and time, and the ladder that stops it, right in one place.
+ * Runs a program: argument vector, environment, bounds of output and time, and the ladder that stops it, correct in one
+ * place.
  *
- * Used by executors, git and probes of the fleet, and by the keyring. @see docs/fleet.md#executors
+ * @see docs/fleet.md#executors
  */
 import { StringDecoder } from 'node:string_decoder';
 import { type Child, type ChildOptions, cannotStart, exitCodeOf, startChild } from './child.ts';
@@ -15,7 +16,7 @@ export interface ProgramOptions extends Omit<ChildOptions, 'stdin'> {
   readonly timeoutMs?: number;
   /** Time between SIGTERM and SIGKILL. Default 10,000. */
   readonly terminateMs?: number;
-  /** Bytes of stdout that are stored; what comes beyond is read and dropped. Default 8 MiB. */
+  /** Bytes of stdout that are stored; further bytes are read and dropped. Default 8 MiB. */
   readonly maxStdoutBytes?: number;
   /** The end of a longer stdout is stored, in place of its beginning. */
   readonly keepsEnd?: boolean | undefined;
@@ -29,13 +30,13 @@ export interface ProgramOptions extends Omit<ChildOptions, 'stdin'> {
   readonly stdin?: 'closed' | 'open';
 }
 
-/** How a program ended. */
+/** The end of a program. */
 export interface ProgramEnd {
   /** Exit code; 128 + number for a signal, as shells have it. */
   readonly code: number;
   readonly killedBy: NodeJS.Signals | null;
   readonly stdout: string;
-  /** True when stdout was longer than what was stored. */
+  /** True when stdout was longer than its stored part. */
   readonly truncated: boolean;
   /** The last 64 KiB. */
   readonly stderr: string;
@@ -56,15 +57,16 @@ const MAX_STDOUT_BYTES = 8 * 1024 * 1024;
 const MAX_LINE_CHARS = 1024 * 1024;
 const MAX_STDERR_CHARS = 64 * 1024;
 const TERMINATE_MS = 10_000;
-/** How long the output of an ended program may continue, when a process it started still holds the pipe. */
+/** Time for which the output of an ended program may continue, when a process it started still holds the pipe. */
 const AFTER_EXIT_MS = 500;
 
-/** Where tools usually are that a daemon's thin PATH lacks. */
+/** Folders that usually have tools and that a daemon's short PATH lacks. */
 const COMMON_FOLDERS = ['/usr/local/bin', '/usr/bin', '/bin', '/opt/homebrew/bin'];
 
 /**
- * This process's environment with `extra` over it, and PATH with the usual folders behind what it has. A variable set to
- * `undefined` is removed, and those by which the git of a program would work in another repository than that of its folder.
+ * Returns this process's environment, overridden by `extra`, and PATH followed by the usual folders. Variables set to
+ * `undefined` are removed, and those by which the git of a program would work in another repository than that of its
+ * folder.
  */
 export function programEnvironment(
   extra: Readonly<Record<string, string | undefined>> = {},
@@ -82,7 +84,7 @@ export function programEnvironment(
 }
 
 /**
- * Starts a program, with its stdin closed unless asked otherwise, in a process group of its own that ends whole.
+ * Starts a program in its own process group, which ends whole. Its stdin is closed unless `stdin` says otherwise.
  *
  * @throws unreachable when it cannot be started (`detail.reason` is the system's code, e.g. `ENOENT`)
  */
@@ -112,7 +114,7 @@ export async function startProgram(options: ProgramOptions): Promise<RunningProg
   };
   const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs);
   signal?.addEventListener('abort', stop, { once: true });
-  // It may have aborted during the start.
+  // The signal may have aborted during the start.
   if (signal?.aborted === true) stop();
   const ended = child.exited.then(async (exit): Promise<ProgramEnd> => {
     clearTimeout(timer);
@@ -154,7 +156,7 @@ class Output {
   #bytes = 0;
   #truncated = false;
   #line = '';
-  /** The line was cut: what is left of it is dropped. */
+  /** The line was cut: the rest of it is dropped. */
   #isCut = false;
   #stderr = '';
 

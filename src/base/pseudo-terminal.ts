@@ -1,10 +1,10 @@
 /**
- * Pseudo-terminals of the system, opened through `@lydell/node-pty`: what a program writes to one, what is typed into it, its
- * size. Of the package only the opening and the size are used. Its own reading drops what a paused terminal has not
- * delivered 200 ms after the exit, and its own start would pass by the reaper of `child.ts`.
+ * Pseudo-terminals of the system, opened through `@lydell/node-pty`: the output of a program, the typed input, the
+ * size. Only the package's functions for opening and the size are used. Its reading drops output that a paused terminal
+ * has not delivered 200 ms after the exit, and its start would bypass the reaper of `child.ts`.
  *
- * Opened by `capabilities/proc/`, and given to `child.ts`, which starts a program at it. The package leaves its descriptors open
- * in every program that is started later; {@link inheritNoTerminal} closes them there.
+ * `child.ts` starts a program at a terminal. The package leaves its descriptors open in every program that is started
+ * later; {@link inheritNoTerminal} closes them there.
  */
 import { close, closeSync, constants, openSync, writeSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -19,23 +19,29 @@ export interface TerminalSize {
   readonly rows: number;
 }
 
-/** The part of the package's binary that is used. Its `open` in JavaScript reads both ends at once, also what is typed. */
+/**
+ * The functions of the package's binary that are used. Its `open` in JavaScript reads both ends at once, also the typed
+ * input.
+ */
 interface Native {
   open(cols: number, rows: number): { readonly master: number; readonly slave: number; readonly pty: string };
   resize(descriptor: number, cols: number, rows: number): void;
 }
 
 const PACKAGE = '@lydell/node-pty';
-/** Read ahead of what was asked for; the program waits above it. */
+/** Bytes read ahead of the reader; above it the program waits. */
 const READ_AHEAD = 64 * 1024;
 const READ_BUFFER = 64 * 1024;
-/** Pauses while the program does not read what is typed, milliseconds; each is twice the one before. */
+/** Pauses while the program does not read the typed input, milliseconds; each is twice the one before. */
 const FIRST_PAUSE_MS = 1;
 const LAST_PAUSE_MS = 50;
 
 let native: Native | undefined;
 
-/** Fails with `not_configured`, whose message names the package to install, where it cannot be loaded. */
+/**
+ * Loads the package's binary. Fails with `not_configured`, whose message names the package to install, if it cannot be
+ * loaded.
+ */
 function loadNative(): Native {
   if (native !== undefined) return native;
   try {
@@ -50,7 +56,7 @@ function loadNative(): Native {
   }
 }
 
-/** Why no terminal can be opened here; undefined where one can. */
+/** Returns the reason why no terminal can be opened here; undefined if one can. */
 export function whyNoTerminals(): string | undefined {
   try {
     if (process.platform === 'win32') return 'terminals are not there on Windows';
@@ -65,7 +71,7 @@ export function whyNoTerminals(): string | undefined {
 const inheritable = new Set<number>();
 let nothing: number | undefined;
 
-/** `stdio` of a program that is to be started, in which every open terminal is closed. */
+/** Returns the `stdio` of a program to be started, in which every open terminal is closed. */
 export function inheritNoTerminal<Entry>(stdio: readonly Entry[]): (Entry | number | 'ignore')[] {
   if (inheritable.size === 0) return [...stdio];
   nothing ??= openSync('/dev/null', constants.O_RDWR);
@@ -113,7 +119,7 @@ export class PseudoTerminal {
     this.#master = master;
     this.#slave = slave;
     this.path = path;
-    // Each read comes at once and none is buffered by the stream: a stream drops its buffer when reading ends with an error,
+    // Each read arrives at once and the stream buffers none: a stream drops its buffer when reading ends with an error,
     // and with one it always ends.
     const onread = { buffer: Buffer.allocUnsafe(READ_BUFFER), callback: this.#read.bind(this) };
     this.#socket = new ReadStream(master, { onread } as object);
@@ -125,13 +131,16 @@ export class PseudoTerminal {
     this.#socket.resume();
   }
 
-  /** The end that a program has, as a descriptor; open until {@link release}, so that the output does not end before. */
+  /** The program's end, as a descriptor; open until {@link release}, so that the output does not end earlier. */
   get programEnd(): number {
     if (this.#slave === undefined) throw new Error('the terminal is released');
     return this.#slave;
   }
 
-  /** What is written to it, to its end: the last program has closed it. Nothing is lost, however late it is read. For one reader. */
+  /**
+   * Yields the output of the terminal to its end, when the last program has closed it. Nothing is lost, however late it
+   * is read. For one reader.
+   */
   async *output(): AsyncGenerator<Buffer, void> {
     for (;;) {
       if (this.#unreadBytes > 0) {
@@ -162,7 +171,10 @@ export class PseudoTerminal {
     if (!this.#ended) this.#native.resize(this.#master, cols, rows);
   }
 
-  /** Closes our copy of the end that the program has: the output ends once every program has closed it and all is read. */
+  /**
+   * Closes this process's copy of the end that the program has: the output ends once every program has closed it and
+   * all is read.
+   */
   release(): void {
     if (this.#slave === undefined) return;
     // Closing may wait for the reader, which is this thread.
@@ -177,7 +189,7 @@ export class PseudoTerminal {
     this.#socket.destroy();
   }
 
-  /** False pauses the reading. */
+  /** Buffers bytes that were read. Returns false to pause the reading. */
   #read(size: number, buffer: Uint8Array): boolean {
     this.#unread.push(Buffer.from(buffer.subarray(0, size)));
     this.#unreadBytes += size;
@@ -190,7 +202,7 @@ export class PseudoTerminal {
     this.#wake?.();
   }
 
-  /** The stream would wait in this thread until the program reads; this waits beside it. */
+  /** Writes bytes. The stream would wait in this thread until the program reads; this waits beside it. */
   async #write(bytes: Buffer): Promise<void> {
     let pauseMs = FIRST_PAUSE_MS;
     for (let at = 0; at < bytes.length; ) {

@@ -1,13 +1,11 @@
 /**
- * The questions of workers and agents: what may be answered, and how words become an answer. Pure.
- *
- * Used by the commands that show questions and answer them, and by the A2A agent, whose clients answer in words.
+ * The questions of workers and agents: their possible answers, and how words become an answer. Pure.
  */
 import { isObject, type JsonObject } from '../wire/json.ts';
 
 type Schema = Readonly<Record<string, unknown>> | undefined;
 
-/** The members of a question, or of an approval, that decide what may be answered. */
+/** The members of a question, or of an approval, that decide its possible answers. */
 export interface Askable {
   readonly kind: 'tool' | 'question';
   /** JSON Schema of the content of the answer; without it a yes or no is asked for. */
@@ -19,7 +17,7 @@ interface Member {
   readonly schema: JsonObject;
 }
 
-/** The only member the content of an answer has; undefined: it has several, or none that is known. */
+/** Returns the only member that the content of an answer has; undefined if it has several, or none that is known. */
 function onlyMember(schema: Schema): Member | undefined {
   const [first, ...more] = isObject(schema?.properties) ? Object.entries(schema.properties) : [];
   return first === undefined || more.length > 0 || !isObject(first[1])
@@ -27,7 +25,7 @@ function onlyMember(schema: Schema): Member | undefined {
     : { name: first[0], schema: first[1] };
 }
 
-/** The choices a question offers, if it does: the values its only member may have. */
+/** Returns the choices of a question: the values that its only member may have. */
 export function choicesOf(schema: Schema): readonly unknown[] {
   const only = onlyMember(schema)?.schema;
   if (Array.isArray(only?.enum)) return only.enum;
@@ -36,16 +34,19 @@ export function choicesOf(schema: Schema): readonly unknown[] {
   return only?.type === 'boolean' ? [true, false] : [];
 }
 
-/** True where any text is an answer. */
+/** Returns true if any text is an answer. */
 export function takesText(schema: Schema): boolean {
   const only = onlyMember(schema);
   return only?.schema.type === 'string' && choicesOf(schema).length === 0;
 }
 
-/** The schema of the content that a question asks for; undefined: it asks for a yes or no. */
+/** Returns the schema of the content that a question asks for; undefined if it asks for a yes or no. */
 export const contentSchema = ({ kind, schema }: Askable): Schema => (kind === 'question' ? schema : undefined);
 
-/** What may be answered: choices, or the schema where it asks for more than a text; undefined: any text, or a yes or no. */
+/**
+ * Returns the possible answers: choices, or the schema if the question asks for more than a text; undefined: any text,
+ * or a yes or no.
+ */
 export function expectedOf(question: Askable): string | undefined {
   const schema = contentSchema(question);
   if (schema === undefined) return undefined;
@@ -54,7 +55,7 @@ export function expectedOf(question: Askable): string | undefined {
   return takesText(schema) ? undefined : `JSON by the schema ${JSON.stringify(schema)}`;
 }
 
-/** The choice that words name; undefined: none. */
+/** Returns the choice that words name; undefined if they name none. */
 export function choiceIn(words: string, schema: Schema): unknown {
   const said = words.toLowerCase();
   const boolean = onlyMember(schema)?.schema.type === 'boolean' ? { yes: true, no: false }[said] : undefined;
@@ -62,8 +63,8 @@ export function choiceIn(words: string, schema: Schema): unknown {
 }
 
 /**
- * The content of an answer given in words: the value of the only member. Undefined: the question asks for a yes or no, or for
- * more than one value.
+ * Returns the content of an answer given in words: the value of the only member. Undefined if the question asks for a
+ * yes or no, or for more than one value.
  */
 export function contentFrom(words: string, question: Askable): JsonObject | undefined {
   const schema = contentSchema(question);

@@ -1,14 +1,14 @@
 /**
  * Waiting for work that cannot be stopped: until a signal aborts, or a time is over. The work itself continues, and a
- * rejection that comes too late is ignored.
+ * late rejection is ignored.
  *
- * Used wherever a wait needs a bound. `Promise.race` stays for waits on several outcomes of equal rank.
+ * `Promise.race` stays for waits on several outcomes of equal rank.
  */
 import { keepAliveTimer, type Timer } from './timer-queue.ts';
 
 /**
- * The result of `work`, or a rejection as soon as the signal aborts: by default with the signal's reason. An abort wins over
- * a result that is ready at the same moment.
+ * Returns the result of `work`, or rejects as soon as the signal aborts: by default with the signal's reason. An abort
+ * wins over a result that is ready at the same moment.
  */
 export function orAborted<T>(
   work: T | PromiseLike<T>,
@@ -25,7 +25,10 @@ export function orAborted<T>(
   });
 }
 
-/** The result of `promise`, or a rejection with what `late` makes when `ms` (`Infinity` = never) pass before it settles. */
+/**
+ * Returns the result of `promise`, or rejects with the error that `late` makes when `ms` (`Infinity` = never) pass
+ * before it settles.
+ */
 export function withTimeout<T>(promise: PromiseLike<T>, ms: number, late: () => unknown): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancel = ms === Number.POSITIVE_INFINITY ? undefined : keepAliveTimer(() => reject(late()), ms);
@@ -36,7 +39,7 @@ export function withTimeout<T>(promise: PromiseLike<T>, ms: number, late: () => 
 }
 
 /**
- * The result of `promise`, or `undefined` when `ms` pass before it settles.
+ * Returns the result of `promise`, or `undefined` when `ms` pass before it settles.
  *
  * @param timer default: one that holds the process open
  */
@@ -48,8 +51,8 @@ export function within<T>(promise: PromiseLike<T>, ms: number, timer: Timer = ke
 }
 
 /**
- * The result of `work`. When the signal aborts, it has `graceMs` more to settle; then the result is that of `late`, which
- * may throw.
+ * Returns the result of `work`. When the signal aborts, `work` has `graceMs` more to settle; then the result is that of
+ * `late`, which may throw.
  */
 export function withGrace<T>(
   work: T | PromiseLike<T>,

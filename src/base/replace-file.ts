@@ -1,14 +1,15 @@
 /**
- * Puts a text in place of a file in one step. Used for small private files: what runs, the state of plugins, what was allowed.
+ * Puts a text in place of a file in one step. For small private files: the list of running processes, the state of
+ * plugins, remembered permissions.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, open, rename, stat, unlink } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * A reader of the file finds the old text or the new one, also after a power cut. The file is readable for its owner only, and a
- * folder that is missing is made so; with `keepMode` a file that is there keeps its permissions. Rejects as the file system does;
- * then the old text remains.
+ * Replaces a file's text: a reader of the file finds the old text or the new one, also after a power cut. The file is
+ * readable for its owner only, and a missing folder is created the same way; with `keepMode` an existing file keeps its
+ * permissions. Rejects as the file system does; then the old text remains.
  */
 export async function replaceFile(file: string, text: string, { keepMode = false } = {}): Promise<void> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });

@@ -1,7 +1,7 @@
 /**
- * The thread that checks values against schemas of strangers, for `foreign-schemas.ts`: schema and value come as JSON, so that
- * nothing the thread does can reach the host. Compiling and checking each have a limit of processor time; work that reaches it is
- * abandoned, and the thread does the next job.
+ * The thread that checks values against schemas of strangers, for `foreign-schemas.ts`: schema and value arrive as
+ * JSON, so that no action of the thread can reach the host. Compiling and checking each have a limit of processor time;
+ * work that reaches it is abandoned, and the thread does the next job.
  */
 import { setPriority } from 'node:os';
 import { parentPort } from 'node:worker_threads';
@@ -31,7 +31,7 @@ export type ThreadAnswer =
 /** Longest compilation, milliseconds of processor time: large schemas take far longer to compile than to check by. */
 const COMPILE_MS = 500;
 const MAX_COMPILED = 64;
-/** Below that of the host's own threads, which serve all others. */
+/** Priority below that of the host's own threads, which serve all others. */
 const PRIORITY = 5;
 
 /** By subject and text, the one used last at the end. */

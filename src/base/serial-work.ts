@@ -1,8 +1,8 @@
 /**
- * Runs work one after the other, in the order of the calls, so that a change of stored state starts from the result of the
- * change before.
+ * Runs work one after the other, in the order of the calls, so that a change of stored state starts from the result of
+ * the change before.
  *
- * Used by stores that write a file at each change.
+ * For stores that write a file at each change.
  */
 export class SerialWork {
   #last: Promise<unknown> = Promise.resolve();

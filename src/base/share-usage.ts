@@ -1,10 +1,10 @@
 /**
- * How much of a share is in use, by whom, and how often it was refused: what operators see in `GET /status`. Every share
- * of the process reports itself in this shape.
+ * The usage of a share, its principals, and the number of refusals, as operators see them in `GET /status`. Every share
+ * of the process reports in this shape.
  */
 
 export interface ShareUsage {
-  /** By all principals together: a number of things, or bytes. */
+  /** Used by all principals together: a number of items, or bytes. */
   readonly used: number;
   /** Requests refused since the start. 0 where retention applies instead. */
   readonly refused: number;
@@ -15,7 +15,7 @@ export interface ShareUsage {
 /** Principals named in a usage. */
 const MAX_NAMED = 32;
 
-/** The usage of a share, from what each principal has. */
+/** Returns the usage of a share, computed from the usage of each principal. */
 export function shareUsage(used: number, refused: number, owners: Iterable<readonly [string, number]>): ShareUsage {
   const most = [...owners].sort(([, one], [, other]) => other - one).slice(0, MAX_NAMED);
   return { used, refused, principals: Object.fromEntries(most) };

@@ -1,8 +1,8 @@
 /**
- * One run of some work for all that ask at the same time: a run that is under way may miss what its later callers need to see, so
- * they share the one after it.
+ * One run of some work for all simultaneous callers: a run that is under way may miss changes that its later callers
+ * need to see, so they share the next run.
  *
- * Used by `children/process-table.ts`, since reading all processes of a system is expensive.
+ * For expensive work, such as reading all processes of a system.
  */
 
 /** Makes `work` shared: each call resolves, or rejects, as a run does that begins after the call. At most one run is under way. */

@@ -1,13 +1,14 @@
 /**
- * Slots for what costs the whole process, as a thread or a child process does: a share for each owner, a sum over all, and
- * a bounded queue for each owner. Free slots go round the owners that wait, so one that fills its queue delays only itself.
+ * Slots for resources that cost the whole process, such as a thread or a child process: a share for each owner, a sum
+ * over all, and a bounded queue for each owner. Free slots go round the owners that wait, so one that fills its queue
+ * delays only itself.
  *
- * Owners are principals. Used for turns, for the threads and processes of calls, for ACP agents and sign-ins.
+ * Owners are principals. Turns, the threads and processes of calls, ACP agents and sign-ins take slots.
  */
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { type ShareUsage, shareUsage } from './share-usage.ts';
 
-/** How many slots there are. Whole numbers, at least 1; the queue at least 0. */
+/** Numbers of slots. Whole numbers, at least 1; the queue at least 0. */
 export interface SlotLimits {
   /** Slots of all owners together. */
   readonly total: number;
@@ -17,7 +18,7 @@ export interface SlotLimits {
   readonly queuePerOwner: number;
 }
 
-/** What is asked for. */
+/** A request for slots. */
 export interface SlotRequest {
   /** Slots that are granted together. Default 1. */
   readonly count?: number;
@@ -47,7 +48,7 @@ export class SharedSlots {
   #held = 0;
   #refused = 0;
 
-  /** `what` names the share in errors: `threads`. */
+  /** @param what names the share in errors: `threads` */
   constructor(what: string, limits: SlotLimits) {
     this.#what = what;
     this.#limits = limits;
@@ -80,8 +81,8 @@ export class SharedSlots {
   }
 
   /**
-   * Why the owner does not get so many slots now: its own share is used up, that of all, or it may `never` hold so many.
-   * Undefined when it gets them.
+   * Returns the reason why the owner does not get this number of slots now: its share is used up (`own`), that of all
+   * owners (`all`), or it may `never` hold this number. Undefined when it gets them.
    */
   usedUp(owner: string, count = 1): 'own' | 'all' | 'never' | undefined {
     const most = this.#most(owner);
@@ -117,7 +118,7 @@ export class SharedSlots {
       own.waiting.delete(grant);
       this.#dropIfUnused(owner, own);
       reject(reason);
-      // It may have kept those behind it from slots that are free.
+      // The cancelled request may have kept later ones from slots that are free.
       this.#serve();
     };
     const abort = (): void => leave(signal.reason);
@@ -137,7 +138,7 @@ export class SharedSlots {
     return promise;
   }
 
-  /** A slot that is free for `owner` now; undefined where it would have to wait. */
+  /** Acquires a slot that is free for `owner` now; undefined if it would have to wait. */
   tryAcquire(owner: string): ReleaseSlot | undefined {
     const own = this.#owners.get(owner) ?? { held: 0, waiting: new Map() };
     if (own.waiting.size > 0 || this.usedUp(owner) !== undefined) return undefined;

@@ -1,4 +1,6 @@
-/** The one sleep: a wait that ends early when its signal aborts. Used by everything that retries or polls. */
+/**
+ * The one sleep: a wait that ends early when its signal aborts.
+ */
 import { keepAliveTimer, type Timer } from './timer-queue.ts';
 
 /**

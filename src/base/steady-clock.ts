@@ -1,12 +1,16 @@
 /**
- * Says whether the clock on the wall may decide that something is old enough to be deleted. A clock that was set ahead by a year,
- * and is corrected within the hour, must not cost young records: it is not trusted for an hour after it jumped, nor for the first
- * hour of a process that finds it more than a day ahead of the newest stored record. Bounds of numbers and bytes hold meanwhile.
+ * Decides whether wall-clock time may decide that a record is old enough to be deleted. A clock that was set ahead by a
+ * year, and is corrected within the hour, must not cost young records: it is not trusted for an hour after it jumped,
+ * nor for the first hour of a process that finds it more than a day ahead of the newest stored record. Bounds of
+ * numbers and bytes hold meanwhile.
  *
- * Used by the memory, the orchestrator, workers and A2A agents. The journal counts its time in use instead.
+ * The journal counts its time in use instead.
  */
 
-/** How far the wall may run ahead of monotonic time between two questions. More: it was set ahead, or the machine slept. */
+/**
+ * Time by which the wall clock may run ahead of monotonic time between two calls. More: it was set ahead, or the
+ * machine slept.
+ */
 const JUMP_MS = 60_000;
 const DOUBT_MS = 3_600_000;
 /** A pause of this length between two processes needs no doubt. */
@@ -19,7 +23,10 @@ export class SteadyClock {
   #ahead: number;
   #doubtedUntil = Number.NEGATIVE_INFINITY;
 
-  /** `wall` is epoch milliseconds, `monotonic` milliseconds of a clock that is never set. */
+  /**
+   * @param wall epoch milliseconds
+   * @param monotonic milliseconds of a clock that is never set
+   */
   constructor(wall: () => number = () => Date.now(), monotonic: () => number = () => performance.now()) {
     this.#wall = wall;
     this.#monotonic = monotonic;
@@ -28,8 +35,8 @@ export class SteadyClock {
   }
 
   /**
-   * True where the age of records may be taken from the wall.
-   * @param newestMs epoch milliseconds of the newest record of earlier processes; undefined: not known, 0: there was none
+   * Returns true if the age of records may be computed from the wall clock.
+   * @param newestMs epoch milliseconds of the newest record of earlier processes; undefined: not known, 0: none exists
    */
   trusts(newestMs?: number): boolean {
     const monotonic = this.#monotonic();

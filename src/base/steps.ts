@@ -1,8 +1,9 @@
 /**
- * A bound of work that no expression can miss: every value that an evaluation visits, compares or makes is a step, and texts
- * count by their length. A step is 10 to 30 ns, so the time and the memory of an evaluation are bounded at any load.
+ * A bound of work that no expression can miss: every value that an evaluation visits, compares or makes is a step, and
+ * texts count by their length. A step is 10 to 30 ns, so the time and the memory of an evaluation are bounded at any
+ * load.
  *
- * Used by conditions (`expressions.ts`) and by the JMESPath of chains.
+ * It bounds conditions (`expressions.ts`) and the JMESPath of chains.
  * @see docs/decisions/0050-expressions-within-counted-work.md
  */
 
@@ -32,7 +33,7 @@ export class Steps {
     this.#left = limit;
   }
 
-  /** Counts steps. Throws when there are too many. */
+  /** Counts steps. Throws when they exceed the limit. */
   count(steps = 1): void {
     this.#left -= steps;
     if (this.#left < 0) throw this.#beyond(this.#limit);
@@ -56,7 +57,7 @@ export class Steps {
     }
   }
 
-  /** The names of the members of an object, counted. */
+  /** Returns the names of the members of an object, and counts them. */
   keys(value: object): readonly string[] {
     const names = Object.keys(value);
     this.count(names.length * STEPS_PER_NAME);

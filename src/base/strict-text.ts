@@ -1,7 +1,9 @@
-/** Bytes of a text in UTF-8: refused where they are none, and cut between characters. */
+/**
+ * Bytes of a text in UTF-8: invalid bytes are refused, and cuts lie between characters.
+ */
 import { type Buffer, isAscii, isUtf8 } from 'node:buffer';
 
-/** The text of bytes that are UTF-8, or undefined when they are not. Nothing is ever replaced. */
+/** Returns the text of bytes that are UTF-8, or undefined when they are not. Nothing is ever replaced. */
 export function strictText(bytes: Buffer): string | undefined {
   if (isAscii(bytes)) return bytes.toString('latin1');
   return isUtf8(bytes) ? bytes.toString('utf8') : undefined;

@@ -1,6 +1,5 @@
 /**
- * "Did you mean": the known word nearest to a mistyped one. Used by the configuration for keys, plugin names and
- * capabilities; pure.
+ * "Did you mean": the known word nearest to a mistyped one. Pure.
  */
 
 import { folded } from './fold-text.ts';
@@ -9,8 +8,8 @@ import { folded } from './fold-text.ts';
 const MAX_WORD = 64;
 
 /**
- * The known word that `word` was most likely meant to be: at most a third of its letters (and always one) inserted,
- * removed, changed or swapped. Undefined when nothing is near; of several equally near, the first.
+ * Returns the known word that `word` was most likely meant to be: at most a third of its letters (and always one)
+ * inserted, removed, changed or swapped. Undefined when no word is near; of several equally near, the first.
  */
 export function suggest(word: string, known: Iterable<string>): string | undefined {
   if (word.length > MAX_WORD) return undefined;
@@ -27,7 +26,7 @@ export function suggest(word: string, known: Iterable<string>): string | undefin
   return best;
 }
 
-/** Optimal string alignment: insertions, removals, changes, and swaps of neighbours each count one. */
+/** Computes the optimal string alignment: insertions, removals, changes, and swaps of neighbours each count one. */
 function editDistance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, column) => column);

@@ -1,8 +1,7 @@
 /**
- * Limits that the system enforces on a process and all it starts: time on the processor, memory, files. `prlimit` of util-linux
- * sets them before it becomes the program. Which of them can be set here is tried once, never assumed.
- *
- * Asked by `capabilities/proc/` and `capabilities/skill/` before they start programs.
+ * Limits that the system enforces on a process and all it starts: time on the processor, memory, files. `prlimit` of
+ * util-linux sets them before it becomes the program. A test, run once, shows which of them can be set here; none is
+ * assumed.
  */
 import { isShortage } from './not-started.ts';
 import { runProgram } from './program.ts';
@@ -20,14 +19,14 @@ export interface ResourceLimits {
 }
 
 export interface LimitsInForce {
-  /** What comes before the program and its arguments. */
+  /** Words before the program and its arguments. */
   readonly prefix: readonly string[];
   readonly limits: Readonly<Record<string, number>>;
 }
 
 const PROBE_MS = 5_000;
 
-/** Options of `prlimit`. A second later than the soft limit of the processor comes SIGKILL. */
+/** Options of `prlimit`. SIGKILL follows a second after the soft limit of the processor. */
 const FLAGS: Readonly<Record<keyof ResourceLimits, (value: number) => string>> = {
   cpu_seconds: (value) => `--cpu=${value}:${value + 1}`,
   memory_bytes: (value) => `--data=${value}`,
@@ -35,7 +34,10 @@ const FLAGS: Readonly<Record<keyof ResourceLimits, (value: number) => string>> =
   open_files: (value) => `--nofile=${value}`,
 };
 
-/** The limits that can be set here; tries each. Rejects only where that cannot be tried now, for want of descriptors or processes. */
+/**
+ * Returns the limits that can be set here; tries each. Rejects only if the test cannot run now, because of missing
+ * descriptors or processes.
+ */
 export async function limitsInForce(wanted: ResourceLimits, path: string): Promise<LimitsInForce> {
   const limits: Record<string, number> = {};
   const flags: string[] = [];

@@ -1,8 +1,8 @@
 /**
- * Which users listen on a TCP port of this machine. Linux tells it in `/proc/net/tcp`, other systems do not tell it to programs
- * without rights.
+ * The users that listen on a TCP port of this machine. Linux lists them in `/proc/net/tcp`; other systems do not list
+ * them to programs without rights.
  *
- * Used by the command line before it sends the token of its user to an address.
+ * A program checks them before it sends the token of its user to an address.
  */
 import { lookup } from 'node:dns/promises';
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
@@ -12,7 +12,7 @@ import { endianness } from 'node:os';
 
 /** A socket that accepts connections. */
 export interface TcpListener {
-  /** Number of the user whose process opened it. */
+  /** Number of the user whose process opened the socket. */
   readonly uid: number;
   /** By which its process is found. */
   readonly inode: number;
@@ -26,8 +26,8 @@ const ANY = { 4: '00000000', 6: '0'.repeat(32) } as const;
 const MAPPED = '00000000000000000000FFFF';
 
 /**
- * The sockets that accept a connection to `host` and `port`: of every address of a name, the sockets that the system prefers.
- * Undefined where the system does not tell.
+ * Returns the sockets that accept a connection to `host` and `port`: for every address of a name, the sockets that the
+ * system prefers. Undefined if the system does not list them.
  */
 export async function listenersAt(host: string, port: number): Promise<readonly TcpListener[] | undefined> {
   const tables = await Promise.all(TABLES.map((file) => readFile(file, 'latin1').catch(() => undefined)));
@@ -43,7 +43,7 @@ interface Row extends TcpListener {
   readonly address: string;
 }
 
-/** The listening sockets of a table at this port. */
+/** Returns the listening sockets of a table at this port. */
 export function listenersIn(table: string, port: number): Row[] {
   const suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
   const rows: Row[] = [];
@@ -55,13 +55,16 @@ export function listenersIn(table: string, port: number): Row[] {
   return rows;
 }
 
-/** The table has words of 32 bits as the processor stores them. */
+/** Returns an address in network order: the table has words of 32 bits as the processor stores them. */
 function networkOrder(hex: string): string {
   if (endianness() === 'BE') return hex;
   return hex.replaceAll(/[\dA-F]{8}/g, (word) => word.replace(/(..)(..)(..)(..)/, '$4$3$2$1'));
 }
 
-/** A socket bound to the very address goes before one bound to every address, and that of IPv4 before that of both. */
+/**
+ * Returns the sockets that the system prefers: one bound to the exact address goes before one bound to every address,
+ * and that of IPv4 before that of both.
+ */
 function preferred(rows: readonly Row[], address: string): readonly TcpListener[] {
   const wanted = hexOf(address);
   const choices = wanted.length === 8 ? [wanted, MAPPED + wanted, ANY[4], ANY[6]] : [wanted, ANY[6]];
@@ -72,7 +75,7 @@ function preferred(rows: readonly Row[], address: string): readonly TcpListener[
   return [];
 }
 
-/** An address in hexadecimal; one of IPv4 that is written as IPv6 is one of IPv4. */
+/** Returns an address in hexadecimal; an IPv4 address that is written as IPv6 counts as IPv4. */
 function hexOf(address: string): string {
   const bytes = (parts: readonly string[], base: number, size: number): string =>
     parts.map((part) => Number.parseInt(part, base).toString(16).toUpperCase().padStart(size, '0')).join('');
@@ -86,7 +89,7 @@ function hexOf(address: string): string {
   return hex.startsWith(MAPPED) ? hex.slice(MAPPED.length) : hex;
 }
 
-/** The process that has a listening socket open, where this user may see that. */
+/** Returns the process that has a listening socket open, if this user may see it. */
 export function processOf({ inode }: TcpListener): number | undefined {
   const wanted = `socket:[${inode}]`;
   for (const pid of namesIn('/proc').filter((name) => /^\d+$/.test(name))) {
@@ -94,7 +97,7 @@ export function processOf({ inode }: TcpListener): number | undefined {
       try {
         if (readlinkSync(`/proc/${pid}/fd/${descriptor}`) === wanted) return Number(pid);
       } catch {
-        // It was closed meanwhile.
+        // The listener was closed meanwhile.
       }
     }
   }
@@ -109,7 +112,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** The name of a user of this machine, else the number. */
+/** Returns the name of a user of this machine, else the number. */
 export function userName(uid: number): string {
   try {
     const line = readFileSync('/etc/passwd', 'utf8')
@@ -117,7 +120,7 @@ export function userName(uid: number): string {
       .find((each) => Number(each.split(':')[2] || Number.NaN) === uid);
     if (line !== undefined) return line.split(':')[0] as string;
   } catch {
-    // The number says it too.
+    // The number names the user too.
   }
   return String(uid);
 }

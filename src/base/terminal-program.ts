@@ -1,8 +1,8 @@
 /**
- * Runs a program that the user sees and types into: it shares this process's terminal and its process group, so that its
- * keys reach it. What is written to it is its standard input.
+ * Runs a program that the user sees and types into: it shares this process's terminal and its process group, so that
+ * its keys reach it. Written text is its standard input.
  *
- * Called by the command line for the pager, and by `handfast proc attach` for `stty`.
+ * For example the pager, and `stty`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 
@@ -16,7 +16,7 @@ export interface TerminalProgram {
 /** Exit code of a program that could not be started, as shells have it. */
 export const NOT_FOUND = 127;
 
-/** Starts a command line of the user's own, which a shell splits into words. */
+/** Starts a user's command line, which a shell splits into words. */
 export function startAtTerminal(line: string, env: Readonly<Record<string, string | undefined>>): TerminalProgram {
   const child: ChildProcess = spawn(line, { shell: true, env: { ...env }, stdio: ['pipe', 'inherit', 'inherit'] });
   const { promise: ended, resolve } = Promise.withResolvers<number | null>();
@@ -29,7 +29,7 @@ export function startAtTerminal(line: string, env: Readonly<Record<string, strin
   process.on('SIGINT', ignore);
   void ended.then(() => process.removeListener('SIGINT', ignore));
   return {
-    // Without a descriptor left there is no pipe.
+    // Without a free descriptor no pipe exists.
     write: (text) => void (child.stdin?.writable && child.stdin.write(text)),
     end() {
       child.stdin?.end();

@@ -1,9 +1,9 @@
 /**
- * A unified diff of two texts, bounded in time and in output: what `edit_file` changed, what a call that is asked for would
- * change. The one file that knows `diff`, which it loads with the first diff.
+ * A unified diff of two texts, bounded in time and in output: the changes of `edit_file`, the changes that a call
+ * awaiting approval would make. The only file that knows `diff`, which it loads with the first diff.
  *
- * The common start and end are set aside first: most of a large file is never cut into lines. Texts that differ in more than
- * {@link MAX_DISTANCE} lines are shown as one replaced block, which is correct though not the shortest.
+ * The common start and end are removed first: most of a large file is never cut into lines. Texts that differ in more
+ * than {@link MAX_DISTANCE} lines are shown as one replaced block, which is correct though not the shortest.
  */
 
 /** Edit distance up to which the shortest diff is searched; bounds time and memory by its square. */
@@ -15,11 +15,11 @@ const MAX_LINES = 20_000;
 export interface DiffOptions {
   /** Unchanged lines around each change. Default 3. */
   readonly context?: number;
-  /** Longest diff returned, in characters; what is over ends with a line that says so. Default 16,384. */
+  /** Longest diff returned, in characters; a longer one ends with a line that states the cut. Default 16,384. */
   readonly maxCharacters?: number;
 }
 
-/** Lines that changed, with what is around them. Numbers are of the first line and count from 1. */
+/** Changed lines with their context. Numbers are of the first line and count from 1. */
 interface Hunk {
   readonly oldStart: number;
   readonly oldLines: number;
@@ -28,7 +28,7 @@ interface Hunk {
   readonly lines: readonly string[];
 }
 
-/** Lines of a text without their ends; a text that ends with a newline has no empty last line. */
+/** Returns the lines of a text without their ends; a text that ends with a newline has no empty last line. */
 function linesOf(text: string): string[] {
   if (text === '') return [];
   const lines = text.split('\n');
@@ -53,7 +53,7 @@ export async function unifiedDiff(before: string, after: string, options: DiffOp
   return clip(await hunks(old, fresh, skipped, context), maxCharacters);
 }
 
-/** The hunks of two lists of lines, before which both texts have `skipped` others. */
+/** Returns the hunks of two lists of lines; both texts have `skipped` other lines before them. */
 async function hunks(
   old: readonly string[],
   fresh: readonly string[],
@@ -72,13 +72,13 @@ async function hunks(
     .join('');
 }
 
-/** All lines replaced. */
+/** Returns a hunk that replaces all lines. */
 function replaced(old: readonly string[], fresh: readonly string[]): Hunk {
   const lines = [...old.map((line) => `-${line}`), ...fresh.map((line) => `+${line}`)];
   return { oldStart: 1, oldLines: old.length, newStart: 1, newLines: fresh.length, lines };
 }
 
-/** The part of the texts that differs, in whole lines, with `context` lines around it. Found by characters. */
+/** Returns the part of the texts that differs, in whole lines, with `context` lines around it. Found by characters. */
 function changedPart(
   before: string,
   after: string,
@@ -95,7 +95,7 @@ function changedPart(
   start = lineStart(before, start);
   for (let lines = 0; lines < context; lines += 1) start = lineStart(before, start - 1);
   let oldEnd = before.length - tail;
-  // What follows the change is the same on both sides, but need not be at the start of a line on both.
+  // The text after the change is the same on both sides, but need not be at the start of a line on both.
   const whole = lineStart(before, oldEnd) === oldEnd && lineStart(after, after.length - tail) === after.length - tail;
   for (let lines = whole ? 0 : -1; lines < context && oldEnd < before.length; lines += 1) {
     const newline = before.indexOf('\n', oldEnd);
@@ -104,7 +104,7 @@ function changedPart(
   return { start, oldEnd, newEnd: after.length - (before.length - oldEnd) };
 }
 
-/** Where the line begins in which the character at `at` stands. */
+/** Returns the start of the line with the character at `at`. */
 function lineStart(text: string, at: number): number {
   return at <= 0 ? 0 : text.lastIndexOf('\n', at - 1) + 1;
 }
@@ -120,7 +120,7 @@ function clip(text: string, maxCharacters: number): string {
   return `${text.slice(0, text.lastIndexOf('\n', maxCharacters) + 1)}… the diff continues\n`;
 }
 
-/** `first,count`; an empty side names the line before it, as diff does. */
+/** Returns `first,count`; an empty side names the line before it, as diff does. */
 function range(first: number, count: number): string {
   return `${count === 0 ? first - 1 : first},${count}`;
 }

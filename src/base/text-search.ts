@@ -1,15 +1,15 @@
 /**
- * Reading texts and searching them in linear time, counted. The search of the engine compares up to both lengths multiplied for texts
- * made for that: a second for 160,000 characters, half a minute for a million.
+ * Reading texts and searching them in linear time, counted. For texts made for that, the search of the engine makes as
+ * many comparisons as the product of both lengths: a second for 160,000 characters, half a minute for a million.
  *
- * Used by the expressions of conditions and of chains, whose texts are those of peers.
+ * For the expressions of conditions and of chains, whose texts come from peers.
  */
 import type { Steps } from './steps.ts';
 
 /** Comparisons up to which the search of the engine is quick in any case. */
 const QUICK = 1_000_000;
 
-/** The length of a text in code points, not in the units of UTF-16. Counts its reads. */
+/** Returns the length of a text in code points, not in the units of UTF-16. Counts its reads. */
 export function codePoints(text: string, steps: Steps): number {
   steps.countText(text.length);
   let length = text.length;
@@ -22,7 +22,10 @@ export function codePoints(text: string, steps: Steps): number {
 /** Halves of a pair, by their first bits. */
 const [HALF, HIGH_HALF, LOW_HALF] = [0xfc00, 0xd800, 0xdc00];
 
-/** The first place of a text in another one from a place on, or the last one; -1: none. Counts its reads. */
+/**
+ * Returns the first position, from a given one, of a text in another one, or the last one; -1 if it does not occur.
+ * Counts its reads.
+ */
 export function placeIn(
   text: string,
   searched: string,
@@ -42,7 +45,7 @@ export function placeIn(
   return found;
 }
 
-/** A text, split at another one. Counts its reads and its parts. */
+/** Splits a text at another one. Counts its reads and its parts. */
 export function splitAt(text: string, by: string, steps: Steps): string[] {
   steps.countText(text.length);
   if (text.length * by.length <= QUICK) {
@@ -80,7 +83,7 @@ class Places {
     this.#back = shorterOnes(searched);
   }
 
-  /** The next place, which may overlap the one before; -1: there is none. */
+  /** Returns the next position, which may overlap the one before; -1 if none is left. */
   next(): number {
     const [text, searched, back] = [this.#text, this.#searched, this.#back];
     let length = this.#length;

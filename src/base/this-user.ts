@@ -1,6 +1,6 @@
 /**
- * Whether something belongs to this user, so that a secret of the user may go there: a socket file that only the user can have
- * made, a process, a listener. Used by the command line before it sends the local token, and by the records of running processes.
+ * Checks whether a file, process or listener belongs to this user, so that a secret of the user may go there: a socket
+ * file that only the user can have made, a process, a listener.
  *
  * Rule: SECURITY.md#threat-model, another user of the machine.
  */
@@ -14,8 +14,8 @@ const GROUP_WRITES = 0o020;
 const OTHERS_WRITE = 0o002;
 
 /**
- * True for the user of this process. Root works with the folder of another user where it runs with that user's home, as after `sudo -E`:
- * then the owner of `folder` is this user as well.
+ * Returns true for the user of this process. Root works with the folder of another user if it runs with that user's
+ * home, as after `sudo -E`: then the owner of `folder` is this user as well.
  */
 export function isThisUser(uid: number, folder?: string): boolean {
   const self = process.geteuid!();
@@ -28,9 +28,9 @@ function ownerOf(folder: string): number | undefined {
 }
 
 /**
- * Why another user could have made the socket at `path`, or could put another one in its place; undefined where only this user and
- * root can. A process that binds a path becomes the owner of the file, so the owner is the user whose process listens there. Every folder above it counts,
- * and so does every link on the way.
+ * Returns the reason why another user could have made the socket at `path`, or could replace it; undefined if only this
+ * user and root can. A process that binds a path becomes the owner of the file, so the owner is the user whose process
+ * listens there. Every folder above it counts, and so does every link on the way.
  *
  * @param home the user's Handfast folder, for {@link isThisUser}
  * @throws the errors of the file system, `ENOENT` among them
@@ -58,8 +58,8 @@ export function foreignSocket(path: string, home?: string): string | undefined {
 }
 
 /**
- * True for a folder in which other users may replace the files of this one. The group of a user with the number of the user is the
- * private group that many systems make for each user.
+ * Returns true for a folder in which other users may replace the files of this one. A group with the same number as the
+ * user is the private group that many systems make for each user.
  */
 function mayBeChanged({ mode, uid, gid }: { mode: number; uid: number; gid: number }): boolean {
   if ((mode & STICKY) !== 0) return false;

@@ -1,27 +1,27 @@
 /**
- * A limit in time for synchronous work that runs what a user wrote: a regular expression of a policy or of a schema can
- * take for ever. Used where expressions and schemas of users are evaluated.
+ * A time limit for synchronous work on expressions and schemas that a user wrote: a regular expression of a policy or
+ * of a schema can take for ever.
  *
- * What counts is the processor time of this thread. On a busy machine quick work may wait long for the processor; that is not
- * the fault of the work, so it runs again with more time.
+ * It counts the processor time of this thread. On a busy machine quick work may wait long for the processor; that is
+ * not the fault of the work, so it runs again with more time.
  */
 import { createContext, Script } from 'node:vm';
 
 /**
- * Runs work; throws when it took longer than the limit. What the work throws comes through. Work that a busy machine kept
- * waiting is started again, so it must change nothing.
+ * Runs work; throws when it took longer than the limit. Errors of the work pass through. Work that a busy machine
+ * delayed is started again, so it must change nothing.
  */
 export type TimeLimit = <T>(work: () => T) => T;
 
-/** The virtual machine is not a fence here, nothing of a user is code of ours: it is what can stop a running function. */
+/** The virtual machine isolates nothing here (no user's text runs as code): it can stop a running function. */
 const bounded = new Script('work()');
 
 /** Longest wait for the processor, as a multiple of the limit. */
 const MOST_TIMES = 16;
 
 /**
- * A limit for each run, in milliseconds of processor time, of which half may be lost to others unnoticed. Costs about 0.1 ms a
- * run.
+ * Returns a limit for each run, in milliseconds of processor time, of which half may be lost to other threads
+ * unnoticed. Costs about 0.1 ms a run.
  */
 export function timeLimit(limitMs: number): TimeLimit {
   const scope: { work?: () => unknown } = {};
@@ -47,7 +47,7 @@ export function timeLimit(limitMs: number): TimeLimit {
 const isTimeout = (error: unknown): boolean =>
   (error as { code?: unknown } | null)?.code === 'ERR_SCRIPT_EXECUTION_TIMEOUT';
 
-/** Processor time of this thread since then. */
+/** Returns the processor time of this thread since then. */
 function usedMs(since: NodeJS.CpuUsage): number {
   const { user, system } = process.threadCpuUsage(since);
   return (user + system) / 1_000;

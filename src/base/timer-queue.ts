@@ -15,7 +15,7 @@ interface Alarm<K> extends Placed {
 }
 
 export interface Clock {
-  /** Monotonic milliseconds. */
+  /** Returns monotonic milliseconds. */
   readonly monotonic: () => number;
   readonly timer: Timer;
 }
@@ -61,7 +61,7 @@ export class TimerQueue<K> {
   #armedAt = Number.POSITIVE_INFINITY;
   #stopped = false;
 
-  /** `ring` is called once for each alarm that is due, which is cleared by then. It must not throw. */
+  /** @param ring called once for each alarm that is due, which is cleared by then; must not throw */
   constructor(clock: Clock, ring: (key: K) => void) {
     this.#clock = clock;
     this.#ring = ring;
@@ -89,7 +89,7 @@ export class TimerQueue<K> {
     this.#heap.remove(known);
   }
 
-  /** When the alarm of this key is due; undefined: it has none. */
+  /** Returns the due time of this key's alarm; undefined if it has none. */
   at(key: K): number | undefined {
     return this.#alarms.get(key)?.at;
   }
@@ -115,7 +115,7 @@ export class TimerQueue<K> {
 
   #due(): void {
     this.#callOff = undefined;
-    // What is set while they ring must not arm the timer each time.
+    // Alarms that are set while others ring must not arm the timer each time.
     this.#armedAt = Number.NEGATIVE_INFINITY;
     const now = this.#clock.monotonic();
     for (let next = this.#heap.peek(); next !== undefined && next.at <= now; next = this.#heap.peek()) {

@@ -1,5 +1,5 @@
 /**
- * The one reader of points in time that peers and users write: RFC 3339 with an offset, and nothing else.
+ * Parses points in time that peers and users write: RFC 3339 with an offset, and nothing else.
  *
  * `Date.parse` is not used: it takes dates without an offset, rolls impossible days over and refuses leap seconds.
  * @see docs/protocol/fleet.md#scalars
@@ -20,8 +20,8 @@ function daysIn(year: number, month: number): number {
 }
 
 /**
- * Epoch milliseconds of an RFC 3339 date-time, or undefined when it is none. A fraction is cut to milliseconds, second 60
- * is the next second.
+ * Returns the epoch milliseconds of an RFC 3339 date-time, or undefined for any other text. A fraction is cut to
+ * milliseconds, second 60 is the next second.
  */
 export function parseTimestamp(text: string): number | undefined {
   const parts = DATE_TIME.exec(text);
@@ -46,12 +46,15 @@ export function parseTimestamp(text: string): number | undefined {
   return time < EARLIEST || time > LATEST ? undefined : time;
 }
 
-/** Epoch milliseconds of a time that a person wrote: a blank may stand for the `T`. Undefined when it is none. */
+/**
+ * Returns the epoch milliseconds of a time that a person wrote: a blank may stand for the `T`. Undefined for any other
+ * text.
+ */
 export const parseWrittenTimestamp = (text: string): number | undefined =>
   parseTimestamp(text.replace(/^(\d{4}-\d\d-\d\d) (?=\d)/, '$1T'));
 
 /** The form that errors ask for. */
 export const TIMESTAMP_FORM = 'RFC 3339 with an offset, such as 2026-05-31T21:00:00Z or 2026-05-31T23:00:00+02:00';
 
-/** `YYYY-MM-DDThh:mm:ss.mmmZ`, the form in which timestamps are written and compared. */
+/** Returns `YYYY-MM-DDThh:mm:ss.mmmZ`, the form in which timestamps are written and compared. */
 export const formatTimestamp = (ms: number): string => new Date(ms).toISOString();

@@ -1,5 +1,5 @@
 /**
- * A rate limit: so many units a second, of which one second's worth may be used at once.
+ * A rate limit: a number of units a second; the units of one second may be used at once.
  *
  * The clock is read only when the bucket is empty, so a unit costs a comparison and a subtraction. A refill keeps the
  * rest, which allows at most one more second's worth.
@@ -12,7 +12,7 @@ export class TokenBucket {
   #filledAt: number;
 
   /**
-   * @param perSecond units a second, above 0; asked at each refill, so it may change
+   * @param perSecond units a second, above 0; called at each refill, so the value may change
    * @param now monotonic milliseconds
    */
   constructor(perSecond: () => number, now: () => number = () => performance.now()) {
@@ -35,13 +35,13 @@ export class TokenBucket {
     return this.#left > 0 || this.#fill();
   }
 
-  /** What is used of one second's worth now. */
+  /** The part of one second's units that is used now. */
   get used(): number {
     this.#fill();
     return Math.round(this.#perSecond() - this.#left);
   }
 
-  /** Milliseconds until something is left, rounded up. */
+  /** Milliseconds until a unit is left, rounded up. */
   get waitMs(): number {
     if (this.#left > 0 || this.#fill()) return 0;
     return Math.floor((-this.#left * 1000) / this.#perSecond()) + 1;

@@ -1,23 +1,23 @@
 /**
- * Definitions of tools as models are given them: how well one fits a search, and what it costs. Pure. Used by hosts and by sessions, which
- * both leave tools out of lists until a search finds them.
+ * The score of a tool definition for a search, and its size, in the form that models get. Pure. Hosts and sessions both
+ * leave tools out of lists until a search finds them.
  */
 import { folded } from './fold-text.ts';
 
-/** What of a tool is searched. */
+/** The searched members of a tool. */
 export interface SearchedTool {
   readonly name: string;
   readonly description: string;
   readonly tags?: readonly string[] | undefined;
 }
 
-/** Words of a query that are looked at, and how much of it: a search costs each word for each tool. */
+/** Bounds on the used words and characters of a query: a search costs each word for each tool. */
 const MAX_WORDS = 32;
 const MAX_QUERY = 1000;
 
 /**
- * How well a tool fits a search; 0 = not at all. The whole query somewhere in name, description or a tag fits, and so do
- * its words when each is found somewhere; the name counts most.
+ * Returns the score of a tool for a search; 0 = no match. The whole query somewhere in name, description or a tag
+ * matches, and so do its words when each is found somewhere; the name counts most.
  */
 export function toolScore(tool: SearchedTool, query: string): number {
   const wanted = folded(query.slice(0, MAX_QUERY)).trim();

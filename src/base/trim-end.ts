@@ -3,7 +3,7 @@
  * the text it reads the whole run of `-` to find out whether that is the end, so that a long run takes quadratic time.
  */
 
-/** The text without those of `characters` that are at its end. */
+/** Returns the text without the `characters` at its end. */
 export function trimmedEnd(text: string, characters: string): string {
   let end = text.length;
   while (end > 0 && characters.includes(text[end - 1] as string)) end -= 1;

@@ -1,22 +1,20 @@
 /**
- * Shares the process: work that does not wait, for example the expressions of many nodes or the lines of a document, stops after
- * some milliseconds until the others of the process have had their turn. All work of a plugin shares one, so that many requests
- * take no more of a turn than one.
- *
- * Used by chains, by planning, by the import of sessions, by the search for secrets and for the tools of requests to providers.
+ * Shares the process: work that does not wait, for example the expressions of many nodes or the lines of a document,
+ * stops after some milliseconds until other work of the process has had its turn. All work of a plugin shares one, so
+ * that many requests take no more of a turn than one.
  */
 
 /** Milliseconds of a turn; the evaluation that is running then still ends. */
 const TURN_MS = 10;
 
 export class Turns {
-  /** When the time of this turn is over; undefined: nothing was asked in it yet. Waiting for the disk uses none. */
+  /** End of the time of this turn; undefined: not requested in this turn yet. Waiting for the disk uses none. */
   #until: number | undefined;
   #next: PromiseWithResolvers<void> | undefined;
 
   /**
-   * True when others should have their turn. After `while (turns.over) await turns.next()` the next statements have time, up to an
-   * await.
+   * True when other work should have its turn. After `while (turns.over) await turns.next()` the next statements have
+   * time, up to an await.
    */
   get over(): boolean {
     if (this.#until !== undefined) return performance.now() >= this.#until;

@@ -1,6 +1,6 @@
 /**
- * Checks an agent's answer against a JSON Schema that came with the question, so untrusted: bounded in size and in time, and in a
- * thread. Used for answers of tasks and of people in the fleet, and for results of subagents.
+ * Checks an agent's answer against a JSON Schema that came with the question and is therefore untrusted: bounded in
+ * size and in time, and in a thread. For answers of tasks and of people in the fleet, and for results of subagents.
  */
 import type { HandfastError } from '../wire/errors.ts';
 import { CHECK_MS, foreignSchemas } from './foreign-schemas.ts';
@@ -46,7 +46,10 @@ export async function checkValue(
   }
 }
 
-/** The reason a schema cannot be used, or null. Checked before a task is accepted, so that no token is spent on it. */
+/**
+ * Returns the reason why a schema cannot be used, or null. Checked before a task is accepted, so that no token is spent
+ * on it.
+ */
 export async function answerSchemaProblem(schema: JsonSchema): Promise<string | null> {
   if (JSON.stringify(schema).length > MAX_SCHEMA_CHARS)
     return `the schema of the answer exceeds ${MAX_SCHEMA_CHARS} characters`;

@@ -1,7 +1,9 @@
-/** A value as an error message names it. Used by checks of what programs in plain JavaScript pass; pure. */
+/**
+ * The description of a value in an error message, for checks of arguments that programs in plain JavaScript pass. Pure.
+ */
 import { shown } from '../wire/codec.ts';
 
-/** A text or a number itself, cut to a readable length; of anything else what it is. */
+/** Returns a text or a number itself, cut to a readable length; for any other value, its kind. */
 export function valueKind(value: unknown): string {
   if (typeof value === 'string') return shown(value);
   if (value === null || value === undefined || typeof value === 'number' || typeof value === 'boolean') {

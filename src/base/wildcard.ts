@@ -1,12 +1,12 @@
 /**
  * Patterns in which `*` stands for any characters: names in grants, arguments of programs. Pure.
  *
- * Called by `session/rights.ts`, `capabilities/mcp/rights.ts` and `capabilities/proc/programs.ts`, with texts that a peer sends.
+ * The matched texts come from peers.
  */
 
 const ANY_MORE = '**';
 
-/** True where words fit patterns, one for each; a last `**` fits any further words. */
+/** Returns true if words match patterns, one for each; a last `**` matches any further words. */
 export function fitsWords(patterns: readonly string[], words: readonly string[]): boolean {
   const isOpen = patterns.at(-1) === ANY_MORE;
   const exact = isOpen ? patterns.slice(0, -1) : patterns;
@@ -17,7 +17,7 @@ export function fitsWords(patterns: readonly string[], words: readonly string[])
 /** A rule about a program: patterns of its words, and of the variables that may be set for it. */
 export interface CommandRule {
   readonly words: readonly string[];
-  /** True for a variable with this value. */
+  /** Returns true for a variable with this value. */
   sets(name: string, value: string): boolean;
 }
 
@@ -32,7 +32,7 @@ export function commandRule(text: string): CommandRule {
   return { words, sets };
 }
 
-/** True where a text fits a pattern. Each part of the pattern is looked for once, so no text is slow. */
+/** Returns true if a text matches a pattern. Each part of the pattern is searched once, so no text is slow. */
 export function fitsWildcard(pattern: string, text: string): boolean {
   const [first = '', ...parts] = pattern.split('*');
   const last = parts.pop();

@@ -1,9 +1,8 @@
 /**
- * Our sessions for editors that speak the Agent Client Protocol: we are the agent, and drive a server of sessions through
- * its client, whether that server is in this process or another.
+ * Handfast's sessions for editors that speak the Agent Client Protocol: Handfast is the agent, and drives a server of
+ * sessions through its client, whether that server is in this process or another.
  *
- * Called by `cli/commands/acp.ts` with the link to the editor. An editor has any number of sessions open; it also gets what
- * other clients do in them.
+ * An editor has any number of sessions open; it also gets the events of other clients in them.
  * @see docs/acp.md
  */
 import { linkStream } from '../acp/link-stream.ts';
@@ -52,7 +51,7 @@ export interface AcpAgentOptions {
 /** A server that refused the token of this client. Editors are asked to authenticate, which connects again. */
 export interface RefusedControl {
   readonly refused: HandfastError;
-  /** Connects, with the token as it is then. Rejects with `auth_failed` while it is refused. */
+  /** Connects, with the token of that moment. Rejects with `auth_failed` while the server refuses it. */
   connect(): Promise<ControlClient>;
 }
 
@@ -133,7 +132,7 @@ class Editor {
 
   #agent() {
     const sdk = this.#sdk;
-    /** The handler with its failures as errors of the protocol. */
+    /** Returns the handler with its failures as errors of the protocol. */
     const guarded = <Context, Reply>(handle: (context: Context) => Promise<Reply> | Reply) => {
       return async (context: Context): Promise<Reply> => {
         try {
@@ -143,7 +142,7 @@ class Editor {
         }
       };
     };
-    // Prompts come before cancels: a cancel right behind its prompt must find it.
+    // Prompts are handled before cancels: a cancel right after its prompt must find it.
     return sdk
       .agent({ name: 'handfast' })
       .onRequest(
@@ -302,7 +301,7 @@ class Editor {
     return this.#sdk.RequestError.authRequired({ kind, retryable: false }, why);
   }
 
-  /** A session this editor has open. Fails with `session_not_found`. */
+  /** Returns a session that this editor has open. Fails with `session_not_found`. */
   #session(id: string): EditorSession {
     const session = this.#sessions.get(id);
     if (session === undefined) throw fail('session_not_found', `session ${id} is not open here`, { session_id: id });
@@ -331,7 +330,7 @@ class Editor {
     }
   }
 
-  /** The state with the messages that a replay shows: all of them, or of a long conversation the newest. */
+  /** Returns the state with the messages that a replay shows: all of them, or of a long conversation the newest. */
   async #withMessages(state: SessionState): Promise<SessionState> {
     let { messages_cursor: cursor, messages_after_seq } = state;
     let size = 0;
@@ -385,12 +384,12 @@ class Editor {
     return { modes: modesOf(state.settings), configOptions: configOptionsOf(state, models) };
   }
 
-  /** The models a session may select; undefined where its backend uses none of ours. */
+  /** Returns the models that a session may select; undefined if its backend uses none of this server's models. */
   async #models({ backend }: Pick<SessionState, 'backend'>): Promise<ModelListResult | undefined> {
     return backend === MODEL_BACKEND ? this.#control.rpc.modelList() : undefined;
   }
 
-  /** The slash commands; none where the server has no `/help`. */
+  /** Returns the slash commands; none if the server has no `/help`. */
   async #offered(session_id: string): Promise<readonly AvailableCommand[]> {
     const { rpc } = this.#control;
     const help = await rpc.commandExecute({ session_id, raw_command: '/help' }).catch(() => undefined);

@@ -1,7 +1,7 @@
 /**
  * The operator's side of a fleet: the `fleet.*` methods of session RPC as typed functions over a control client.
  *
- * Used by the command line; programs get it from `handfast/fleet`.
+ * Programs get it from `handfast/fleet`.
  */
 import { SharedSlots } from '../base/shared-slots.ts';
 import type { ControlClient } from '../control-client/control.ts';
@@ -20,11 +20,11 @@ const SHORT_WAIT_MS = 1_000;
 const MAX_WAITING = 1_000;
 /** Most tasks of one request. */
 const PAGE = 1000;
-/** How long a lost fleet is asked again, and how often, milliseconds. */
+/** Time for which a lost fleet is tried again, and the interval, milliseconds. */
 const PATIENCE_MS = 30_000;
 const AGAIN_MS = 250;
 
-/** One thing that happened to a task. */
+/** One event of a task. */
 export interface TaskEvent {
   readonly cursor: number;
   /** Epoch milliseconds. */
@@ -40,13 +40,13 @@ export interface FleetStatus {
 }
 
 export interface FleetClientOptions {
-  /** The fleet is lost, and something that only reads waits until it is back. */
+  /** Called when the fleet is lost, and a call that only reads waits until it is back. */
   readonly onAway?: (error: HandfastError) => void;
 }
 
 /**
- * Every method fails as the orchestrator does, and as the control client does. Those that only read continue when the fleet
- * comes back within half a minute.
+ * Every method fails as the orchestrator does, and as the control client does. Those that only read continue when the
+ * fleet is available again within half a minute.
  */
 export class FleetClient {
   readonly #control: ControlClient;
@@ -100,7 +100,7 @@ export class FleetClient {
     return (await this.#read(methods.taskList, query)).tasks;
   }
 
-  /** Tasks that `wanted` agrees with, newest first, `limit` of them (default 50) however many there are. */
+  /** Returns tasks for which `wanted` returns true, newest first, `limit` of them (default 50) of any number. */
   async select(
     { limit = 50, ...query }: TaskQuery,
     wanted: (task: TaskRecord) => boolean = () => true,
@@ -148,7 +148,7 @@ export class FleetClient {
     await this.#call(methods.taskAnswer, { task_id: taskId, question_id: questionId, ...answer });
   }
 
-  /** Where a task would go now. */
+  /** Returns the route that a task would get now. */
   async explain(task: string | TaskSpec): Promise<{ readonly explanation: Explanation; readonly table: string }> {
     return this.#read(methods.routeExplain, typeof task === 'string' ? { task_id: task } : { spec: task });
   }
@@ -164,7 +164,7 @@ export class FleetClient {
     }
   }
 
-  /** What happened to a task after `after`, then what happens, until it has ended or was parked. */
+  /** Yields the events of a task after `after`, then later ones, until it has ended or was parked. */
   async *follow(
     taskId: string,
     { after = 0, signal }: { readonly after?: number; readonly signal?: AbortSignal } = {},
@@ -207,7 +207,10 @@ export class FleetClient {
     }
   }
 
-  /** A call that changes nothing, so that it is made again when the fleet was lost before its reply; unless not `patient`. */
+  /**
+   * Makes a call that changes nothing, so that it is repeated when the fleet was lost before its reply; unless not
+   * `patient`.
+   */
   async #read<Result>(
     method: RpcMethod<object, Result>,
     params: object,

@@ -1,5 +1,6 @@
 /**
- * How a worker joins the fleet at an address. `handfast worker` is made of it, and programs have it from `handfast/fleet`.
+ * Joins a worker to the fleet at an address. `handfast worker` does the same with it, and programs get it from
+ * `handfast/fleet`.
  *
  * @see docs/fleet.md#worker
  */
@@ -8,7 +9,7 @@ import type { WorkerPort } from '../fleet/bus/reply-channel.ts';
 import { type Joined, type JoinOptions, joinOverLink } from '../fleet/bus/stream/join.ts';
 import type { Link } from '../transport/link.ts';
 
-/** Bytes of one message an orchestrator may send, unless more are asked for: a brief of 256 KiB and what is around it. */
+/** Default for the bytes of one message that an orchestrator may send: a brief of 256 KiB and its envelope. */
 export const DEFAULT_JOIN_MESSAGE_BYTES = 4 * 1024 * 1024;
 
 export interface JoinFleetOptions extends JoinOptions {

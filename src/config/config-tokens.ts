@@ -22,7 +22,7 @@ export interface Loading extends OpenedConfig<HandfastSettings> {
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-/** A token and the setting it came from. */
+/** A token and the setting that named it. */
 interface FoundToken {
   readonly token: string;
   readonly at: string;
@@ -35,7 +35,7 @@ export interface CapabilityGrants {
   readonly grants: Readonly<Record<string, unknown>>;
 }
 
-/** The grants within capabilities of all tokens and roles, in the order of the file. */
+/** Returns the grants within capabilities of all tokens and roles, in the order of the file. */
 export function capabilityGrants({ settings, item }: Pick<Loading, 'settings' | 'item'>): CapabilityGrants[] {
   const { tokens = [], roles = new Map() } = settings.auth ?? {};
   const all = [
@@ -45,7 +45,7 @@ export function capabilityGrants({ settings, item }: Pick<Loading, 'settings' | 
   return all.flatMap(([path, grants]) => (grants === undefined ? [] : [{ path: `${path}.grants`, grants }]));
 }
 
-/** The grants of all listed tokens; every problem is reported to `loading`. */
+/** Returns the grants of all listed tokens; every problem is reported to `loading`. */
 export async function readConfigTokens(loading: Loading): Promise<PrincipalTokens[]> {
   const { settings, item, problem } = loading;
   const tokens = settings.auth?.tokens ?? [];
@@ -85,7 +85,7 @@ export async function readConfigTokens(loading: Loading): Promise<PrincipalToken
   return grants;
 }
 
-/** The roles of the file; one with a name every configuration has is a problem. */
+/** Returns the roles of the file; a role with a built-in name is a problem. */
 function rolesOf({ settings, problem }: Loading): Readonly<Record<string, Grants>> {
   const roles = settings.auth?.roles ?? new Map();
   for (const name of roles.keys()) {
@@ -95,7 +95,7 @@ function rolesOf({ settings, problem }: Loading): Readonly<Record<string, Grants
   return Object.fromEntries([...roles].map(([name, role]) => [name, realFolders(role ?? {})]));
 }
 
-/** The roles of a token that there are; others are problems. */
+/** Returns the known roles of a token; others are problems. */
 function knownRoles(
   roles: readonly (string | undefined)[],
   path: string,

@@ -2,8 +2,8 @@
  * Loads `handfast.yaml`: one file in, one frozen and fully defaulted {@link HostConfig} out, or every problem at once
  * with file, line and column. Without a file nothing is read and `yaml` is never loaded.
  *
- * The settings themselves are described in `handfast.schema.ts`; here is what depends on several of them, on other files,
- * or on the environment. Called by the command line before it creates a host.
+ * The settings themselves are described in `handfast.schema.ts`; this file has the rules that depend on several of
+ * them, on other files, or on the environment.
  */
 
 import { realpathSync } from 'node:fs';
@@ -26,7 +26,7 @@ export type { CapabilityGrants } from './config-tokens.ts';
 export { type ConfigProblem, formatProblem } from './open-config.ts';
 export type { SettingSchema } from './setting.ts';
 
-/** Schemas of further sections of the file, by key: what capability packages are configured by. */
+/** Schemas of further sections of the file, by key: the settings of capability packages. */
 export type ConfigSections = Readonly<Record<string, SettingSchema>>;
 
 /** One plugin to load. */
@@ -42,7 +42,7 @@ export interface PluginConfig {
 
 /** The configuration of a host: every value set, every path absolute, everything frozen. */
 export interface HostConfig extends Omit<HandfastSettings, 'workspace' | 'auth' | 'journal' | 'audit' | 'plugins'> {
-  /** The file it came from; undefined when there was none. */
+  /** The file of the configuration; undefined without one. */
   readonly file: string | undefined;
   /** The user's Handfast folder (see `handfastHome`). */
   readonly home: string;
@@ -70,17 +70,17 @@ export interface HostConfig extends Omit<HandfastSettings, 'workspace' | 'auth' 
 
 /** The user's trust in a configuration that came with a folder. It can be withdrawn while the configuration is in use. */
 export interface ConfigTrust {
-  /** Asked before anything of the configuration is started. Fails with `untrusted_folder`. */
+  /** Confirms trust before any part of the configuration is started. Fails with `untrusted_folder`. */
   confirm(): Promise<void>;
   /** Calls back once, when the trust is withdrawn. Returns the function that stops watching. */
   onWithdrawn(listener: (error: HandfastError) => void): () => void;
 }
 
-/** What the configuration may depend on besides its file. */
+/** Inputs of the configuration besides its file. */
 export interface ConfigDeps {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
-  /** True: as if the file said `insecure_bind: true`, for a command line option. */
+  /** True: as if the file contained `insecure_bind: true`, for a command line option. */
   readonly insecureBind?: boolean;
   /** Sections that this program's capability packages add to the file. Their problems are reported like all others. */
   readonly sections?: ConfigSections;
@@ -90,7 +90,7 @@ export interface ConfigDeps {
 }
 
 /**
- * The schema of `handfast.yaml` with further sections.
+ * Returns the schema of `handfast.yaml` with further sections.
  *
  * Fails with `config_invalid` for a section that has the key of another, is no group, or uses keywords the reader does
  * not know.
@@ -111,16 +111,16 @@ export function composeConfig(sections: ConfigSections = {}): SettingSchema {
   };
 }
 
-/** JSON Schema of `handfast.yaml`, for editors: a new object at each call. */
+/** Returns the JSON Schema of `handfast.yaml`, for editors: a new object at each call. */
 export const configSchema = (sections?: ConfigSections): JsonSchema =>
   jsonSchema('handfast.yaml', composeConfig(sections));
 
-/** How the options of a plugin are read by a schema that its module brings. */
+/** Functions that read the options of a plugin by a schema that its module brings. */
 const optionReaders = new WeakMap<PluginConfig, (schema: SettingSchema) => unknown>();
 
 /**
- * The options of a plugin, read by the schema of its module: checked, with defaults and camelCase keys. The module is
- * loaded after the file, so this is a second look at the same lines.
+ * Reads the options of a plugin by the schema of its module: checked, with defaults and camelCase keys. The module is
+ * loaded after the file, so this is a second reading of the same lines.
  *
  * Fails with `config_invalid`, with file, line and column as {@link loadConfig} does.
  */
@@ -130,12 +130,15 @@ export function readPluginOptions(plugin: PluginConfig, schema: SettingSchema): 
   return read(schema) as Readonly<Record<string, unknown>>;
 }
 
-/** How problems of a loaded configuration get their places; by its warnings, which its changed copies share. */
+/**
+ * Functions that give problems of a loaded configuration their positions; by its warnings, which its changed copies
+ * share.
+ */
 const places = new WeakMap<HostConfig['warnings'], OpenedConfig<HandfastSettings>['refusal']>();
 
 /**
- * The error for what a part of the program finds wrong with its settings once the file is loaded: `config_invalid`, as
- * {@link loadConfig} fails.
+ * Returns the error for problems that a part of the program finds in its settings once the file is loaded:
+ * `config_invalid`, as {@link loadConfig} fails.
  *
  * @param found the settings by path (`control.approvals.rules[0].when`), with a message each
  */
@@ -151,7 +154,7 @@ export function configRefusal(
  * Loads the configuration from `file`, or the defaults when it is undefined. Relative paths in the file start at its
  * folder; the environment is read only where a `*_env` setting names a variable.
  *
- * Fails with `config_invalid`; `detail.problems` lists every {@link ConfigProblem}, the message says them all, one a
+ * Fails with `config_invalid`; `detail.problems` lists every {@link ConfigProblem}, the message lists them all, one a
  * line, as `file:line:column: at <setting>: expected …, got …`.
  */
 export async function loadConfig(file: string | undefined, deps: ConfigDeps = {}): Promise<HostConfig> {
@@ -186,7 +189,7 @@ export async function loadConfig(file: string | undefined, deps: ConfigDeps = {}
   return Object.freeze(config);
 }
 
-/** The settings of this package, and those of the sections that were added. */
+/** Returns the settings of this package, and those of the sections that were added. */
 function splitSections(settings: HandfastSettings, keys: readonly string[]) {
   const names = new Map(keys.map((key) => [camel(key), key]));
   const entries = Object.entries(settings);
@@ -222,7 +225,7 @@ function listenOf({ settings, folder, item, problem }: Loading): readonly string
   return Object.freeze(addresses);
 }
 
-/** The files of journal and audit. */
+/** Returns the files of journal and audit. */
 function storesOf({ settings, problem }: Loading, home: string): Pick<HostConfig, 'journal' | 'audit'> {
   const { journal, audit } = settings;
   // Hosts of one user must not write into each other's files, so each has a folder by its name.

@@ -1,6 +1,6 @@
 /**
- * The sections of `handfast.yaml` that configure sessions with models and agents: `control` and `providers`. Put together
- * with the others in `handfast.schema.ts`; `server/control/control-assembly.ts` uses what they say.
+ * The sections of `handfast.yaml` that configure sessions with models and agents: `control` and `providers`. Put
+ * together with the others in `handfast.schema.ts`; `server/control/control-assembly.ts` applies them.
  */
 import { DEFAULT_MAX_PROMPT_BYTES, MESSAGE_BYTES_CEILING, PRE_HANDSHAKE_MAX_MESSAGE_BYTES } from '../transport/link.ts';
 import { Type } from '../wire/schema.ts';
@@ -30,7 +30,7 @@ const address = (description: string, example: string) =>
     }),
   );
 
-/** A provider with an API of its own: where it is, and the variable that holds the key. */
+/** Returns the settings of a provider with an API: its address, and the variable that holds the key. */
 const api = (base: string, key: string, whose = 'its key') => ({
   base_url: address('Address of its API.', base),
   api_key_env: optional(variable(`The variable with ${whose}.`, key)),

@@ -1,9 +1,6 @@
 /**
- * The kinds of executors and which settings each understands. A setting that the kind would ignore is a problem, so that
- * no user relies on one without effect.
- *
- * Used by `worker.schema.ts` for the kinds, by `fleet-config.ts` for the checks, by `worker-assembly.ts`, and by
- * `handfast worker`.
+ * The kinds of executors and which settings each understands. A setting that the kind would ignore is a problem, so
+ * that no user relies on one without effect.
  * @see docs/fleet-executors.md
  */
 import type { OpenedConfig } from './open-config.ts';
@@ -45,7 +42,7 @@ export function checkEnvironment(kind: ExecutorKind, at: string, problem: Opened
   problem(at, `expected an executor of kind ${[...CONNECTING].join(', ')} for an environment, got ${kind}`);
 }
 
-/** Whether the start of a worker runs an empty turn to measure its cost. */
+/** Returns true if the start of a worker runs an empty turn to measure its cost. */
 export function measuresOverhead(kind: ExecutorKind, overhead: 'measure' | 'never' | undefined): boolean {
   return overhead === 'measure' || (overhead === undefined && MEASURED.has(kind));
 }
@@ -61,10 +58,10 @@ export function checkOverhead(
   problem(at, `expected an executor of kind ${[...MEASURABLE].join(', ')} for measure, got ${kind}`);
 }
 
-/** True for a kind that does nothing without a program, a module or an address. */
+/** Returns true for a kind that does nothing without a program, a module or an address. */
 export const needsSettings = (kind: string): boolean => requiresFirst.has(kind as ExecutorKind);
 
-/** Reports what the kind of an executor lacks, and what it would ignore. */
+/** Reports missing settings of an executor's kind, and settings that it would ignore. */
 export function checkExecutor(
   settings: { readonly kind: ExecutorKind; readonly sandbox?: string | boolean },
   at: string,
@@ -88,7 +85,7 @@ export function checkExecutor(
   }
 }
 
-/** Empty lists and maps are defaults. */
+/** Returns true for a given value. Empty lists and maps are defaults. */
 function isGiven(value: unknown): boolean {
   if (Array.isArray(value)) return value.length > 0;
   return value instanceof Map ? value.size > 0 : value !== undefined;

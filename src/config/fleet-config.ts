@@ -1,8 +1,8 @@
 /**
- * Loads `fleet.yaml`, or the file of a single worker: one file in, absolute paths and checked values out, or every problem
- * at once with file, line and column.
+ * Loads `fleet.yaml`, or the file of a single worker: one file in, absolute paths and checked values out, or every
+ * problem at once with file, line and column.
  *
- * Called by the commands of the fleet. Secrets are not read here: each is read where it is used.
+ * Secrets are not read here: each is read at its use.
  */
 import { realpathSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -51,7 +51,7 @@ interface FoundInFolder {
   readonly trust?: ConfigTrust;
 }
 
-/** What the checks need of a file that is being read. */
+/** The members of a file being read that the checks need. */
 type Opened = Pick<OpenedConfig<unknown>, 'folder' | 'item' | 'problem'>;
 
 /**
@@ -122,7 +122,7 @@ export async function loadFleetConfig(
 export type WorkerWords = Readonly<Record<string, string | number | readonly string[]>>;
 
 /**
- * Loads the file of one worker; `instead` stands for what the file says under the same keys. Paths in `instead` start at
+ * Loads the file of one worker; `instead` replaces the file's settings under the same keys. Paths in `instead` start at
  * the current folder. Fails with `config_invalid`.
  */
 export async function loadWorkerConfig(
@@ -130,7 +130,7 @@ export async function loadWorkerConfig(
   { env = process.env, cwd = process.cwd(), instead = {} }: ProcessContext & { readonly instead?: WorkerWords } = {},
 ): Promise<{
   readonly config: WorkerConfig;
-  /** How it joins over NATS. */
+  /** NATS settings with which it joins. */
   readonly nats: NatsConnectionSettings;
 }> {
   const { workerFile } = await import('./worker-file.generated.ts');
@@ -142,7 +142,7 @@ export async function loadWorkerConfig(
   return { config, nats };
 }
 
-/** A worker without a file. Fails with `config_invalid`. */
+/** Returns the configuration of a worker without a file. Fails with `config_invalid`. */
 export async function workerConfig(
   words: WorkerWords,
   { env = process.env, cwd = process.cwd() }: ProcessContext = {},
@@ -156,7 +156,7 @@ export async function workerConfig(
   return config;
 }
 
-/** The settings that the command line gives, checked as in a file. */
+/** Reads the settings that the command line gives, checked as in a file. */
 function readWords(words: WorkerWords, schema: SettingSchema, cwd: string): Partial<WorkerSettings> {
   const read = Object.entries(words).map(([key, value]) => [
     camel(key),
@@ -177,7 +177,7 @@ function optionReading(folder: string): Reading {
   };
 }
 
-/** A setting with a problem is absent in `worker`: its problem is reported already. */
+/** Builds the configuration of a worker. A setting with a problem is absent in `worker`: its problem is reported already. */
 function workerOf(worker: Partial<WorkerSettings>, path: string, dataFolder: string, opened: Opened): WorkerConfig {
   const at = (key: string): string => (path === '' ? key : `${path}.${key}`);
   const { executor, receiver, repo = opened.folder, dataDir = join(dataFolder, safeName(worker.id ?? '')) } = worker;
@@ -190,7 +190,7 @@ function workerOf(worker: Partial<WorkerSettings>, path: string, dataFolder: str
   return { ...(worker as WorkerSettings), repo: realFolder(repo, at('repo'), opened), dataDir };
 }
 
-/** Each sender is identified by a token of its own, and has a name of its own. */
+/** Checks that each sender has a distinct token, which identifies it, and a distinct name. */
 function checkReceiver(
   { senders = [], ...receiver }: NonNullable<WorkerSettings['receiver']>,
   at: string,
@@ -218,6 +218,6 @@ function realFolder(absolute: string, path: string, { problem }: Opened): string
   return absolute;
 }
 
-/** A name as the name of a folder. */
+/** Returns a name as the name of a folder. */
 const safeName = (name: string): string =>
   name.replaceAll(/[^\w.-]/g, (character) => `=${character.charCodeAt(0).toString(16)}`);

@@ -1,6 +1,6 @@
 /**
- * What the options of the `multi_agent` plugin say of a kind of subagents whose tasks are tasks of the fleet. Used by the schema of
- * these options; never imported at run time but for its type.
+ * The options of the `multi_agent` plugin for a kind of subagents whose tasks are tasks of the fleet. Part of the
+ * schema of these options; never imported at run time except for its type.
  */
 import { PRIORITIES } from '../protocol/fleet-words.ts';
 import type { Static } from '../wire/schema.ts';

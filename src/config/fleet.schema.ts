@@ -1,9 +1,9 @@
 /**
- * `fleet.yaml` as one schema: the static type, the reader, the defaults and the JSON Schema in `schema/fleet-config.json`
- * come from here.
+ * `fleet.yaml` as one schema: the static type, the reader, the defaults and the JSON Schema in
+ * `schema/fleet-config.json` come from here.
  *
- * `npm run generate` writes it as data (`fleet.generated.ts`); nothing imports this file at run time. What depends on
- * several settings, on files or on the environment is in `fleet-config.ts`.
+ * `npm run generate` writes it as data (`fleet.generated.ts`); nothing imports this file at run time. Rules that depend
+ * on several settings, on files or on the environment are in `fleet-config.ts`.
  * @see docs/fleet.md#the-configuration
  */
 import { type Static, Type } from '../wire/schema.ts';

@@ -1,9 +1,9 @@
 /**
- * `handfast.yaml` as one schema, composed of its sections: the static type, the reader, the defaults, the JSON Schema in
- * `schema/config.json`, the template of `handfast init` and the limits table of SECURITY.md come from here.
+ * `handfast.yaml` as one schema, composed of its sections: the static type, the reader, the defaults, the JSON Schema
+ * in `schema/config.json`, the template of `handfast init` and the limits table of SECURITY.md come from here.
  *
- * `npm run generate` writes it as data (`handfast.generated.ts`); nothing imports this file at run time. What depends on
- * several settings, on other files or on the environment is in `config.ts`.
+ * `npm run generate` writes it as data (`handfast.generated.ts`); nothing imports this file at run time. Rules that
+ * depend on several settings, on other files or on the environment are in `config.ts`.
  */
 import { type Static, Type } from '../wire/schema.ts';
 import { control, providers } from './control.schema.ts';
@@ -12,7 +12,7 @@ import { ADDRESS_FORMS } from './listen-address.ts';
 import type { Settings } from './setting.ts';
 import { flag, group, list, optional, path } from './shared.schema.ts';
 
-/** The schema, with the capabilities that come with Handfast. */
+/** Returns the schema, with the capabilities that come with Handfast. */
 export const handfast = (builtin: BuiltinPlugins) =>
   group('Configuration of a Handfast host.', {
     host_id: Type.String({

@@ -111,7 +111,7 @@ const namePattern = (what: string) =>
 
 const reach = (what: string) => optional(choice(what, ['own', 'all']));
 
-/** What a role or a token grants. Without any of these a named token may perform the handshake and ping. */
+/** Grants of a role or a token. Without any of these a named token may perform the handshake and ping. */
 const grantFields = {
   ...useFields,
   sessions: optional(
@@ -468,7 +468,7 @@ export const audit = group('One line per handled request: who, what, sizes, dura
 export interface BuiltinPlugins {
   /** The schema of `options`, by capability. */
   readonly options: Readonly<Record<string, TSchema>>;
-  /** Those of a host whose file names no plugins. */
+  /** Plugins of a host whose file names none. */
   readonly byDefault: readonly string[];
 }
 

@@ -1,7 +1,7 @@
 /**
- * JSON Schema of a configuration file, for editors and other programs, from the schema the reader goes by.
+ * JSON Schema of a configuration file, for editors and other programs, from the schema that the reader applies.
  *
- * Called by the generator for `schema/*.json`, and by programs whose capability packages add sections.
+ * `schema/*.json` come from it; programs with capability packages generate their own, with the added sections.
  */
 import type { JsonSchema } from '../base/json-schema.ts';
 import { mayBeLeftOut, type SettingSchema } from './setting.ts';
@@ -35,7 +35,7 @@ function scalar({ type, enum: words, pattern, minimum, maximum, format }: Settin
   return { type, ...(pattern === undefined ? { minLength: 1 } : { pattern }) };
 }
 
-/** Lines of a whole setting are for the template; a value is an example of the setting itself. */
+/** Returns the examples: lines of a whole setting are for the template; a value is an example of the setting itself. */
 const examplesOf = ({ example, type }: SettingSchema): JsonSchema =>
   typeof example === 'string' && type === 'string' ? { examples: [example] } : {};
 
@@ -54,7 +54,7 @@ function membersOf({ properties, required = [], additionalProperties, propertyNa
   };
 }
 
-/** The rules about members that stand together, in keywords of JSON Schema. */
+/** Returns the rules about members that occur together, in keywords of JSON Schema. */
 function rulesOf({ variants, needsOne, notBoth, either, together }: SettingSchema): JsonSchema {
   // A key without a value counts as left out, so null passes.
   const requires = (keys: readonly string[]) => [

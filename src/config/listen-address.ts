@@ -2,7 +2,7 @@
  * Parses listen addresses and decides which of them a host may use. An address that other machines can reach needs a
  * token and explicit consent, because connections are not encrypted.
  *
- * Called by the configuration for `listen` and by the command line for `--listen`; pure. The rule is in SECURITY.md.
+ * It applies to `listen` and `--listen`; pure. The rule is in SECURITY.md.
  */
 import { fail } from '../wire/errors.ts';
 
@@ -15,7 +15,7 @@ export type ListenAddress =
 export const ADDRESS_FORMS = 'http://host:port, tcp://host:port or unix:///path';
 
 /**
- * Parses an address; undefined when it is invalid. IPv6 hosts stand in brackets, port 0 means any free port, everything
+ * Parses an address; undefined when it is invalid. IPv6 hosts are in brackets, port 0 means any free port, everything
  * after `unix://` is the path, which the caller resolves.
  */
 export function parseListenAddress(address: string): ListenAddress | undefined {
@@ -28,7 +28,10 @@ export function parseListenAddress(address: string): ListenAddress | undefined {
   return { kind: match[1]!.toLowerCase() as 'http' | 'tcp', host: (match[2] ?? match[3]!).toLowerCase(), port };
 }
 
-/** True for names and addresses that only this machine can reach. Other names are not resolved: they count as remote. */
+/**
+ * Returns true for names and addresses that only this machine can reach. Other names are not resolved: they count as
+ * remote.
+ */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase().replace(/^::ffff:(?=\d+\.)/, '');
   if (name === 'localhost' || name === '::1' || name === '0:0:0:0:0:0:0:1') return true;
@@ -40,7 +43,7 @@ export function isLoopback(host: string): boolean {
  * Parses an address and refuses one the host must not listen on. Loopback addresses and Unix sockets always pass; any
  * other needs a configured token (`hasToken`) and consent to unencrypted connections (`insecure`).
  *
- * Fails with `config_invalid`, naming what is missing.
+ * Fails with `config_invalid`, which names the missing condition.
  */
 export function checkBind(address: string, options: { hasToken: boolean; insecure: boolean }): ListenAddress {
   const parsed = parseListenAddress(address);

@@ -1,8 +1,6 @@
 /**
- * The token of this user on this machine: created by the first host that needs one, stored in a file that only this user
- * can read, found there by the command line. Also decides which token a client sends.
- *
- * Called by the commands that start a host and by those that connect to one.
+ * The token of this user on this machine: created by the first host that needs one, stored in a file that only this
+ * user can read, found there by the command line. Also decides which token a client sends.
  */
 import { constants } from 'node:fs';
 import { link, open, readFile, unlink, writeFile } from 'node:fs/promises';
@@ -19,18 +17,18 @@ export const MIN_TOKEN_CHARACTERS = 16;
 /** Windows has no such permissions; its user profile is private already. */
 const HAS_MODES = process.platform !== 'win32';
 
-/** The tokens in the text of a token file: one a line; blank lines and lines that start with # do not count. */
+/** Returns the tokens in the text of a token file: one a line; blank lines and lines that start with # do not count. */
 export function tokensOf(text: string): string[] {
   const lines = text.split('\n').map((line) => line.trim());
   return lines.filter((line) => line !== '' && !line.startsWith('#'));
 }
 
 /**
- * The local token, created on first use: 32 random bytes in `<home>/token`, mode 0600 in a folder of mode 0700. Processes
- * that create it at the same time all get the same one.
+ * Returns the local token, created on first use: 32 random bytes in `<home>/token`, mode 0600 in a folder of mode 0700.
+ * Processes that create it at the same time all get the same one.
  *
- * Fails with `config_invalid` when other users can read the file, when it holds no token, and when the folder belongs to
- * another user. A readable token is not repaired silently: another user may have copied it.
+ * Fails with `config_invalid` when other users can read the file, when it holds no token, and when the folder belongs
+ * to another user. A readable token is not repaired silently: another user may have copied it.
  */
 export async function ensureLocalToken(options: {
   home: string;
@@ -60,11 +58,11 @@ export async function ensureLocalToken(options: {
 }
 
 /**
- * The token a client should send, from the first source that has one: the file given on the command line, the variable
- * `HANDFAST_TOKEN`, the local token under `home`. Undefined when there is none.
+ * Returns the token that a client should send, from the first source that has one: the file given on the command line,
+ * the variable `HANDFAST_TOKEN`, the local token under `home`. Undefined when none has one.
  *
- * Pass `home` only for addresses of this machine: no other machine may see the local token. Fails with `usage` when
- * the given file cannot be read or holds no token, with `config_invalid` as {@link ensureLocalToken} does.
+ * Pass `home` only for addresses of this machine: no other machine may see the local token. Fails with `usage` when the
+ * given file cannot be read or holds no token, with `config_invalid` as {@link ensureLocalToken} does.
  */
 export async function tokenFromSources(sources: {
   flagFile?: string;
@@ -95,7 +93,10 @@ function mustBeSecret(token: string, where: string): void {
   if (problem !== undefined) throw fail('usage', `the token of ${where} has ${problem}; write the token alone`);
 }
 
-/** The first token of the file, or undefined when there is no file. Permissions are those of the opened file. */
+/**
+ * Returns the first token of the file, or undefined when the file does not exist. Permissions are those of the opened
+ * file.
+ */
 async function readLocalToken(file: string): Promise<string | undefined> {
   let handle: Awaited<ReturnType<typeof open>>;
   try {

@@ -1,8 +1,8 @@
 /**
- * Checks of the NATS settings that depend on several of them, for `fleet.yaml` and for the file of a worker. Secrets are
- * named by file or variable; none stands in a configuration or in an address.
+ * Checks of the NATS settings that depend on several of them, for `fleet.yaml` and for the file of a worker. Secrets
+ * are named by file or variable; none is in a configuration or in an address.
  *
- * Called by `fleet-config.ts` and `handfast worker`; pure.
+ * Pure.
  * @see docs/nats.md#authentication
  */
 import type { OpenedConfig } from './open-config.ts';
@@ -54,7 +54,7 @@ export function checkAccounts(
   }
 }
 
-/** True for an address of a NATS server with a secret in it, which would be printed and logged with it. */
+/** Returns true for an address of a NATS server that contains a secret, which would be printed and logged with it. */
 export const hasSecret = (address: string): boolean => /^\w+:\/\/[^/]*@/.test(address);
 
 /** The problem of such an address, which does not repeat it. */

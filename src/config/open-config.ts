@@ -2,8 +2,7 @@
  * Opens a configuration file: reads it with positions by its schema, collects every problem, and fails once with all of
  * them.
  *
- * Called by `config.ts` for `handfast.yaml`, by `fleet-config.ts` for `fleet.yaml` and the file of a worker, by
- * `task-batch.ts`, and by `capabilities/chains` for chain files.
+ * It opens `handfast.yaml`, `fleet.yaml`, the file of a worker, task batches and chain files.
  */
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
@@ -16,7 +15,7 @@ import { checkSettingSchema, type SettingSchema } from './setting.ts';
 /** A configuration file is read whole; a real one has a few kilobytes. */
 const MAX_FILE_BYTES = 1024 * 1024;
 
-/** How large a file may be that is larger than a configuration. */
+/** Bounds of a file that may be larger than a configuration. */
 export interface FileLimits {
   readonly maxBytes?: number;
   /** Values it may unfold to. */
@@ -36,34 +35,34 @@ export interface ConfigProblem {
 
 /** A file that is being read. */
 export interface OpenedConfig<T> {
-  /** What the file says. A setting with a problem is undefined in here, against its type. */
+  /** Settings of the file. A setting with a problem is undefined in here, against its type. */
   readonly settings: T;
-  /** Where relative paths start. */
+  /** Folder at which relative paths start. */
   readonly folder: string;
   /** Absolute; undefined for the defaults. */
   readonly file: string | undefined;
   readonly warnings: readonly ConfigProblem[];
-  /** The path of a list's item; of the list itself where a single value stands for a list of one. */
+  /** Returns the path of a list's item; of the list itself where a single value stands for a list of one. */
   item(path: string, index: number): string;
   problem(path: string, message: string): void;
   warn(path: string, message: string): void;
   /**
-   * Reads a part of the file once more, by a schema that was not known when the file was opened: the options of a plugin
+   * Reads a part of the file again, by a schema that was not known when the file was opened: the options of a plugin
    * whose module has been loaded since. Fails with `config_invalid` and the problems of that part.
    */
   readPart(path: string, schema: SettingSchema): unknown;
-  /** The error for what others find wrong with settings later: `config_invalid`, with the place of each. */
+  /** Returns the error for problems that other code finds in settings later: `config_invalid`, with the position of each. */
   refusal(found: readonly Pick<ConfigProblem, 'path' | 'message'>[]): HandfastError;
-  /** Fails with `config_invalid` when there was any problem. */
+  /** Fails with `config_invalid` when a problem was found. */
   finish(): void;
 }
 
 /**
  * Reads a file by its schema, or the defaults when `file` is undefined.
  *
- * Fails with `config_invalid` when nothing of it can be used; problems of single settings fail in `finish`.
- * @param content what the file holds, where it was read already
- * @param limits where they are not those of a configuration
+ * Fails with `config_invalid` when the whole file cannot be used; problems of single settings fail in `finish`.
+ * @param content the text of the file, if it was read already
+ * @param limits if they differ from those of a configuration
  */
 export async function openConfig<T>(
   file: string | undefined,
@@ -156,7 +155,7 @@ async function readTree(
   }
 }
 
-/** What is at a path, for `expected …, got …`. */
+/** Returns the kind of file at a path, for `expected …, got …`. */
 export function whatIs(path: string): string {
   try {
     const found = statSync(path);
@@ -167,7 +166,7 @@ export function whatIs(path: string): string {
   }
 }
 
-/** The position of a setting, or of the nearest thing around it that is in the file. */
+/** Returns the position of a setting, or of the nearest setting around it that is in the file. */
 function placeOf(path: string, nodes: ReadonlyMap<string, Position>): Position {
   for (let at = path; at !== ''; at = at.replace(/(\.|^)[^.[]+$|\[\d+\]$/, '')) {
     const node = nodes.get(at);
@@ -176,13 +175,13 @@ function placeOf(path: string, nodes: ReadonlyMap<string, Position>): Position {
   return nodes.get('') ?? { line: 1, column: 1 };
 }
 
-/** A path inside the working directory is shown relative to it. */
+/** Returns a path for messages: one inside the working directory is relative to it. */
 function shownPath(file: string, cwd: string): string {
   const near = relative(cwd, file) || '.';
   return leadsOut(near) ? file : near;
 }
 
-/** The one error of a file that cannot be used. Problems come in the order of the file. */
+/** Returns the one error of a file that cannot be used. Problems come in the order of the file. */
 function invalid(file: string, problems: ConfigProblem[]): HandfastError {
   const sorted = problems.toSorted((a, b) => a.line - b.line || a.column - b.column);
   const lines = sorted.map(formatProblem);
@@ -190,7 +189,10 @@ function invalid(file: string, problems: ConfigProblem[]): HandfastError {
   return fail('config_invalid', [...heading, ...lines].join('\n'), { problems: sorted });
 }
 
-/** A problem as editors and terminals understand it: `file:line:column: at <setting>: expected …, got …`. */
+/**
+ * Returns a problem in the form that editors and terminals understand:
+ * `file:line:column: at <setting>: expected …, got …`.
+ */
 export function formatProblem({ file, line, column, path, message }: ConfigProblem): string {
   return `${file}:${line}:${column}: ${path === '' ? '' : `at ${path}: `}${message}`;
 }

@@ -1,11 +1,13 @@
-/** Times as users write them. Called by the command line and by batch files; pure. */
+/**
+ * Parses times as users write them. Pure.
+ */
 import { parseWrittenTimestamp } from '../base/timestamp.ts';
 import { fail } from '../wire/errors.ts';
 
 const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /**
- * RFC 3339 for `30m`, `2h`, `1h30m`, `45s`, `2d` from now, or for a date and time with an offset.
+ * Returns RFC 3339 for `30m`, `2h`, `1h30m`, `45s`, `2d` from now, or for a date and time with an offset.
  *
  * @param now epoch milliseconds
  * @throws usage for anything else
@@ -15,7 +17,7 @@ export function parseDeadline(text: string, now: number): string {
 }
 
 /**
- * Epoch milliseconds for `30m`, `2h`, … ago, or of a date and time with an offset.
+ * Returns the epoch milliseconds for `30m`, `2h`, … ago, or of a date and time with an offset.
  *
  * @param now epoch milliseconds
  * @throws usage for anything else

@@ -1,9 +1,9 @@
 /**
  * Reads the tree of a configuration file by its schema: checks every value, fills in defaults, and reports each problem
- * with line, column and path. The one reader of `handfast.yaml`, `fleet.yaml`, the file of a worker, task batches, and
+ * with line, column and path. The only reader of `handfast.yaml`, `fleet.yaml`, the file of a worker, task batches, and
  * the sections that capability packages add.
  *
- * Called by `open-config.ts`; pure. All problems are collected: no value stops the reading.
+ * Pure. All problems are collected: no value stops the reading.
  */
 import { resolve } from 'node:path';
 import { suggest } from '../base/suggest.ts';
@@ -16,7 +16,7 @@ export interface Position {
   readonly column: number;
 }
 
-/** What the file holds, with positions; made by `yaml-tree.ts`. */
+/** The content of the file, with positions; `yaml-tree.ts` builds it. */
 export type ConfigNode = ConfigScalar | ConfigList | ConfigMap;
 
 export interface ConfigScalar extends Position {
@@ -45,7 +45,7 @@ export interface Reading {
   problem(at: Position, path: string, message: string): void;
   /** The node of each setting that is in the file, by path (`limits.max_depth`, `auth.tokens[0]`). */
   readonly nodes: Map<string, ConfigNode>;
-  /** Where relative paths start. */
+  /** Folder at which relative paths start. */
   readonly folder: string;
   /** True inside settings whose values must never be shown in a message. */
   readonly secret: boolean;
@@ -57,10 +57,10 @@ const SHOWN_CHARACTERS = 40;
 const START: Position = { line: 1, column: 1 };
 
 /**
- * The value of a setting. After a reported problem it is undefined, against its type: callers fail before they
+ * Returns the value of a setting. After a reported problem it is undefined, against its type: callers fail before they
  * use it.
  *
- * @param node undefined for a key that is not there
+ * @param node undefined for a missing key
  */
 export function readSetting(
   schema: SettingSchema,
@@ -80,7 +80,7 @@ export function readSetting(
   return schema.type === 'array' ? readList(schema, given, path, reading) : readScalar(schema, given, path, reading);
 }
 
-/** A default is read like the file, but stands nowhere in it. */
+/** Reads a default like the file; it has no position in the file. */
 function readDefault(schema: SettingSchema, path: string, reading: Reading): unknown {
   if (!isStructured(schema)) return schema.default;
   return readSetting({ ...schema, default: undefined }, nodeOf(schema.default), path, { ...reading, nodes: new Map() });
@@ -96,7 +96,7 @@ function readScalar(schema: SettingSchema, node: ConfigNode, path: string, readi
   return value;
 }
 
-/** The value as the program uses it; undefined when it is not valid. */
+/** Returns the value as the program uses it; undefined when it is not valid. */
 function accepted(schema: SettingSchema, value: string | number | boolean, { folder }: Reading): unknown {
   const { type, minimum = -Infinity, maximum = Infinity, pattern, format } = schema;
   if (schema.enum !== undefined) return schema.enum.find((word) => word === value);
@@ -112,7 +112,7 @@ function accepted(schema: SettingSchema, value: string | number | boolean, { fol
   return rule === undefined ? value : rule.read(value);
 }
 
-/** What was probably meant. */
+/** Returns a suggestion for an invalid value. */
 function hintFor(schema: SettingSchema, value: ConfigScalar['value']): string {
   const word = typeof value === 'string' ? value : '';
   if (schema.enum !== undefined) return meant(word, wordsOf(schema), schema.formerly);
@@ -122,7 +122,7 @@ function hintFor(schema: SettingSchema, value: ConfigScalar['value']): string {
   return typeof value === 'string' || value === null ? '' : ' (put it in quotes)';
 }
 
-/** A single value stands for a list of one, so that `listen: tcp://127.0.0.1:4701` is valid too. */
+/** Reads a list. A single value stands for a list of one, so that `listen: tcp://127.0.0.1:4701` is valid too. */
 function readList(schema: SettingSchema, node: ConfigNode, path: string, reading: Reading): readonly unknown[] {
   const { items = {}, minItems = 0 } = schema;
   reading.nodes.set(path, node);
@@ -179,7 +179,7 @@ function readGroup(schema: SettingSchema, found: ConfigNode | undefined, path: s
   return Object.freeze(settings);
 }
 
-/** The schema of a member whose shape another member decides. */
+/** Returns the schema of a member whose shape another member decides. */
 function variantOf(
   { variants }: SettingSchema,
   key: string,
@@ -190,14 +190,14 @@ function variantOf(
   return Object.hasOwn(variants.of, choice) ? variants.of[choice] : undefined;
 }
 
-/** A text that stands for a group, as that group: `executor: claude` is `executor: { kind: claude }`. */
+/** Returns the group that a text stands for: `executor: claude` is `executor: { kind: claude }`. */
 function wholeOf({ short }: SettingSchema, node: ConfigNode): ConfigNode {
   if (short === undefined || node.kind !== 'scalar' || typeof node.value !== 'string') return node;
   const { line, column } = node;
   return { kind: 'map', entries: [{ key: short, value: node, line, column }], line, column };
 }
 
-/** The rules about which members of a group stand together. */
+/** Checks the rules about members of a group that occur together. */
 function checkMembers(
   { needsOne, notBoth, either, together }: SettingSchema,
   given: ReadonlyMap<string, ConfigNode>,
@@ -240,7 +240,7 @@ function readMap(
   return values;
 }
 
-/** Plain frozen values with their keys as written: the settings of a part that checks them itself. */
+/** Returns plain frozen values with their keys as written: the settings of a part that checks them itself. */
 function readAnything(node: ConfigNode | undefined, path: string, reading: Reading): unknown {
   if (node === undefined) return Object.freeze({});
   if (node.kind !== 'map') reading.problem(node, path, `expected a map, got ${got(node, reading)}`);
@@ -260,7 +260,7 @@ function plain(node: ConfigNode, path: string, reading: Reading): unknown {
   return Object.freeze(values);
 }
 
-/** A value of the program as a node, so that it is read like a file. */
+/** Returns a value of the program as a node, so that it is read like a file. */
 export function nodeOf(value: unknown): ConfigNode {
   if (Array.isArray(value)) return { kind: 'list', items: value.map(nodeOf), ...START };
   if (typeof value !== 'object' || value === null) {
@@ -272,10 +272,10 @@ export function nodeOf(value: unknown): ConfigNode {
 
 const isStructured = ({ type }: SettingSchema): boolean => type === 'object' || type === 'array';
 
-/** True for a key that is there but has no value (`limits:` with every line below it commented out). */
+/** Returns true for a key that exists without a value (`limits:` with every line below it commented out). */
 const isNothing = (node: ConfigNode): boolean => node.kind === 'scalar' && node.value === null;
 
-/** What a node is, for messages: `…, got a list`. Values of secret settings are never shown. */
+/** Returns the kind of a node, for messages: `…, got a list`. Values of secret settings are never shown. */
 function got(node: ConfigNode, reading: Pick<Reading, 'secret'>): string {
   if (node.kind === 'map') return 'a map';
   if (node.kind === 'list') return 'a list';
@@ -288,12 +288,12 @@ function got(node: ConfigNode, reading: Pick<Reading, 'secret'>): string {
 const shown = (text: string): string =>
   JSON.stringify(text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}…` : text);
 
-/** `limits` and `max_depth` make `limits.max_depth`; the root's path is empty. */
+/** Joins path and key: `limits` and `max_depth` make `limits.max_depth`; the root's path is empty. */
 export function join(path: string, key: string): string {
   return path === '' ? key : `${path}.${key}`;
 }
 
-/** ` (did you mean "x"?)`, or nothing when no known word is near. */
+/** Returns ` (did you mean "x"?)`, or '' when no known word is near. */
 export function meant(word: string, known: Iterable<string>, formerly: SettingSchema['formerly'] = {}): string {
   const near = Object.hasOwn(formerly, word) ? formerly[word] : suggest(word, known);
   return near === undefined ? '' : ` (did you mean ${JSON.stringify(near)}?)`;

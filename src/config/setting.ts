@@ -1,20 +1,20 @@
 /**
- * What a configuration schema is at run time: plain JSON Schema with annotations for the reader, the template and the
- * documentation. `*.schema.ts` write such schemas with TypeBox, `npm run generate` turns them into data, and a capability
- * package may bring one of its own as a plain object.
+ * A configuration schema at run time: plain JSON Schema with annotations for the reader, the template and the
+ * documentation. `*.schema.ts` write such schemas with TypeBox, `npm run generate` turns them into data, and a
+ * capability package may bring its schema as a plain object.
  *
- * A schema describes the settings as they are once read. What has a `default` may be left out of the file, and so may a
+ * A schema describes the settings after reading. A setting with a `default` may be left out of the file, and so may a
  * group whose members all may. Keys are snake_case in the file and camelCase in the result.
  */
 import { fail } from '../wire/errors.ts';
 import { type TextFormatName, textFormat } from './text-formats.ts';
 
-/** One setting, or a group, list or map of settings. No other keyword of JSON Schema is understood. */
+/** One setting, or a group, list or map of settings. No other keyword of JSON Schema is supported. */
 export interface SettingSchema {
   readonly type?: 'object' | 'array' | 'string' | 'integer' | 'number' | 'boolean';
-  /** What it is for, in sentences, with units. */
+  /** Its purpose, in sentences, with units. */
   readonly description?: string;
-  /** The value when the key is left out, as it would stand in the file. */
+  /** The value when the key is left out, in the form of the file. */
   readonly default?: unknown;
   /** The words that are allowed; `true` and `false` may be among them. */
   readonly enum?: readonly (string | boolean)[];
@@ -30,11 +30,11 @@ export interface SettingSchema {
   readonly additionalProperties?: SettingSchema | boolean;
   readonly propertyNames?: { readonly pattern: string; readonly expected: string };
 
-  /** What a valid value looks like, for messages: `expected …`. */
+  /** Description of a valid value, for messages: `expected …`. */
   readonly expected?: string;
   /**
    * A rule for texts that a pattern cannot state. `path`: relative to the folder of the file, absolute once read.
-   * `program`: the same for a path; a name is looked up in `PATH` by who starts it.
+   * `program`: the same for a path; the code that starts a program by name looks it up in `PATH`.
    */
   readonly format?: TextFormatName;
   /** A value to show, or the lines of the whole setting. The template shows it, commented out, in place of the default. */
@@ -43,7 +43,7 @@ export interface SettingSchema {
   readonly shown?: boolean;
   /** No message repeats a value from inside this group. */
   readonly secret?: boolean;
-  /** A text may stand for a group: it is the value of this key. */
+  /** The key whose value a text is, if a text may stand for the group. */
   readonly short?: string;
   /** Words of earlier versions, with the word that replaced each: they are suggested. */
   readonly formerly?: Readonly<Record<string, string>>;
@@ -82,7 +82,7 @@ export type Settings<T> = T extends readonly (infer Item)[]
 
 export const camel = (key: string): string => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
-/** What a valid value looks like, in words. */
+/** Returns the description of a valid value, in words. */
 export function expectedOf(schema: SettingSchema): string {
   const { type, expected, short } = schema;
   if (expected !== undefined) return expected;
@@ -100,16 +100,16 @@ function numberIn({ type, minimum, maximum }: SettingSchema): string {
   return maximum === undefined ? `${kind} of at least ${minimum}` : `${kind} from ${minimum} to ${maximum}`;
 }
 
-/** The words of an `enum`. */
+/** Returns the words of an `enum`. */
 export const wordsOf = (schema: SettingSchema): string[] =>
   (schema.enum ?? []).filter((word): word is string => typeof word === 'string');
 
-/** `a, b or c` */
+/** Returns `a, b or c`. */
 export function alternatives(words: readonly string[]): string {
   return words.length < 2 ? (words[0] ?? '') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
 }
 
-/** True when a file may omit it. */
+/** Returns true when a file may omit the setting. */
 export function mayBeLeftOut(schema: SettingSchema): boolean {
   if (schema.default !== undefined) return true;
   const { properties = {}, required = [] } = schema;

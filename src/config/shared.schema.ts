@@ -1,8 +1,8 @@
 /**
- * What configuration schemas are made of: constructors that put the description first, and the parts that several of them
- * have (paths, environment variables, addresses, names, secrets by reference).
+ * Building blocks of configuration schemas: constructors that put the description first, and the parts that several of
+ * them have (paths, environment variables, addresses, names, secrets by reference).
  *
- * Used by the other `*.schema.ts` of this folder; never imported at run time. Annotations are those of `setting.ts`.
+ * Never imported at run time. Annotations are those of `setting.ts`.
  */
 import { type Static, type TSchema, type TSchemaOptions, Type } from '../wire/schema.ts';
 import type { SettingSchema } from './setting.ts';
@@ -25,11 +25,11 @@ export const list = <Item extends TSchema>(about: About, item: Item) => Type.Arr
 export const choice = <const Word extends string>(about: About, words: readonly Word[]) =>
   Type.Unsafe<Word>({ enum: words, ...notes(about) });
 
-/** A path; relative ones start at the folder of the file, and it is absolute once read. */
+/** Returns the schema of a path; relative ones start at the folder of the file, and the path is absolute once read. */
 export const path = (description: string, example?: string, expected?: string) =>
   Type.String({ format: 'path', ...(expected && { expected }), description, ...(example && { example }) });
 
-/** A program by its name, or by a path that starts at the folder of the file. */
+/** Returns the schema of a program by its name, or by a path that starts at the folder of the file. */
 export const program = (description: string, example?: string) =>
   Type.String({ format: 'program', expected: 'a program', description, ...(example && { example }) });
 
@@ -46,13 +46,13 @@ export const integer = (description: string, [minimum, maximum]: readonly [numbe
 
 export const flag = (description: string, fallback: boolean) => Type.Boolean({ default: fallback, description });
 
-/** A text that the messages of the reader call by `expected`. */
+/** Returns the schema of a text that the reader's messages describe by `expected`. */
 export const text = (description: string, expected: string, example?: string) =>
   Type.String({ expected, description, ...(example && { example }) });
 
 export const word = (description: string) => text(description, 'a word');
 
-/** The name of a worker, pool or sender. */
+/** Returns the schema of the name of a worker, pool or sender. */
 export const fleetName = (description: string) =>
   Type.String({
     pattern: '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$',
@@ -63,7 +63,7 @@ export const fleetName = (description: string) =>
 export const httpAddress = (description: string) =>
   Type.String({ pattern: '^https?:\\/\\/\\S+$', expected: 'an http address', description });
 
-/** The two places a bearer token may be in. A group with these is `notBoth: TOKEN_PLACES`. */
+/** Returns the two settings that may name a bearer token. A group with these is `notBoth: TOKEN_PLACES`. */
 export const tokenFields = (whose: string) => ({
   token_env: optional(variable(`The variable with ${whose}.`, 'FLEET_TOKEN')),
   token_file: optional(path('Or the file with it, read whenever it is used.', './fleet.token')),
@@ -75,7 +75,7 @@ export const TOKEN_PLACES = ['token_env', 'token_file'] as const;
 export const anything = (description: string) =>
   Type.Unsafe<Readonly<Record<string, unknown>>>({ type: 'object', description });
 
-/** A map whose keys are the user's own. */
+/** Returns the schema of a map whose keys the user chooses. */
 export const mapOf = <Item extends TSchema>(
   item: Item,
   key: { readonly pattern: string; readonly expected: string },
@@ -88,7 +88,7 @@ export const mapOf = <Item extends TSchema>(
     ...annotations,
   });
 
-/** Environment variables or headers: a text for each name. */
+/** Returns the schema of environment variables or headers: a text for each name. */
 export const texts = (description: string) =>
   mapOf(
     text('Its value.', 'a text'),
@@ -96,7 +96,7 @@ export const texts = (description: string) =>
     { description },
   );
 
-/** Of an address that speaks HTTP. */
+/** Setting of an address that speaks HTTP. */
 export const trustedProxies = list(
   {
     default: [],
@@ -115,7 +115,7 @@ export const toolPattern = Type.String({
 
 export const risk = choice('What a tool can do to the world.', ['reads', 'writes', 'destructive', 'network', 'exec']);
 
-/** Which capabilities and tools may be used: of a role, of a token, and of the environment that a worker lends. */
+/** Capabilities and tools that may be used: by a role, by a token, and in the environment that a worker lends. */
 export const useFields = {
   capabilities: optional(
     list(

@@ -1,8 +1,6 @@
 /**
  * Batch files: several tasks in one YAML (or JSON) file, which may name each other in `after`. Problems are reported by
  * line and column before a task is submitted.
- *
- * Called by `handfast task batch`.
  */
 import { basename, extname } from 'node:path';
 import type { Access, Priority, ReplySchema } from '../protocol/fleet.ts';

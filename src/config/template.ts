@@ -1,6 +1,6 @@
 /**
  * The commented `handfast.yaml` that `handfast init` writes, from the schema, so that it has every setting with its
- * present default. Called by the command line only.
+ * present default.
  */
 import { handfast } from './handfast.generated.ts';
 import type { SettingSchema } from './setting.ts';
@@ -12,7 +12,7 @@ const OPENING = `Configuration of a Handfast host.
 A line that starts with # and no blank is a setting at its default, or an example: take the # away to use it.
 Relative paths start at the folder of this file. Check it with: handfast config check`;
 
-/** The template as text. Loading it unchanged gives the defaults. */
+/** Returns the template as text. Loading it unchanged gives the defaults. */
 export function configTemplate(schema: SettingSchema = handfast): string {
   return `${[...comment(OPENING, ''), '', ...lines(schema, '')].join('\n').trimEnd()}\n`;
 }
@@ -25,7 +25,7 @@ function lines({ properties = {} }: SettingSchema, indent: string): string[] {
   ]);
 }
 
-/** The setting itself: live when it is `shown`, else behind a `#` in the column where it would stand. */
+/** Returns the lines of the setting: live when it is `shown`, else commented out with `#` in its column. */
 function setting(key: string, schema: SettingSchema, indent: string): string[] {
   const { default: fallback, example, shown } = schema;
   const live = fallback === undefined ? [] : yaml(key, fallback);

@@ -8,20 +8,20 @@ import { capabilityNames, capabilityOf, isAdditionalCapability } from '../protoc
 import { ADDRESS_FORMS, parseListenAddress } from './listen-address.ts';
 
 interface TextFormat {
-  /** What a valid text looks like: `expected …`. */
+  /** Description of a valid text: `expected …`. */
   readonly expected: string;
   /** Words to suggest, where the format is a choice of them. */
   readonly known?: readonly string[];
   read(text: string): string | undefined;
 }
 
-/** The standard name, or that of a package: a name that is nearly a standard one is more likely a mistake. */
+/** Returns the standard name, or that of a package: a name that is nearly a standard one is more likely a mistake. */
 function capabilityName(text: string): string | undefined {
   const isOther = isAdditionalCapability(text) && suggest(text, capabilityNames) === undefined;
   return capabilityOf(text) ?? (isOther ? text : undefined);
 }
 
-/** An IP address, or one with the length of its network. */
+/** Returns an IP address, or one with the length of its network. */
 function network(text: string): string | undefined {
   const [, address = '', bits] = /^([^/]*)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
   const family = isIP(address);
@@ -29,7 +29,7 @@ function network(text: string): string | undefined {
   return family !== 0 && fits ? text : undefined;
 }
 
-/** Host names are compared without regard to case. */
+/** Returns the text in lower case: host names are compared without regard to case. */
 const lowerCase = (pattern: RegExp) => (text: string) => (pattern.test(text) ? text.toLowerCase() : undefined);
 
 export const textFormats = {

@@ -1,6 +1,6 @@
 /**
- * What a worker is, in `fleet.yaml` or in a file of its own: executor, MCP servers, receiver, A2A agent, and how it joins
- * over NATS. `fleet.schema.ts` puts it together with the rest; nothing imports this file at run time.
+ * The settings of a worker, in `fleet.yaml` or in a separate file: executor, MCP servers, receiver, A2A agent, and how
+ * it joins over NATS. `fleet.schema.ts` puts it together with the rest; nothing imports this file at run time.
  * @see docs/fleet-executors.md#settings and docs/nats.md#authentication
  */
 import { type Static, Type } from '../wire/schema.ts';
@@ -61,7 +61,7 @@ const acpMcpServer = group(
   },
 );
 
-/** Which kind of executor understands which setting is in `executor-settings.ts`. */
+/** The settings of an executor; `executor-settings.ts` lists the ones that each kind supports. */
 export const executor = group(
   { description: 'What does the work.', short: 'kind', notBoth: TOKEN_PLACES },
   {
@@ -137,7 +137,7 @@ const sender = group(
   },
 );
 
-/** The address of an endpoint that a worker serves itself. */
+/** Returns the settings for the address of an endpoint that a worker serves itself. */
 const endpoint = (portWords: string) => ({
   host: Type.String({
     default: '127.0.0.1',
@@ -253,7 +253,10 @@ const workerWords = { formerly: { data: 'data_dir' } };
 
 export const worker = group({ description: 'A worker of this process.', ...workerWords }, workerFields);
 
-/** How a fleet or a worker authenticates to NATS servers, and how it knows them. Secrets are named by file or variable. */
+/**
+ * Settings with which a fleet or a worker authenticates to NATS servers and identifies them. Secrets are named by file
+ * or variable.
+ */
 export const natsConnectionFields = {
   credentials_file: optional(path('A .creds file: user and key.', './fleet.creds')),
   nkey_file: optional(path('Or a file with an NKey seed.', './fleet.nk')),

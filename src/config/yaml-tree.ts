@@ -1,9 +1,8 @@
 /**
- * YAML text → a tree of values with positions, and values → YAML text: the only file that imports `yaml`, and only when there is a
- * file to read or to write.
+ * YAML text → a tree of values with positions, and values → YAML text: the only file that imports `yaml`, and only when
+ * a file is read or written.
  *
- * Anchors, aliases and merge keys (`<<`) are resolved here; nothing else of YAML is special. Called by `open-config.ts`, and by what
- * prints files that it reads.
+ * Anchors, aliases and merge keys (`<<`) are resolved here; no other feature of YAML is special.
  */
 import type { Document, Node, Pair, Scalar, YAMLMap, YAMLSeq } from 'yaml';
 import { keepsDigits } from '../base/exact-json.ts';
@@ -121,7 +120,7 @@ export async function parseTree(
       if (key === '<<') merged.push(...mergedEntries(converted, path));
       else own.push({ key, value: converted, ...place });
     }
-    // What the map says itself wins over what it merges, and of several merged maps the first.
+    // The map's own entries win over merged ones, and of several merged maps the first wins.
     for (const entry of merged) {
       if (seen.has(entry.key)) continue;
       seen.add(entry.key);
@@ -155,12 +154,12 @@ const isExact = (value: number, source: string): boolean =>
   Number.isFinite(value) &&
   (DECIMAL.test(source) ? keepsDigits(source, value) : Math.abs(value) <= Number.MAX_SAFE_INTEGER);
 
-/** The parser quotes what it stumbled over; that may be a secret. */
+/** Removes the parser's quotation of the invalid text, which may be a secret. */
 function withoutSource(message: string): string {
   return message.replace(/: ".*$/s, '');
 }
 
-/** A JSON value as YAML that reads back as the same value. Ends with a newline. */
+/** Returns a JSON value as YAML that reads back as the same value. Ends with a newline. */
 export async function yamlText(value: unknown): Promise<string> {
   const { stringify } = await import('yaml');
   return stringify(value, { version: '1.2', lineWidth: 0, aliasDuplicateObjects: false });

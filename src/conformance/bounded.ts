@@ -1,8 +1,6 @@
 /**
- * What a target sends, read within bounds: its lines, and the bodies of its HTTP answers. A target that never stops costs neither
- * the memory nor the time of the kit.
- *
- * Used by `carriers.ts`, `line-peer.ts` and the cases of HTTP.
+ * Reads the output of a target within bounds: its lines, and the bodies of its HTTP responses. A target that never
+ * stops costs neither the memory nor the time of the kit.
  */
 
 /** Longest output of a target without a line break, in characters. */
@@ -10,7 +8,7 @@ const MAX_PARTIAL = 64 * 1024 * 1024;
 /** Longest body that is read, in bytes. */
 const MAX_BODY = 1024 * 1024;
 
-/** Cuts text that comes in pieces into lines. What is too long to be a line is dropped. */
+/** Cuts text that arrives in pieces into lines. Text that is too long for a line is dropped. */
 export class Lines {
   #partial = '';
 
@@ -26,7 +24,7 @@ export class Lines {
   }
 }
 
-/** The text of a body, cut at 1 MiB: what comes behind that is not read. Rejects when the connection breaks. */
+/** Returns the text of a body, cut at 1 MiB: later bytes are not read. Rejects when the connection breaks. */
 export async function bodyText({ body }: Response): Promise<string> {
   if (body === null) return '';
   const decoder = new TextDecoder();

@@ -1,6 +1,6 @@
 /**
- * Bytes to and from a target, over every transport. The links of this library are not used here: they mend and number what they
- * carry, and a case must see what the target does with exactly the bytes it is given.
+ * Bytes to and from a target, over every transport. The links of this library are not used here: they repair and number
+ * messages, and a case must see the target's reaction to exactly the sent bytes.
  */
 
 import { connect as connectSocket, type NetConnectOpts, type Socket } from 'node:net';
@@ -12,25 +12,25 @@ import { splitCommand } from '../transport/subprocess.ts';
 import { fail } from '../wire/errors.ts';
 import { bodyText, Lines } from './bounded.ts';
 
-/** How a target is reached. */
+/** The transport to a target. */
 export type Binding = 'stdio' | 'tcp' | 'unix' | 'websocket' | 'http';
 
 /** Puts bytes on one transport. */
 export interface Carrier {
   readonly binding: Binding;
-  /** As they stand on a byte stream; one frame on WebSocket, one body on HTTP. */
+  /** Writes bytes unchanged on a byte stream; as one frame on WebSocket, as one body on HTTP. */
   write(bytes: Uint8Array): void;
-  /** Ends our side only; absent where the transport cannot say that. */
+  /** Ends the output of this side only; absent if the transport cannot signal that. */
   end?(): void;
   /** Drops the connection. Resolves when everything it had is released; never rejects. */
   close(): Promise<void>;
 }
 
-/** What a carrier tells. */
+/** Events of a carrier. */
 export interface CarrierSink {
-  /** Part of the output of the target; `\n` ends a line. */
+  /** Receives part of the output of the target; `\n` ends a line. */
   text(chunk: string): void;
-  /** The target ended the connection, or it broke. `exitCode` of a child. */
+  /** Called when the target ended the connection, or it broke. `exitCode` of a child. */
   gone(exitCode?: number | null): void;
   /** HTTP: the status of the answer to a body. */
   status?(code: number): void;
@@ -42,7 +42,7 @@ export interface CarrierSink {
 export const TARGET_FORMS =
   'stdio:COMMAND, tcp://host:port, unix:///path, ws(s)://host:port/path or http(s)://host:port';
 
-/** The binding of an address. Throws `usage` for another form. */
+/** Returns the binding of an address. Throws `usage` for another form. */
 export function bindingOf(address: string): Binding {
   const scheme = /^([a-z]+):/.exec(address)?.[1] ?? '';
   const bindings: Readonly<Record<string, Binding>> = {
@@ -70,7 +70,7 @@ export async function openCarrier(
   const opening = openers[bindingOf(address)](address, sink, env, abandoned.signal);
   const carrier = await within(opening, timeoutMs);
   if (carrier !== undefined) return carrier;
-  // A connection that the target leaves open without a word would keep this process alive.
+  // A connection that the target leaves open in silence would keep this process alive.
   abandoned.abort();
   void opening.then((late) => late.close()).catch(() => {});
   throw fail('timeout', `${address} did not accept a connection within ${timeoutMs} ms`);
@@ -134,13 +134,13 @@ async function openSocket(
   return socketCarrier(binding, socket, sink);
 }
 
-/** A carrier over a socket that is connected, also one that the target has opened. */
+/** Returns a carrier over a socket that is connected, also one that the target has opened. */
 export function socketCarrier(binding: 'tcp' | 'unix', socket: Socket, sink: CarrierSink): Carrier {
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
   socket.setEncoding('utf8').on('data', (chunk: unknown) => sink.text(String(chunk)));
   socket.on('error', () => {});
   socket.resume();
-  // A target that closes ends its side and waits for ours.
+  // A target that closes ends its side and waits for this one.
   socket.once('end', () => {
     sink.gone();
     socket.end();
@@ -176,7 +176,7 @@ async function openWebSocket(address: string, sink: CarrierSink, abandoned: Abor
     binding: 'websocket',
     write(bytes) {
       const text = Buffer.from(bytes);
-      // A text frame must be UTF-8; anything else goes as a binary one.
+      // A text frame must be UTF-8; other bytes are sent as a binary one.
       const isText = Buffer.from(text.toString()).equals(text);
       if (socket.readyState === WebSocket.OPEN) socket.send(isText ? text.toString() : Uint8Array.from(bytes));
     },
@@ -187,7 +187,10 @@ async function openWebSocket(address: string, sink: CarrierSink, abandoned: Abor
   };
 }
 
-/** The HTTP and SSE binding as a plain client speaks it: a session, one stream, one body for each write, in order. */
+/**
+ * Opens a carrier over the HTTP and SSE binding as a plain client speaks it: a session, one stream, one body for each
+ * write, in order.
+ */
 async function openHttp(origin: string, sink: CarrierSink, abandoned: AbortSignal): Promise<Carrier> {
   const stop = new AbortController();
   const { signal } = stop;
@@ -204,7 +207,7 @@ async function openHttp(origin: string, sink: CarrierSink, abandoned: AbortSigna
     binding: 'http',
     write(bytes) {
       queue = queue.then(async () => {
-        // A session that is over answers 404, or its connection is gone; the stream says the rest.
+        // A session that is over replies 404, or its connection has ended; the stream has the reason.
         const body = Uint8Array.from(bytes);
         const response = await fetch(`${base}/send`, { method: 'POST', headers, body, signal }).catch(() => undefined);
         if (response !== undefined) await bodyText(response).catch(() => {});
@@ -226,7 +229,7 @@ async function openHttp(origin: string, sink: CarrierSink, abandoned: AbortSigna
   };
 }
 
-/** `POST /session`: the id. Fails with `unreachable`. */
+/** Sends `POST /session` and returns the id. Fails with `unreachable`. */
 export async function createSession(base: string, signal: AbortSignal): Promise<string> {
   const response = await fetch(`${base}/session`, { method: 'POST', signal }).catch((error: Error) => {
     throw fail('unreachable', `POST /session: ${(error.cause as Error | undefined)?.message ?? error.message}`);

@@ -1,22 +1,21 @@
 /**
- * What a case of the conformance kit is, and how it ends. A case is data and one function; it knows no output format.
- *
- * Used by the cases (`conformance/a2e/`, `conformance/session-rpc/`, `conformance/fleet/`) and by `conformance/run.ts`.
+ * The type of a case of the conformance kit, and of its outcome. A case is data and one function; it knows no output
+ * format.
  */
 import { fail, type HandfastError } from '../wire/errors.ts';
 
-/** How much a rule binds: RFC 2119. */
+/** Binding force of a rule: RFC 2119. */
 export type Level = 'MUST' | 'SHOULD' | 'MAY';
 
 /** The levels, the strictest first. */
 export const LEVELS: readonly Level[] = ['MUST', 'SHOULD', 'MAY'];
 
-/** One case. `C` is what a run gives to every case of a protocol. */
+/** One case. `C` is the context that a run gives to every case of a protocol. */
 export interface Case<C> {
   /** Stable for ever: protocol, group, number, e.g. `A2E-HS-004`. */
   readonly id: string;
   readonly level: Level;
-  /** Where the rule is written: the document and its section. */
+  /** Source of the rule: the document and its section. */
   readonly section: string;
   /** The rule, in one line. */
   readonly title: string;
@@ -30,16 +29,16 @@ export interface Crossing {
   readonly text: string;
 }
 
-/** How a case ended. */
+/** The outcome of a case. */
 export interface Outcome {
   readonly id: string;
   readonly level: Level;
   readonly section: string;
   readonly title: string;
   readonly status: 'passed' | 'failed' | 'skipped';
-  /** Why it failed or was skipped. */
+  /** Reason of the failure or the skip. */
   readonly reason?: string;
-  /** For failed cases: what the rule demands, and what came instead. */
+  /** For failed cases: the rule's demand (`expected`) and the target's behaviour (`got`). */
   readonly expected?: string;
   readonly got?: string;
   /** For failed cases: the newest lines that crossed, the oldest first. */
@@ -51,7 +50,7 @@ export interface Outcome {
 /** Longest value in a report, in characters. */
 const MAX_SHOWN = 600;
 
-/** A value as reports show it: JSON, cut where it is long. */
+/** Returns a value in the form of reports: JSON, cut if it is long. */
 export function shown(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
   return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}… (${text.length} characters)` : text;
@@ -69,11 +68,11 @@ export class Mismatch extends Error {
   }
 }
 
-/** The error of a run whose target does not answer the very first request. */
+/** Returns the error of a run whose target does not reply to the first request. */
 export const unanswered = (address: string, { expected, got }: Mismatch): HandfastError =>
   fail('timeout', `${address}: expected ${expected}; ${got}`);
 
-/** The rule of a case does not apply to this target; the message says why. */
+/** Thrown when the rule of a case does not apply to this target; the message has the reason. */
 export class Skip extends Error {}
 
 /** Fails the case unless `holds`. */

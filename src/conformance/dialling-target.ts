@@ -1,23 +1,21 @@
 /**
  * Targets that open their connections themselves: the kit listens, and each case takes the next connection.
- *
- * Used by the cases of fleet workers.
  */
 import { createServer, type Server, type Socket } from 'node:net';
 import { withTimeout } from '../base/race.ts';
 import { fail } from '../wire/errors.ts';
 import { type Carrier, type CarrierSink, socketCarrier } from './carriers.ts';
 
-/** Longest wait for a connection, in milliseconds: targets start, and come back after a pause that grows. */
+/** Longest wait for a connection, in milliseconds: targets start, and reconnect after a pause that grows. */
 const CONNECT_MS = 60_000;
 
-/** Where the kit listens. */
+/** Address at which the kit listens. */
 export type DiallingAddress =
   | { readonly kind: 'tcp'; readonly host: string; readonly port: number }
   | { readonly kind: 'unix'; readonly path: string };
 
 export class DiallingTarget {
-  /** Where it listens, in the form in which a target names it. */
+  /** Its address, in the form in which a target names it. */
   readonly address: string;
   readonly #server: Server;
   readonly #binding: 'tcp' | 'unix';
@@ -32,7 +30,7 @@ export class DiallingTarget {
     server.on('connection', (socket) => this.#offer(socket));
   }
 
-  /** Listens; port 0 is any free one. Fails with `runtime_error` where it cannot. */
+  /** Listens; port 0 is any free one. Fails with `runtime_error` if it cannot. */
   static async listen(at: DiallingAddress): Promise<DiallingTarget> {
     const server = createServer({ allowHalfOpen: true, pauseOnConnect: true });
     await new Promise<void>((resolve, reject) => {
@@ -49,7 +47,7 @@ export class DiallingTarget {
     return new DiallingTarget(server, at.kind, address);
   }
 
-  /** The next connection. Fails with `unreachable` when none comes. */
+  /** Returns the next connection. Fails with `unreachable` when none comes. */
   async accept(sink: CarrierSink): Promise<Carrier> {
     const waiting = this.#waiting;
     this.#waiting = undefined;

@@ -1,7 +1,5 @@
 /**
- * One connection to a target, as lines of JSON: what was sent, what came, and waits that end.
- *
- * Used by the connections of each protocol.
+ * One connection to a target, as lines of JSON: sent lines, received messages, and bounded waits.
  */
 import { within } from '../base/race.ts';
 import { asError, fail } from '../wire/errors.ts';
@@ -10,13 +8,13 @@ import { type Binding, type Carrier, type CarrierSink, openCarrier } from './car
 import { type Crossing, Mismatch } from './case.ts';
 import type { DiallingTarget } from './dialling-target.ts';
 
-/** A JSON object, as it came. */
+/** A JSON object, as received. */
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** Longest line that is kept for a report, in characters, and how many of them. */
+/** Longest line that is stored for a report, in characters, and the number of lines. */
 const MAX_CROSSING = 400;
 const MAX_CROSSINGS = 12;
-/** Bytes of what is sent that are read for a report: a secret in the part that is shown is whole in it. */
+/** Bytes of a sent message that are read for a report: a secret in the shown part is whole in it. */
 const MAX_SHOWN_BYTES = 16 * 1024;
 /** Time a child has for its first line, in milliseconds. */
 export const CHILD_START_MS = 60_000;
@@ -47,7 +45,7 @@ export class Transcript {
   }
 }
 
-/** How a peer is opened. */
+/** Options of a peer. */
 export interface PeerOptions {
   readonly address: string;
   /** Longest wait for anything, in milliseconds. */
@@ -60,11 +58,11 @@ export interface PeerOptions {
 }
 
 export class LinePeer {
-  /** Every message that came, in order. */
+  /** Every received message, in order. */
   readonly messages: Fields[] = [];
   /** Lines that are no JSON object. */
   readonly strange: string[] = [];
-  /** Every line as it came. */
+  /** Every line as received. */
   readonly lines: string[] = [];
   /** HTTP: statuses of the bodies sent, in order. */
   readonly statuses: number[] = [];
@@ -75,7 +73,7 @@ export class LinePeer {
   /** Of a child that has ended. */
   exitCode: number | null | undefined;
   readonly #patienceMs: number;
-  /** Where the lines of this connection are reported. Replaced when a case takes over a connection that is shared. */
+  /** The report of the lines of this connection. Replaced when a case takes over a shared connection. */
   transcript: Transcript;
   #carrier: Carrier | undefined;
   readonly #lines = new Lines();
@@ -109,7 +107,7 @@ export class LinePeer {
     return peer;
   }
 
-  /** Longest wait for a message. A child that has said nothing yet may still be starting. */
+  /** Longest wait for a message. A child that has sent nothing yet may still be starting. */
   get patienceMs(): number {
     const isStarting = this.#carrier?.binding === 'stdio' && this.lines.length === 0;
     return isStarting ? Math.max(this.#patienceMs, CHILD_START_MS) : this.#patienceMs;
@@ -119,7 +117,7 @@ export class LinePeer {
     return this.#carried.binding;
   }
 
-  /** True where bytes may be cut anywhere: no frames, no bodies. */
+  /** True if bytes may be cut anywhere: no frames, no bodies. */
   get isByteStream(): boolean {
     return this.binding !== 'websocket' && this.binding !== 'http';
   }
@@ -141,13 +139,16 @@ export class LinePeer {
     this.#hear = onLine;
   }
 
-  /** Ends our side. False where the transport cannot. */
+  /** Ends the output of this side. False if the transport cannot. */
   end(): boolean {
     this.#carried.end?.();
     return this.#carried.end !== undefined;
   }
 
-  /** The first message from position `from` on that fits. Fails the case when none comes in time or the target is gone. */
+  /**
+   * Returns the first matching message from position `from` on. Fails the case when none arrives in time or the target
+   * is gone.
+   */
   async find(fits: (message: Fields) => boolean, what: string, from = 0): Promise<Fields> {
     const found = await this.sought(fits, from);
     if (found !== undefined) return found;
@@ -156,7 +157,7 @@ export class LinePeer {
     throw new Mismatch(what, this.over ? `the target ended the connection; ${came}` : `no such message; ${came}`);
   }
 
-  /** As {@link find}; undefined when none comes. */
+  /** Works as {@link find}; undefined when none arrives. */
   async sought(
     fits: (message: Fields) => boolean,
     from = 0,

@@ -1,7 +1,5 @@
 /**
  * The published JSON Schemas of the package as checks of single messages.
- *
- * Used by the cases of each protocol.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -11,20 +9,20 @@ import { type Check, issuePath, issueText } from '../wire/check.ts';
 /** The folder of the package: the same distance from `src/conformance/` and from `dist/conformance/`. */
 const packageFolder = new URL('../../', import.meta.url);
 
-/** The path of a file that comes with the package. */
+/** Returns the path of a file that comes with the package. */
 export const packageFile = (path: string): string => fileURLToPath(new URL(path, packageFolder));
 
 interface Definition {
   readonly properties?: Readonly<Record<string, { readonly const?: unknown }>>;
 }
 
-/** The definitions of one published schema, by their names. */
+/** Returns the definitions of one published schema, by their names. */
 function definitionsOf(name: string): Readonly<Record<string, Definition>> {
   const text = readFileSync(packageFile(`schema/${name}.json`), 'utf8');
   return (JSON.parse(text) as { $defs?: Record<string, Definition> }).$defs ?? {};
 }
 
-/** The checks of all messages that have a published schema, by the constant of their member `type`. */
+/** Returns the checks of all messages that have a published schema, by the constant of their member `type`. */
 export function checksByType(): ReadonlyMap<string, Check> {
   const checks = new Map<string, Check>();
   for (const file of readdirSync(packageFile('schema'))) {
@@ -40,8 +38,8 @@ export function checksByType(): ReadonlyMap<string, Check> {
 }
 
 /**
- * The check of one definition of a published schema where additions of this library may be missing: what is there must have its
- * type, and nothing is required.
+ * Returns the check of one definition of a published schema that accepts a missing addition of this library: present
+ * members must have their type, and none is required.
  */
 export function looseCheckOf(name: string, definition: string): Check | undefined {
   const definitions = withoutRequired(definitionsOf(name)) as Readonly<Record<string, Definition>>;
@@ -49,7 +47,7 @@ export function looseCheckOf(name: string, definition: string): Check | undefine
   return found && lazyCheck({ ...found, $defs: definitions });
 }
 
-/** A schema without its lists of required members. */
+/** Returns a schema without its lists of required members. */
 function withoutRequired(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withoutRequired);
   if (typeof schema !== 'object' || schema === null) return schema;
@@ -57,7 +55,7 @@ function withoutRequired(schema: unknown): unknown {
   return Object.fromEntries(kept.map(([name, value]) => [name, withoutRequired(value)]));
 }
 
-/** What is wrong with a value, in one line; undefined: it fits, or nothing is published for it. */
+/** Returns the problem of a value, in one line; undefined if it matches, or no schema is published for it. */
 export function problemOf(check: Check | undefined, value: unknown): string | undefined {
   if (check === undefined || check(value)) return undefined;
   const [first] = check.errors ?? [];

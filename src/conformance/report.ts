@@ -2,7 +2,7 @@
 import { toAscii } from '../wire/ascii.ts';
 import type { Outcome } from './case.ts';
 
-/** What a run was, for the head of a report. */
+/** The facts of a run, for the head of a report. */
 export interface RunFacts {
   /** `a2e`, `session-rpc` or `fleet`. */
   readonly protocol: string;
@@ -11,7 +11,7 @@ export interface RunFacts {
   readonly version: string;
 }
 
-/** How many cases ended in each way. */
+/** Numbers of cases by outcome. */
 export interface Totals {
   readonly passed: number;
   readonly failed: number;
@@ -23,11 +23,11 @@ export function totalsOf(outcomes: readonly Outcome[]): Totals {
   return { passed: count('passed'), failed: count('failed'), skipped: count('skipped') };
 }
 
-/** The first lines of TAP. */
+/** Returns the first lines of TAP. */
 export const tapHead = ({ protocol, target, version }: RunFacts, count: number): string =>
   `TAP version 14\n# handfast ${version} conformance ${protocol} --target ${target.replaceAll('\n', ' ')}\n1..${count}\n`;
 
-/** The lines of one case; `number` counts from 1. */
+/** Returns the lines of one case; `number` counts from 1. */
 export function tapLines(outcome: Outcome, number: number): string {
   const { id, level, title, status, reason = '' } = outcome;
   const what = `${number} - ${id} ${level} ${hashed(title)}`;
@@ -47,14 +47,14 @@ export function tapLines(outcome: Outcome, number: number): string {
   return `not ok ${[what, '  ---', ...lines, ...transcript, '  ...'].join('\n')}\n`;
 }
 
-/** The last line of TAP. */
+/** Returns the last line of TAP. */
 export const tapTail = ({ passed, failed, skipped }: Totals): string =>
   `# ${passed} passed, ${failed} failed, ${skipped} skipped\n`;
 
-/** A `#` begins a directive. */
+/** Escapes `#`, which begins a directive. */
 const hashed = (text: string): string => text.replaceAll('\n', ' ').replaceAll('#', '\\#');
 
-/** A whole run as JUnit XML: one suite for each group of cases. */
+/** Returns a whole run as JUnit XML: one suite for each group of cases. */
 export function junitText(outcomes: readonly Outcome[], { protocol, target }: RunFacts): string {
   const groups = Map.groupBy(outcomes, ({ id }) => id.split('-').slice(0, -1).join('-'));
   const suites = [...groups].map(([group, cases]) => {
@@ -82,7 +82,7 @@ function junitCase(outcome: Outcome, group: string): string {
 
 const seconds = (ms: number): string => (ms / 1000).toFixed(3);
 
-/** Text of XML; characters that XML cannot hold are left out. */
+/** Escapes text for XML; characters that XML cannot hold are left out. */
 const xml = (text: string): string =>
   text
     .replaceAll(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '')

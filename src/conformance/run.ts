@@ -1,23 +1,23 @@
 /**
- * Runs cases one after another against one target and reports each outcome as it comes. A case that does not end in its time has
- * failed; the next one runs all the same.
+ * Runs cases one after another against one target and reports each outcome at once. A case that does not end within its
+ * time has failed; the next one still runs.
  */
 import { within } from '../base/race.ts';
 import { fitsWildcard } from '../base/wildcard.ts';
 import { asError } from '../wire/errors.ts';
 import { type Case, type Crossing, LEVELS, type Level, Mismatch, type Outcome, Skip } from './case.ts';
 
-/** What a run does for every case. */
+/** The functions that a run calls for every case. */
 export interface CaseRun<C> {
   /** Prepares one case. */
   begin(): C;
-  /** Newest lines that crossed since {@link begin}. */
+  /** Returns the newest lines that crossed since {@link begin}. */
   transcript(context: C): readonly Crossing[];
-  /** Closes what the case opened. Never rejects. */
+  /** Closes the resources that the case opened. Never rejects. */
   end(context: C): Promise<void>;
 }
 
-/** Which cases run. */
+/** The choice of cases that run. */
 export interface Selection {
   /** Only ids and titles that contain one of these texts, or ids that a `*` pattern fits. Empty: all. */
   readonly filter?: readonly string[];
@@ -25,7 +25,7 @@ export interface Selection {
   readonly level?: Level;
 }
 
-/** The cases that fit. */
+/** Returns the cases that match. */
 export function selected<C>(cases: readonly Case<C>[], { filter = [], level = 'MAY' }: Selection): readonly Case<C>[] {
   const strict = LEVELS.slice(0, LEVELS.indexOf(level) + 1);
   const fits = (one: Case<C>, text: string): boolean => {
@@ -71,7 +71,7 @@ export async function* runCases<C>(
   }
 }
 
-/** `passed`, or why not. Never rejects. */
+/** Runs a case; resolves with `passed`, or the error. Never rejects. */
 async function ended<C>(one: Case<C>, context: C): Promise<'passed' | Error> {
   try {
     await one.run(context);

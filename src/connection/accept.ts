@@ -1,9 +1,7 @@
 /**
  * The gate in front of every accepted link: it reads the first message, picks the dialect by it, and lets nothing else
- * through until the handshake of that dialect completes. One deadline for all of it, and a bound on how many links may wait
- * here at once.
- *
- * Called by listeners through `host/host.ts`, `control/rpc/rpc-server.ts` and `fleet/bus/stream/stream-bus.ts`.
+ * through until the handshake of that dialect completes. One deadline covers all of it, and a bound limits the links
+ * that may wait here at once.
  * @see docs/architecture.md#before-the-handshake
  */
 
@@ -27,11 +25,14 @@ type Message = Record<string, unknown>;
 
 /** Handles the messages of a link until the handshake of this dialect completes. */
 export interface Dialect {
-  /** True when a first message is of this dialect. */
+  /** Returns true when a first message is of this dialect. */
   speaks(message: Message): boolean;
-  /** A message before the link was accepted; `raw` is the same as it arrived. */
+  /** Handles a message before the link was accepted; `raw` is the same message as it arrived. */
   onMessage(message: Message, gate: PendingLink, raw: string | Message): void;
-  /** Input that is no message; `raw` is its text, where there is one. The link closes behind the reply when the gate decides so. */
+  /**
+   * Handles input that is no message; `raw` is its text, if it has one. If the gate decides so, the link closes after
+   * the reply.
+   */
   malformed(error: HandfastError, gate: PendingLink, raw?: string): void;
 }
 
@@ -44,11 +45,11 @@ export interface HandshakeLimits {
   readonly maxDepth: number;
   /** Longest message once the handshake is accepted, in bytes. */
   readonly maxMessageBytes: number;
-  /** How long an accepted link may be silent, milliseconds; see {@link Liveness}. Default 15,000; 0 = no limit. */
+  /** Time for which an accepted link may be silent, milliseconds; see {@link Liveness}. Default 15,000; 0 = no limit. */
   readonly livenessTimeoutMs?: number;
 }
 
-/** Why a link before its handshake is dropped. */
+/** Reason why a link before its handshake is dropped. */
 const CROWDED = 'too many links before their handshake';
 
 /** Messages that may wait behind a handshake while it is being decided. */
@@ -60,14 +61,14 @@ export class PendingLink implements LinkReceiver {
   readonly deadlineAt: number;
   readonly #acceptor: Acceptor;
   #dialect: Dialect | undefined;
-  /** Messages buffered while the handshake is decided; undefined = not deciding. */
+  /** Buffers messages while the handshake is decided; undefined = not deciding. */
   #buffered: (string | Message)[] | undefined;
   #refused = false;
   #ended = false;
   /** Messages replied to so far without a handshake. */
   strikes = 0;
 
-  /** Whom it came from, for counting failures; undefined where guessing is no concern. */
+  /** Origin of the link, for counting failures; undefined where guessing is no concern. */
   readonly origin: string | undefined;
   readonly #acceptedAt = currentTurn();
 
@@ -78,16 +79,17 @@ export class PendingLink implements LinkReceiver {
     this.origin = origin;
   }
 
-  /** The handshake is being decided: buffers what arrives meanwhile. */
+  /** Marks that the handshake is being decided: buffers messages that arrive meanwhile. */
   bufferMessages(): void {
     this.#buffered = [];
     this.link.pause(true);
   }
 
   /**
-   * Accepts the link: it may send long messages now, and `receiver` gets what was buffered and all that follows.
+   * Accepts the link: it may send long messages now, and `receiver` gets the buffered messages and all later ones.
    *
-   * @param ping sends what this peer is known to answer; by it a silent link is noticed where the transport has no ping
+   * @param ping sends a message to which this peer is known to reply; it detects a silent link if the transport has no
+   * ping
    */
   accept(receiver: { attach(link: Link): void; message(message: string | Message): unknown }, ping?: Ping): void {
     if (this.#ended) return;
@@ -96,21 +98,22 @@ export class PendingLink implements LinkReceiver {
     this.link.setMaxMessageBytes(this.#acceptor.limits.maxMessageBytes);
     const buffered = this.#buffered;
     this.#buffered = undefined;
-    // First, because the receiver may pause the link again. What the link holds comes in a later turn, behind these.
+    // First, because the receiver may pause the link again. Messages that the link holds arrive in a later turn, after
+    // these.
     if (buffered !== undefined) this.link.pause(false);
     receiver.attach(this.link);
     for (const message of buffered ?? []) receiver.message(message);
   }
 
-  /** Its token was wrong, and its refusal is delayed: nothing more of it is read. */
+  /** Stops reading: the token was wrong, and the refusal is delayed. */
   awaitRefusal(): void {
     this.#refused = true;
     this.link.pause(true);
   }
 
   /**
-   * True when its place may be given to another: it has had time to send a handshake, and none is being decided. What it
-   * sent right after it connected is read in the turn after that in which it was accepted.
+   * True when its place may be given to another link: it has had time to send a handshake, and none is being decided. A
+   * message that it sent right after it connected is read in the turn after the one in which it was accepted.
    */
   get evictable(): boolean {
     if (this.#buffered !== undefined) return false;
@@ -134,7 +137,7 @@ export class PendingLink implements LinkReceiver {
     return !this.#ended;
   }
 
-  /** Refuses the link: what was sent so far still goes out, then it closes. */
+  /** Refuses the link: messages sent so far still go out, then it closes. */
   refuse(reason: string): void {
     if (this.#ended) return;
     this.#leave();
@@ -202,7 +205,7 @@ export class Acceptor {
   /** Drops accepted links that are silent. */
   readonly liveness: Liveness;
 
-  /** @param dialects the first also gets what belongs to none of them */
+  /** @param dialects the first also gets input that belongs to none of them */
   constructor(dialects: readonly [Dialect, ...Dialect[]], limits: HandshakeLimits) {
     this.#dialects = dialects;
     this.limits = limits;
@@ -222,7 +225,7 @@ export class Acceptor {
       if (victim === undefined) break;
       victim.drop(CROWDED);
     }
-    // All others have only just come, or have sent their handshake: there is room for as many again, for a moment.
+    // All others have just connected, or have sent their handshake: the same number again may wait, for a moment.
     if (this.#pending.size >= 2 * maxPending) return link.destroy(CROWDED);
     const gate = new PendingLink(this, link, performance.now() + this.limits.handshakeTimeoutMs, originOf(link));
     this.#pending.add(gate);
@@ -231,7 +234,10 @@ export class Acceptor {
     link.open(gate);
   }
 
-  /** Whose place a new link gets: one that will be refused anyway, else the oldest of the origin that has most of them. */
+  /**
+   * Returns the link whose place a new link gets: one that will be refused anyway, else the oldest of the origin with
+   * the most links.
+   */
   #victim(): PendingLink | undefined {
     const places = new Map<string | undefined, number>();
     for (const { origin } of this.#pending) places.set(origin, (places.get(origin) ?? 0) + 1);
@@ -244,7 +250,7 @@ export class Acceptor {
     return victim;
   }
 
-  /** The dialect of a first message; of input that is none, the one that gets what belongs to no other. */
+  /** Returns the dialect of a first message; for input that is no message, the dialect that gets input of no other. */
   dialect(message?: Message): Dialect {
     const [first, ...others] = this.#dialects;
     return (message !== undefined && others.find((dialect) => dialect.speaks(message))) || first;

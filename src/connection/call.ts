@@ -14,7 +14,7 @@ export interface CallEvent {
   readonly data: Record<string, unknown>;
   /** Counts from 0 within the call. */
   readonly seq: number;
-  /** The whole event, for methods whose events have fields of their own. */
+  /** The whole event, for methods whose events have additional fields. */
   readonly fields?: Readonly<Record<string, unknown>>;
 }
 
@@ -33,8 +33,8 @@ export interface CallOptions {
    */
   readonly streaming?: boolean;
   /**
-   * True where repeating the call does no more than making it once. When its reply is lost, the error then stays
-   * `retryable`; otherwise it says `detail.may_have_run`. Default: as the method says.
+   * True if repeating the call has no more effect than making it once. When its reply is lost, the error then stays
+   * `retryable`; otherwise it has `detail.may_have_run`. Default: as the method declares.
    */
   readonly idempotent?: boolean;
   /**
@@ -44,7 +44,7 @@ export interface CallOptions {
   readonly keepStream?: boolean;
 }
 
-/** What the typed clients of capabilities make their calls with: `agent.calls`. */
+/** The functions with which the typed clients of capabilities make their calls: `agent.calls`. */
 export interface MethodCaller {
   /** Defaults of the calls. `timeoutMs`: of calls that bring none, milliseconds; 0 = none. */
   readonly limits: { readonly timeoutMs: number };
@@ -61,16 +61,16 @@ export interface MethodCaller {
 }
 
 /**
- * The promise of a result that is also the stream of the events before it. Iterating ends when the result is there and
- * throws what the promise rejects with; the result itself is had by awaiting the call.
+ * The promise of a result that is also the stream of the events before it. Iterating ends when the result has arrived
+ * and throws the error that the promise rejects with; await the call to get the result.
  */
 export interface Call<Result> extends Promise<Result>, AsyncIterable<CallEvent> {
   /** The request id on the wire. */
   readonly id: string;
   /**
-   * Events that the host no longer had when a lost link was replaced, by their `seq`; of a journal that is read, entries by
-   * their cursor. Each gap is also an event of kind `gap` whose data is `{from, to}`. Where the reply follows a gap, `to` is
-   * the highest number that can be missing: the host does not say how many events there were.
+   * Events that the host no longer had when a lost link was replaced, by their `seq`; for a journal that is read,
+   * entries by their cursor. Each gap is also an event of kind `gap` whose data is `{from, to}`. Where the reply
+   * follows a gap, `to` is the highest number that can be missing: the host does not send the number of events.
    */
   readonly gaps: readonly Gap[];
   /** Cancels the call, as aborting its signal does. */
@@ -113,7 +113,7 @@ export class EventStream implements AsyncIterator<CallEvent, undefined> {
     return true;
   }
 
-  /** No more events; readers get what is left first. */
+  /** Ends the events; readers get the remaining ones first. */
   end(error?: HandfastError): void {
     this.#ended = true;
     this.#error = error;
@@ -154,6 +154,6 @@ export class EventStream implements AsyncIterator<CallEvent, undefined> {
   }
 }
 
-/** The error for a reader of a call that was made without events. */
+/** Returns the error for a reader of a call that was made without events. */
 export const noEvents = (): HandfastError =>
   fail('usage', 'this call was sent without asking for events: pass { streaming: true } or iterate it at once');

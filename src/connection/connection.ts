@@ -1,9 +1,9 @@
 /**
- * Protocol state for one peer. Owns outgoing calls (`outgoing-calls.ts`) and incoming requests (`incoming-requests.ts`),
- * numbers and journals what is sent, applies backpressure, and settles everything on close. A resume replaces its link.
- *
- * It knows no dialect: its codec reads, writes, and says what a dialect rules differently. Who may talk, what is granted and
- * where entries are journaled is the owner's business: `session/session.ts`, `agent/agent.ts`, `control/rpc/`.
+ * Protocol state for one peer. Owns outgoing calls (`outgoing-calls.ts`) and incoming requests
+ * (`incoming-requests.ts`), numbers and journals sent messages, applies backpressure, and settles everything on close.
+ * A resume replaces its link. It knows no dialect: its codec reads, writes, and has the rules that differ between
+ * dialects. Its owner decides which peers may talk, their capabilities and where entries are journaled:
+ * `session/session.ts`, `agent/agent.ts`, `control/rpc/`.
  *
  * @see docs/architecture.md#connection-rules
  */
@@ -41,38 +41,38 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   /** Watches a reader that has been behind. */
   #slow: SlowConsumerGuard | undefined;
   #drained: Promise<void> | undefined;
-  /** What waits for replies that are being stored. */
+  /** Output that waits for replies that are being stored. */
   #held: HeldOutput | undefined;
   /** Set while the entries that the old link missed are sent over the new one. */
   #replay: PromiseWithResolvers<void> | undefined;
   #ignoring = false;
-  /** Notices whose handling is under way. */
+  /** Number of notices whose handling is under way. */
   #inbox = 0;
-  /** Made when there is a reason not to read. */
+  /** Created at the first reason not to read. */
   #reading: Reading | undefined;
   /** Characters of notices queued since the link is above `sendBufferBytes`. */
   #piled = 0;
 
   /** The last cursor assigned; at the side that journals nothing, the last one received. */
   cursor = 0;
-  /** True when the peer agreed to resume: what is journaled then carries its cursor. */
+  /** True when the peer agreed to resume: journaled messages then carry their cursor. */
   stamped = false;
   /** True when the peer understands `cancel`. */
   cancels: boolean;
   record: Recorder | undefined;
   /** The shares of its principal. Set before the first link is attached, if at all. */
   traffic: Traffic | undefined;
-  /** What a pong reports beside the age of the connection. */
+  /** Returns the members of a pong beside the age of the connection. */
   pongFacts: (() => Message) | undefined;
   /** The shape of a ping, where the dialect has one. */
   checkPing: Check | undefined;
-  /** Messages received since the handshake, pings and pongs left out; tells a resuming peer what was lost. */
+  /** Messages received since the handshake, pings and pongs left out; shows a resuming peer which messages were lost. */
   received = 0;
   /** Messages sent since the handshake, counted the same way. */
   sent = 0;
-  /** Everything that ever arrived, also pings and input that was no message. Two equal readings = silence between them. */
+  /** Number of all arrivals, also pings and input that was no message. Two equal readings = silence between them. */
   arrivals = 0;
-  /** At the side that journals nothing: see `kept-replies.ts`. */
+  /** The replies stored at the side that journals nothing: see `kept-replies.ts`. */
   keptReplies: KeptReplies | undefined;
   /** Messages dropped because nothing waits for them: late replies, events and replies of no request. */
   dropped = 0;
@@ -98,7 +98,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     return this.#requests?.busy ?? 0;
   }
 
-  /** False while the link is not read from, so that its silence means nothing. */
+  /** False while the link is not read from, so that its silence proves nothing. */
   get reading(): boolean {
     return this.#reading?.open !== false;
   }
@@ -108,7 +108,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     return this.#reading;
   }
 
-  /** The outgoing half. The first use may set its limits. */
+  /** Returns the outgoing half. The first use may set its limits. */
   calls(limits: CallLimits = { maxParallel: 4, queueLimit: 1024, timeoutMs: 60_000 }): OutgoingCalls {
     this.#calls ??= new OutgoingCalls(this, limits);
     return this.#calls;
@@ -133,20 +133,20 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   // Its link.
 
   /**
-   * What the old link missed is being sent over a new one. Until that is attached, or {@link endReplay}, events wait: they
-   * go into the journal, where retention would otherwise overtake what is being read from it.
+   * Marks that entries which the old link missed are being sent over a new one. Until that link is attached, or
+   * {@link endReplay}, events wait: in the journal, retention would otherwise overtake the replay that reads from it.
    */
   startReplay(): void {
     this.#replay ??= Promise.withResolvers();
   }
 
-  /** Nothing has to wait for a replay any more. */
+  /** Marks that no event has to wait for a replay any more. */
   endReplay(): void {
     this.#replay?.resolve();
     this.#replay = undefined;
   }
 
-  /** Attaches a link; what arrives on it comes here from now on. */
+  /** Attaches a link; messages that arrive on it come here from now on. */
   attach(link: Link): void {
     this.endReplay();
     this.#link = link;
@@ -155,7 +155,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     this.traffic?.join(this, link);
   }
 
-  /** Lets the link go without touching calls or requests; what it still delivers is ignored. */
+  /** Detaches the link without touching calls or requests; later input on it is ignored. */
   detach(): Link | undefined {
     const link = this.#link;
     this.#release();
@@ -183,7 +183,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     void work.then(() => this.#flow.pause(PAUSED_BY.preparing, false));
   }
 
-  /** Reads no further message; what runs continues. */
+  /** Reads no further message; running requests continue. */
   ignoreInput(): void {
     this.#ignoring = true;
   }
@@ -195,7 +195,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     else this.#requests?.rest();
   }
 
-  // LinkReceiver: what the link delivers.
+  // LinkReceiver: input from the link.
 
   message(raw: Encoded): string | undefined {
     this.arrivals++;
@@ -336,7 +336,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
 
   readonly #openedAt = performance.now();
 
-  // RequestOwner: what incoming requests need.
+  // RequestOwner: members for incoming requests.
 
   get uniqueIds(): boolean {
     return this.codec.uniqueIds;
@@ -400,7 +400,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     if (this.#link !== undefined || cursor > 0) request.replied();
   }
 
-  /** A reply; undefined where it is so long that it was not written. */
+  /** Writes a reply; undefined if it is so long that it was not written. */
   #written({ route: { method }, incoming }: RunningRequest, reply: unknown, stamp: number): Encoded | undefined {
     const isText = this.#text;
     if (isText && method.writeReply === undefined && isFarTooLarge(reply, this.limits.maxMessageBytes))
@@ -408,7 +408,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     return this.codec.reply(isText, method.reply, incoming, reply, stamp, method.writeReply);
   }
 
-  /** A new link stands: sends the replies that the peer, which has read `received` of our messages, never got. */
+  /** Sends, over a new link, the replies that the peer, which has read `received` messages of this side, never got. */
   resendReplies(received: number): void {
     for (const out of this.keptReplies?.takeLost(received) ?? []) {
       this.keptReplies?.add(out, ++this.sent);
@@ -425,7 +425,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     this.#flow.refused();
   }
 
-  /** An error reply that can always be sent: detail that JSON cannot carry or no message may hold is left out. */
+  /** Writes an error reply that can always be sent: detail that JSON cannot carry or no message may hold is left out. */
   #failure(request: RunningRequest, failure: HandfastError, stamp: number): Encoded {
     const write = (error: HandfastError): Encoded => {
       const capability = error.capability || request.route.method.capability;
@@ -441,7 +441,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     return write(new HandfastError(code, message.slice(0, SHORT_MESSAGE), { retryable, capability }));
   }
 
-  // RequestChannel: what a running request needs.
+  // RequestChannel: members for a running request.
 
   sendEvent(request: RunningRequest, kind: string, data: object, seq: number, fields?: object): void {
     const { incoming, route } = request;
@@ -458,7 +458,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     this.#put('event', incoming.id, out, cursor);
   }
 
-  // CallWire: what our own calls need.
+  // CallWire: members for this side's calls.
 
   id(): MessageId {
     return this.codec.id();
@@ -479,7 +479,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     const out = this.codec.request(this.#text, method.request, id, body, stamp);
     mustFit('request', out, this.limits.maxMessageBytes);
     if (typeof out === 'string') call.size = out.length;
-    // What is journaled reaches the peer by replay, also when there is no link at the moment.
+    // A journaled request reaches the peer by replay, also when no link exists at the moment.
     if (this.#link === undefined && !recorded) return;
     call.sent = true;
     if (!free) call.ordinal = ++this.sent;
@@ -495,7 +495,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   // Notices.
 
   /**
-   * Sends a message that belongs to no request, journaled where this side journals. Throws what `JSON.stringify` throws, and
+   * Sends a message that belongs to no request, journaled if this side journals. Throws errors of `JSON.stringify`, and
    * `too_large`.
    */
   notify(type: string, body: object): void {
@@ -509,8 +509,8 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
   }
 
   /**
-   * Sends a notice that was written before, as a fan-out does. Notices come whether they are read or not: above its bound
-   * the link is dropped as `slow_consumer`.
+   * Sends a notice that was written before, as a fan-out does. Notices are sent whether they are read or not: above its
+   * bound the link is dropped as `slow_consumer`.
    */
   forward(out: Encoded): void {
     const link = this.#link;
@@ -524,7 +524,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     this.#transmit(out);
   }
 
-  /** True when the link takes text: the form in which {@link forward} wants its messages. */
+  /** True when the link takes text: the form in which {@link forward} expects its messages. */
   get text(): boolean {
     return this.#text;
   }
@@ -536,7 +536,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     return this.#link === undefined ? this.#replay !== undefined : this.#link.buffered > HIGH_WATER_BYTES;
   }
 
-  /** True while not even an event that nothing waits for may be queued. */
+  /** True while not even an event that no code waits for may be queued. */
   get overflowing(): boolean {
     return this.#link !== undefined && this.#link.buffered > this.limits.sendBufferBytes;
   }
@@ -550,7 +550,7 @@ export class Connection implements LinkReceiver, RequestOwner, RequestChannel, C
     return this.#drained;
   }
 
-  /** @param of the request that `out` is the reply of */
+  /** @param of the request to which `out` is the reply */
   #put(kind: EntryKind, request: MessageId, out: Encoded, cursor: number, of?: RunningRequest): void {
     if (cursor > 0) {
       const body = typeof out === 'string' ? joined(out) : out;

@@ -1,7 +1,8 @@
 /**
- * What a connection needs of its owner: limits, the meaning of its messages, and where entries are journaled.
+ * The interface between a connection and its owner: limits, the meaning of its messages, and the place where entries
+ * are journaled.
  *
- * `connection.ts` uses it; `session/session.ts`, `agent/agent.ts`, `control/rpc/` and `fleet/bus/stream/` are its owners.
+ * Owners are `session/session.ts`, `agent/agent.ts`, `control/rpc/` and `fleet/bus/stream/`.
  */
 import type { CloseInfo } from '../transport/link.ts';
 import type { Address, Encoded, Incoming } from '../wire/codec.ts';
@@ -22,13 +23,13 @@ export interface ConnectionLimits extends RequestLimits, SlowReaderLimits {
    * link is dropped. Default: requests are not refused, and eight times `sendBufferBytes` for notices.
    */
   readonly maxSendBufferBytes?: number;
-  /** Notices whose handling is under way, past which the link is not read from. Default: no bound. */
+  /** Bound on notices whose handling is under way; past it the link is not read from. Default: no bound. */
   readonly inboxLimit?: number;
 }
 
-/** The owner of a connection decides what its messages mean. */
+/** The owner of a connection, which decides the meaning of its messages. */
 export interface ConnectionOwner {
-  /** The handler of a request, an error to reply with, `ignore` for no reply, or undefined for an unknown type. */
+  /** Returns the handler of a request, an error to reply with, `ignore` for no reply, or undefined for an unknown type. */
   route(incoming: Incoming): Route | HandfastError | 'ignore' | undefined;
   /** True for a type of reply that a peer sends as a request: one implementation of A2E does for one message. Absent: none. */
   asRequest?(incoming: Incoming): boolean;
@@ -38,9 +39,12 @@ export interface ConnectionOwner {
   notice?(incoming: Incoming): Promise<unknown> | undefined;
   /** The peer's error about something that was no request, or about the session. Absent: it is dropped and counted. */
   refused?(error: HandfastError): void;
-  /** Input that was no message. `raw` is undefined when the link had refused it before it was text; `to` has the id that was read off it. */
+  /**
+   * Handles input that was no message. `raw` is undefined when the link had refused it before it was text; `to` has the
+   * id that was read from it.
+   */
   malformed(error: HandfastError, raw: string | undefined, to?: Address): void;
-  /** What a handler threw, as the error its caller gets. */
+  /** Turns an error that a handler threw into the error that its caller gets. */
   failed(request: RunningRequest, thrown: unknown): HandfastError;
   /** A reply that cannot be written, as the error its caller gets. Absent: `runtime_error`. */
   unwritable?(request: RunningRequest, thrown: unknown): HandfastError;
@@ -48,22 +52,22 @@ export interface ConnectionOwner {
   replied?(request: RunningRequest, error: HandfastError | undefined, size: number): void;
   /** A handler was abandoned and still runs (`+1`), or an abandoned one has settled. */
   abandoned?(change: 1 | -1): void;
-  /** The peer sends nothing more but still reads. */
+  /** Called when the peer sends nothing more but still reads. */
   ended(): void;
-  /** The link is lost. */
+  /** Called when the link is lost. */
   linkLost(cause: CloseInfo): void;
 }
 
-/** Journals what passes; see `session/session.ts`. */
+/** Journals the messages of a connection; see `session/session.ts`. */
 export interface Recorder {
   /**
    * @param request the id of the request the entry belongs to; `''` = none
    * @param isReply true for the reply to a request: it is sent once the promise is settled, if there is one
    */
   record(cursor: number, kind: EntryKind, request: string, body: Encoded, isReply?: boolean): Promise<void> | undefined;
-  /** Why no request may be run now: its reply could not be stored. Absent: never. */
+  /** Returns the reason why no request may run now: its reply could not be stored. Absent: never. */
   refuses?(): HandfastError | undefined;
 }
 
-/** What an entry of a journal is. All but `request` were sent by this side. */
+/** The kinds of entries of a journal. This side sent all except `request`. */
 export type EntryKind = 'request' | 'event' | 'reply' | 'error' | 'call' | 'notice';

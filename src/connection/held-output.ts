@@ -1,7 +1,7 @@
 /**
- * What a connection has to send while a reply is being stored: it leaves in order, and no reply before it is on disk.
+ * Output of a connection while a reply is being stored: it leaves in order, and no reply leaves before it is on disk.
  *
- * Made by `connection.ts` with the first reply whose recorder gives a promise; a journal in memory never does.
+ * It exists from the first reply whose recorder returns a promise; a journal in memory never returns one.
  */
 import type { Encoded } from '../wire/codec.ts';
 import type { HandfastError } from '../wire/errors.ts';
@@ -22,7 +22,7 @@ export class HeldOutput {
     this.#send = send;
   }
 
-  /** True while something waits: all that follows waits behind it. */
+  /** True while output waits: all later output waits after it. */
   get waiting(): boolean {
     return this.#items.length > 0;
   }
@@ -34,12 +34,12 @@ export class HeldOutput {
     return this.#empty.promise;
   }
 
-  /** Sends a message behind what waits. */
+  /** Sends a message after the waiting output. */
   push(out: Encoded): void {
     this.#items.push({ out, stored: true });
   }
 
-  /** Sends a reply once it is stored, or what `instead` makes of the failure. */
+  /** Sends a reply once it is stored, or the reply that `instead` makes of the failure. */
   hold(out: Encoded, stored: Promise<void>, instead: (error: HandfastError) => Encoded): void {
     const item: Item = { out, stored: false };
     this.#items.push(item);
@@ -52,7 +52,7 @@ export class HeldOutput {
     );
   }
 
-  /** The link is lost: the journal has what waited. */
+  /** Drops the waiting output when the link is lost: the journal has it. */
   clear(): void {
     this.#items = [];
     this.#empty?.resolve();

@@ -24,31 +24,31 @@ export interface RequestLimits {
    */
   maxWaiting?: number;
   /**
-   * How long an aborted request may take until it replies by itself, in milliseconds; it counts against
-   * `maxParallel` until its handler settles. Absent: it gets its error reply at once, and no longer counts.
+   * Time for an aborted request to reply by itself, in milliseconds; it counts against `maxParallel` until its handler
+   * settles. Absent: it gets its error reply at once, and no longer counts.
    */
   settleMs?: number;
   /** Streams that outlive their request, at once. Default 256. */
   maxStreams?: number;
 }
 
-/** What the incoming half needs from its connection. */
+/** Members of a connection that the incoming half uses. */
 export interface RequestOwner {
   /** False where several open requests may have the same id. */
   readonly uniqueIds: boolean;
   /** Sends the reply and notifies the owner of the connection. */
   reply(request: RunningRequest, reply: unknown, error: HandfastError | undefined): void;
-  /** What a handler threw, as the error its caller gets. */
+  /** Turns an error that a handler threw into the error that its caller gets. */
   failed(request: RunningRequest, thrown: unknown): HandfastError;
-  /** The reason to accept no request although there is capacity. */
+  /** Returns the reason to accept no request although capacity is left. */
   backlog(request: RunningRequest): HandfastError | undefined;
-  /** The error for a request beyond the limits. */
+  /** Returns the error for a request beyond the limits. */
   overCapacity(capacity: Capacity): HandfastError;
-  /** A handler that had been abandoned has settled, or (`+1`) one was just abandoned. */
+  /** Called when an abandoned handler has settled (`-1`), or one was just abandoned (`+1`). */
   abandoned(change: 1 | -1): void;
 }
 
-/** How long a client should wait before it tries again. */
+/** Time that a client should wait before it tries again. */
 export const RETRY_AFTER_MS = 100;
 const MAX_STREAMS = 256;
 export const MAX_WAITING = 256;
@@ -57,14 +57,14 @@ export class IncomingRequests implements RequestCounts {
   readonly #owner: RequestOwner;
   readonly #uniqueIds: boolean;
   readonly limits: RequestLimits;
-  /** Everything admitted and not yet replied to, running or waiting, in arrival order. */
+  /** Requests that are admitted and not yet replied to, running or waiting, in arrival order. */
   readonly #open = new OpenById<RunningRequest>();
-  /** Where ids need not be unique, the key of a request is its number. */
+  /** Number of admitted requests. If ids need not be unique, it is the key of a request. */
   #admitted = 0;
-  /** Requests with a reply whose stream of events continues. Counted from `keepStream` on. */
+  /** Requests with a reply whose stream of events continues. They count from `keepStream` on. */
   #streams: Map<unknown, RunningRequest> | undefined;
   #running = 0;
-  /** Open requests whose method may wait. */
+  /** Number of open requests whose method may wait. */
   #waiters = 0;
   /** Questions that running requests have asked the peer: each of them waits for an answer, and takes no place meanwhile. */
   #questions = 0;
@@ -134,7 +134,7 @@ export class IncomingRequests implements RequestCounts {
       const message = `${maxWaiting} requests of this session wait already; await or cancel some of them`;
       return this.#owner.reply(request, undefined, fail('over_capacity', message, { max_waiting: maxWaiting }));
     }
-    // Queued requests may wait for the next turn although there are places.
+    // Queued requests may wait for the next turn although places are free.
     const hasPlace = this.#running < this.#places && this.#queue.size === 0;
     if (hasPlace || (request.route.exempt === true && this.#running < 2 * maxParallel)) {
       const backlog = this.#owner.backlog(request);
@@ -151,8 +151,9 @@ export class IncomingRequests implements RequestCounts {
   }
 
   /**
-   * A running request only waits for a later message of its peer, so it gives up its place. The returned function takes the
-   * place again at once, also where another request has it: a request that continued later could hold a result that others wait for.
+   * Gives up the place of a running request that only waits for a later message of its peer. The returned function
+   * takes the place again at once, even if another request has it: a request that continued later could hold a result
+   * that others wait for.
    */
   yieldSlot(request: RunningRequest): () => void {
     const { maxWaiting = MAX_WAITING } = this.limits;
@@ -172,7 +173,7 @@ export class IncomingRequests implements RequestCounts {
     };
   }
 
-  /** A running request asked the peer a question, or (`-1`) has its answer. */
+  /** Counts that a running request asked the peer a question, or (`-1`) has its answer. */
   asked(change: 1 | -1): void {
     this.#questions += change;
     if (change > 0) this.startNext();
@@ -187,7 +188,7 @@ export class IncomingRequests implements RequestCounts {
     if (request.mayWait) this.#waiters++;
   }
 
-  /** A running request's deadline came forward. */
+  /** Called when a running request's deadline was moved forward. */
   watch(deadlineAt: number): void {
     this.#deadlines.watch(deadlineAt);
   }
@@ -225,7 +226,7 @@ export class IncomingRequests implements RequestCounts {
     }
   }
 
-  /** Refuses what comes from now on with `refusal` and resolves when everything admitted has its reply. */
+  /** Refuses later requests with `refusal` and resolves when every admitted request has its reply. */
   drain(refusal: HandfastError): Promise<void> {
     this.#refusal ??= refusal;
     return this.idle();
@@ -243,7 +244,7 @@ export class IncomingRequests implements RequestCounts {
     for (const request of this.#open.values()) this.#stop(request, error);
   }
 
-  /** Ends everything at once, replying to each with `error`, and refuses what comes from now on. */
+  /** Ends everything at once, replying to each request with `error`, and refuses later requests. */
   stopAll(error: HandfastError): void {
     this.#refusal ??= error;
     this.#queue.clear();
@@ -272,7 +273,7 @@ export class IncomingRequests implements RequestCounts {
     this.#streams.set(request.key, request);
   }
 
-  /** A stream has ended. */
+  /** Removes a stream that has ended. */
   closeStream(request: RunningRequest): void {
     this.#streams?.delete(request.key);
   }
@@ -307,12 +308,12 @@ export class IncomingRequests implements RequestCounts {
     );
   }
 
-  /** Reason of the abort, where the handler may still reply by itself. */
+  /** Returns the reason of the abort, if the handler may still reply by itself. */
   #stopped({ reason }: RunningRequest): HandfastError | undefined {
     return this.limits.settleMs === undefined ? undefined : reason;
   }
 
-  /** The handler has settled. */
+  /** Handles the end of a handler. */
   #finish(request: RunningRequest, reply: unknown, error: HandfastError | undefined): void {
     if (!request.done) return this.#reply(request, reply, error);
     this.#owner.abandoned(-1);
@@ -364,7 +365,7 @@ export class IncomingRequests implements RequestCounts {
 
   /** Starts queued requests, some of them in each turn of the event loop. */
   startNext(): void {
-    // A handler that returns at once comes back here from #start; the outer loop continues, so the stack stays flat.
+    // A handler that returns at once calls this again from #start; the outer loop continues, so the stack stays flat.
     if (this.#starting || this.#queue.size === 0) return;
     this.#starting = true;
     while (this.#queue.size > 0 && this.#running < this.#places) {

@@ -1,6 +1,6 @@
 /**
- * The last replies of the side that journals nothing, in case a lost link swallowed them: the peer says at a resume how
- * many messages it has read, and gets those above that again.
+ * The last replies of the side that journals nothing, in case a lost link swallowed them: at a resume the peer sends
+ * the number of messages it has read, and gets the later ones again.
  */
 import type { Encoded } from '../wire/codec.ts';
 
@@ -13,7 +13,7 @@ export class KeptReplies {
     this.#limit = limit;
   }
 
-  /** @param ordinal which message of the session it was; infinite for one that was not sent */
+  /** Adds a reply. @param ordinal its number among the messages of the session; infinite for one that was not sent */
   add(out: Encoded, ordinal: number): void {
     this.#kept.push({ out, ordinal });
     if (this.#kept.length > this.#limit) this.#kept.shift();

@@ -1,10 +1,10 @@
 /**
- * Detects silent links: a network that drops everything, a machine without power, a suspended process. A link that neither
- * carries traffic nor replies to a ping within its bound is destroyed; its owner then handles an ordinary lost link.
+ * Detects silent links: a network that drops everything, a machine without power, a suspended process. A link that
+ * neither carries traffic nor replies to a ping within its bound is destroyed; its owner then handles an ordinary lost
+ * link.
  *
- * `connection/reconnect.ts` watches the links it dials, `connection/accept.ts` those that were accepted. Time is counted in
- * ticks of one timer, not in milliseconds: after our own process was suspended, only one tick has passed, and messages that
- * arrived meanwhile are read before the next one.
+ * Time is counted in ticks of one timer, not in milliseconds: after this process was suspended, only one tick has
+ * passed, and messages that arrived meanwhile are read before the next one.
  * @see docs/architecture.md#liveness
  */
 import type { Link } from '../transport/link.ts';
@@ -16,18 +16,18 @@ const TICKS = 5;
 const PING_AT = 2;
 const LOST_AT = TICKS - 1;
 
-/** Calls `tick` every `ms` milliseconds until what it returns is called. Does not keep the process alive. */
+/** Calls `tick` every `ms` milliseconds until the returned function is called. Does not keep the process alive. */
 export type Every = (ms: number, tick: () => void) => () => void;
 
 const processTimer: Every = (ms, tick) => {
   const timer = setInterval(tick, ms) as NodeJS.Timeout | number;
-  // In a browser a timer is a number, and keeps nothing alive.
+  // In a browser a timer is a number, and does not keep a process alive.
   if (typeof timer === 'object') timer.unref();
   return () => clearInterval(timer);
 };
 
 export interface LivenessOptions {
-  /** How long a link may be silent, milliseconds; it is lost after 80 to 100 % of it. 0 = no limit. Default 15,000. */
+  /** Time for which a link may be silent, milliseconds; it is lost after 80 to 100 % of it. 0 = no limit. Default 15,000. */
   readonly livenessTimeoutMs?: number;
   readonly every?: Every;
 }
@@ -46,7 +46,7 @@ interface Watched {
   silentTicks: number;
 }
 
-/** Watches any number of links with one timer, which runs only while there are some. */
+/** Watches any number of links with one timer, which runs only while links exist. */
 export class Liveness {
   readonly #livenessTimeoutMs: number;
   readonly #every: Every;
@@ -89,13 +89,14 @@ export class Liveness {
     if (link.isClosed) return this.#forget(watched);
     watched.received = link.received;
     watched.progress = waiting(link);
-    // While we do not read, silence does not count. While the peer accepts our unsent bytes it is alive, and the ping waits.
+    // While this side does not read, silence does not count. While the peer accepts this side's unsent bytes it is
+    // alive, and the ping waits.
     const alive =
       watched.received === undefined ||
       watched.received !== received ||
       (progress !== undefined && watched.progress !== undefined && watched.progress !== progress);
     watched.silentTicks = alive ? 0 : watched.silentTicks + 1;
-    // The peer of a link that we do not read gets no replies, so a ping shows it that we are alive.
+    // The peer of a link that this side does not read gets no replies, so a ping shows it that this side is alive.
     if (watched.received === undefined) watched.ping();
     if (watched.silentTicks === PING_AT && watched.ping() === false) watched.silentTicks = 0;
     if (watched.silentTicks < LOST_AT) return;

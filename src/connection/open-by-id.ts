@@ -1,12 +1,12 @@
 /**
- * What is open under the ids of messages: calls that wait for their reply, requests that wait for theirs.
+ * Open entries by the ids of messages: calls that wait for their reply, requests that wait for theirs.
  *
- * Used by both halves of a connection, for every message. Most peers count their ids up behind a fixed beginning, as in
- * `k3f9a-17`: what is open under such an id stands in a ring of slots, by its number. The rest is in a `Map`.
+ * It serves both halves of a connection, for every message. Most peers count their ids up after a fixed beginning, as
+ * in `k3f9a-17`: an entry with an id of that form is in a ring of slots, by its number. The rest is in a `Map`.
  *
- * Why not a `Map` for all: it hashes each new string, and makes a new table every few dozen messages. Each old table refers to
- * the next one and to what was open then, so that the garbage collector keeps half of all finished calls until its next full
- * run. Together they took a third of the time of a call in memory.
+ * One `Map` for all does not fit: it hashes each new string, and makes a new table every few dozen messages. Each old
+ * table refers to the next one and to its former entries, so that the garbage collector keeps half of all finished
+ * calls until its next full run. Together they took a third of the time of a call in memory.
  */
 
 const ZERO = 48;
@@ -17,22 +17,28 @@ const FIRST_SLOTS = 16;
 const MAX_SLOTS = 4096;
 
 export class OpenById<V> {
-  /** What the first id has before its number; null when it was no string. It never changes: an id always has the same key. */
+  /**
+   * The part of the first id before its number; null when the id was no string. It never changes: an id always has the
+   * same key.
+   */
   #beginning: string | null | undefined;
   #lastId: unknown;
   #lastKey: unknown;
   #slots: (V | undefined)[] = [];
-  /** The number of what is, or was, in each slot. */
+  /** The number of the present or last entry in each slot. */
   #numbers: number[] = [];
   #inSlots = 0;
-  /** Under ids without a number, and under numbers whose slot is occupied. */
+  /** Entries with ids without a number, and with numbers whose slot is occupied. */
   #others: Map<unknown, V> | undefined;
 
   get size(): number {
     return this.#others === undefined ? this.#inSlots : this.#inSlots + this.#others.size;
   }
 
-  /** The key of an id: different ids have different keys. All ids are of the first one's type; any other has undefined. */
+  /**
+   * Returns the key of an id: different ids have different keys. All ids are of the first one's type; any other has
+   * undefined.
+   */
   keyOf(id: unknown): unknown {
     if (id === this.#lastId) return this.#lastKey;
     if (this.#beginning === undefined) this.#beginning = typeof id === 'string' ? id.slice(0, numberAt(id)) : null;
@@ -46,7 +52,7 @@ export class OpenById<V> {
     return slot >= 0 ? this.#slots[slot] : this.#others?.get(key);
   }
 
-  /** Adds what is open under a key that has nothing yet. */
+  /** Adds an entry under a key that has none yet. */
   set(key: unknown, value: V): void {
     if (isCounted(key)) {
       if (this.#inSlots * 2 >= this.#slots.length && this.#slots.length < MAX_SLOTS) this.#grow();
@@ -70,7 +76,10 @@ export class OpenById<V> {
     return true;
   }
 
-  /** A copy of what is open: by number, which is the order it was opened in, then the rest in that order. */
+  /**
+   * Returns a copy of the open entries: by number, which is the order in which they were opened, then the rest in that
+   * order.
+   */
   values(): V[] {
     const counted = this.#slots.flatMap((value, slot) =>
       value === undefined ? [] : [{ number: this.#numbers[slot] as number, value: value as V }],
@@ -83,7 +92,7 @@ export class OpenById<V> {
     return [...counted.sort((a, b) => a.number - b.number).map(({ value }) => value), ...rest];
   }
 
-  /** The slot in which something is open under the key; -1 when there is none. */
+  /** Returns the slot of the open entry under the key; -1 when it has none. */
   #slotOf(key: unknown): number {
     if (!isCounted(key)) return -1;
     const slot = key & (this.#slots.length - 1);
@@ -105,7 +114,7 @@ export class OpenById<V> {
   }
 }
 
-/** True for what can have a slot. */
+/** Returns true for a key that can have a slot. */
 const isCounted = (key: unknown): key is number => typeof key === 'number' && key >= 0 && (key | 0) === key;
 
 function keyOf(id: unknown, beginning: string | null): unknown {
@@ -124,7 +133,7 @@ function keyOf(id: unknown, beginning: string | null): unknown {
   return id.charCodeAt(from) === ZERO && digits > 1 ? id : number;
 }
 
-/** Where the digits at the end of an id start. */
+/** Returns the index at which the digits at the end of an id start. */
 function numberAt(id: string): number {
   let at = id.length;
   while (at > 0 && id.charCodeAt(at - 1) >= ZERO && id.charCodeAt(at - 1) < ZERO + 10) at--;

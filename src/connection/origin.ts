@@ -1,12 +1,11 @@
 /**
- * Whom a link came from, as far as guesses of tokens and places before the handshake are counted. Used by `accept.ts` and by
- * `session/auth-throttle.ts`.
+ * The origin of a link, for counting guesses of tokens and places before the handshake.
  */
 import type { Link } from '../transport/link.ts';
 
 /**
- * The network of a peer, or the path of the Unix socket it came by, whose peers are counted together; undefined for links
- * that only this process, or its parent, can open.
+ * Returns the network of a peer, or the path of the Unix socket it came by, whose peers are counted together; undefined
+ * for links that only this process, or its parent, can open.
  */
 export function originOf({ transport, peer }: Link): string | undefined {
   if (transport === 'unix') return peer;
@@ -20,8 +19,8 @@ export function originOf({ transport, peer }: Link): string | undefined {
 }
 
 /**
- * What counts as one address: an IPv4 address, an IPv6 network of 64 bits (one machine owns all of it), or the text
- * itself for anything else. A port is not expected.
+ * Returns the text that counts as one address: an IPv4 address, an IPv6 network of 64 bits (one machine owns all of
+ * it), or the text itself for anything else. A port is not expected.
  */
 export function networkOf(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address);

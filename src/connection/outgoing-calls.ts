@@ -1,5 +1,5 @@
 /**
- * The outgoing half of a connection: calls waiting for their reply, the caller's own concurrency limit, deadlines, cancels,
+ * The outgoing half of a connection: calls waiting for their reply, the caller's concurrency limit, deadlines, cancels,
  * and event streams that outlive their call.
  *
  * A call is sent in the microtask after it was made, so that the code that made it can still start iterating it. It
@@ -17,13 +17,16 @@ import { type Call, type CallEvent, type CallOptions, EventStream, noEvents } fr
 import { OpenById } from './open-by-id.ts';
 import type { Gap } from './reconnect.ts';
 
-/** What the calls of a connection need from it. */
+/** Members of a connection that its calls use. */
 export interface CallWire {
-  /** A fresh message id. */
+  /** Returns a fresh message id. */
   id(): MessageId;
-  /** True for requests that take no capacity and are not counted: pings. */
+  /** Returns true for requests that take no capacity and are not counted: pings. */
   isFree(method: Method): boolean;
-  /** Sends a request and notes in it what was sent; does nothing without a link (it is sent again after a resume). */
+  /**
+   * Sends a request and records its sent form in it; without a link it does nothing (the request is sent again after a
+   * resume).
+   */
   request(call: PendingCall): void;
   /** Requests of the peer that run here. */
   questions(): number;
@@ -55,7 +58,7 @@ export class PendingCall {
   readonly options: CallOptions;
   readonly select: (reply: never) => unknown;
   deadlineAt = Number.POSITIVE_INFINITY;
-  /** Which message of the session it was, counting from 1; 0 = never sent, or not counted. */
+  /** Number of the message in the session, counting from 1; 0 = never sent, or not counted. */
   ordinal = 0;
   /** Characters of its message; 0 by reference. */
   size = 0;
@@ -67,11 +70,11 @@ export class PendingCall {
   sent = false;
   settled = false;
   events: EventStream | undefined;
-  /** Number of the event that comes next. */
+  /** Number of the next event. */
   nextSeq = 0;
   /** Entries of the session that are lost, some of which may have been events of this call. */
   doubt = 0;
-  /** What the caller has: its `gaps` are set when there is one. */
+  /** The object that the caller has; its `gaps` are set when a gap exists. */
   handle: { gaps: readonly Gap[] } | undefined;
   iterated = false;
   resolve!: (value: unknown) => void;
@@ -98,7 +101,7 @@ export class PendingCall {
   }
 }
 
-/** Calls under one limit: how many are in flight, and those that wait until fewer are. */
+/** Calls under one limit: the number in flight, and those that wait until fewer are. */
 class Line {
   open = 0;
   readonly queue = new Fifo<PendingCall>();
@@ -142,9 +145,9 @@ export class OutgoingCalls {
     return this.#pending.size + this.#line.queue.size + this.#waits.queue.size;
   }
 
-  /** The own call of this id, while it is open or its events continue. */
+  /** Finds the call of this side with this id, while it is open or its events continue. */
   find(id: MessageId): PendingCall | undefined {
-    // Without calls the peer's ids must not decide how the keys are made.
+    // Without calls the peer's ids must not decide the form of the keys.
     if (this.#pending.size === 0 && this.#streams === undefined) return undefined;
     const key = this.#pending.keyOf(id);
     return this.#pending.get(key) ?? this.#streams?.get(key);
@@ -217,7 +220,7 @@ export class OutgoingCalls {
     const { method, options, sent } = call;
     const within = `within ${options.timeoutMs ?? this.limits.timeoutMs} ms`;
     if (sent) return withoutReply(call, fail('timeout', `${method.request} got no reply ${within}`));
-    // One whose turn came because those before it were late, too, is about to be sent.
+    // A call whose turn came because earlier calls were late, too, is about to be sent.
     const away = this.#pending.get(call.key) === call && !this.#unsent.includes(call);
     const why = away ? 'there is no link to the peer' : 'the calls before it still run';
     return fail('timeout', `${method.request} was not sent ${within}: ${why}`);
@@ -231,7 +234,7 @@ export class OutgoingCalls {
     this.#deadlines.watch(call.deadlineAt);
   }
 
-  /** A question of the peer arrived: the call it belongs to takes no place until it is answered. */
+  /** Handles the arrival of a question of the peer: its call takes no place until the question is answered. */
   asked(): void {
     if (this.limits.maxWaiting !== undefined) this.#startNext(this.#line);
   }
@@ -279,7 +282,7 @@ export class OutgoingCalls {
     }
   }
 
-  /** The reply to an open call came. */
+  /** Handles the reply to an open call. */
   reply(call: PendingCall, { type, body }: Pick<Incoming, 'type' | 'body'>): void {
     const check = call.method.checkReply;
     if (check !== undefined && type === call.method.reply && !check(body)) {
@@ -287,7 +290,10 @@ export class OutgoingCalls {
     } else this.#settle(call, undefined, body);
   }
 
-  /** A reply without `req_id` came: some hosts leave it out, as the Python SDK's does. False: no single call waits for its type. */
+  /**
+   * Handles a reply without `req_id`: some hosts leave it out, as the Python SDK's does. Returns false if not exactly
+   * one call waits for its type.
+   */
   unaddressed(reply: Pick<Incoming, 'type' | 'body'>): boolean {
     const { type } = reply;
     const [call, other] = this.#pending.values().filter(({ method }) => type !== '' && method.reply === type);
@@ -296,12 +302,12 @@ export class OutgoingCalls {
     return true;
   }
 
-  /** An open call failed on the other side. */
+  /** Settles an open call that failed on the other side. */
   failure(call: PendingCall, error: HandfastError): void {
     this.#settle(call, error);
   }
 
-  /** An event of an open call came. */
+  /** Handles an event of an open call. */
   event(call: PendingCall, { body }: Incoming): void {
     const { kind, data, seq } = body as Message;
     if (kind === STREAM_END && call.settled) return void this.endStream(call, endOf(data));
@@ -347,14 +353,17 @@ export class OutgoingCalls {
     this.#deliver(call, { kind: 'gap', data: gap, seq: last });
   }
 
-  /** The peer could not read a message of more than `limit` characters: those are requests it will never reply to. */
+  /**
+   * Fails the calls whose request has more than `limit` characters: the peer could not read a message of that length
+   * and will never reply.
+   */
   failLonger(limit: number, error: HandfastError): void {
     for (const call of this.#pending.values()) if (call.size > limit) this.#settle(call, error);
   }
 
   /**
-   * A new link stands: sends what the peer never got. `received` = how many of our messages it had read before. Pings are
-   * not counted and not stored there, and may be sent twice.
+   * Sends, over a new link, the requests that the peer never got. `received` = the messages of this side that it had
+   * read before. Pings are not counted and not stored there, and may be sent twice.
    */
   resend(received: number): void {
     for (const call of this.#pending.values()) {
@@ -370,13 +379,13 @@ export class OutgoingCalls {
   }
 
   /**
-   * After a replay with a gap: calls of `known` that are open still and not `running` there had their reply in the gap.
-   * They fail with `reply_lost`; running them again could do their work twice.
+   * Fails calls after a replay with a gap: calls of `known` that are still open and not `running` there had their reply
+   * in the gap. They fail with `reply_lost`; running them again could do their work twice.
    */
   failLost(known: ReadonlySet<MessageId>, running: ReadonlySet<MessageId>): void {
     for (const call of this.#pending.values()) {
       if (known.has(call.id) && !running.has(call.id)) {
-        // What may be repeated is repeated: the reply of the repeated call is as good.
+        // A repeatable call is repeated: its second reply is equally valid.
         const lost = new HandfastError('reply_lost', 'the host no longer stores the reply', { retryable: true });
         this.#settle(call, withoutReply(call, lost));
       }
@@ -430,7 +439,7 @@ export class OutgoingCalls {
     this.#settle(call, error);
   }
 
-  /** Ends the events of a call that has its reply, with an error or in good order. False: there are none. */
+  /** Ends the events of a call that has its reply, with an error or in order. Returns false if it has no events. */
   endStream(call: PendingCall, error?: HandfastError): boolean {
     if (this.#streams?.delete(call.key) !== true) return false;
     if (call.onAbort !== undefined) call.options.signal?.removeEventListener('abort', call.onAbort);
@@ -473,7 +482,7 @@ export class OutgoingCalls {
   }
 }
 
-/** The error of a call that has no reply: once it was sent, its work may be done. */
+/** Returns the error of a call that has no reply: once it was sent, its work may be done. */
 function withoutReply({ sent, method, options }: PendingCall, error: HandfastError): HandfastError {
   const { idempotent = method.idempotent === true } = options;
   return sent && !idempotent ? mayHaveRun(error) : error;
@@ -484,7 +493,7 @@ function noteGap(call: PendingCall, gap: Gap): void {
   call.options.onGap?.(gap);
 }
 
-/** Why the other side ended a stream; undefined when it came to its end. */
+/** Returns the reason why the other side ended a stream; undefined when the stream was complete. */
 function endOf(data: unknown): HandfastError | undefined {
   const { error } = (data ?? {}) as Message;
   if (!isObject(error)) return undefined;

@@ -1,23 +1,26 @@
 /**
- * Whether a connection reads from its link: there may be several reasons not to at once, and a peer is read no faster than
- * what it sends can be refused.
+ * Decides whether a connection reads from its link: several reasons not to read may exist at once, and a peer is read
+ * no faster than its input can be refused.
  *
- * `wire/frame.ts` decides how much of a link is read in one turn. This file spreads the messages of one long piece over
- * several turns.
+ * `wire/frame.ts` decides the amount that is read from a link in one turn. This file spreads the messages of one long
+ * piece over several turns.
  */
 import { nextTurn } from '../base/next-turn.ts';
 import type { Link } from '../transport/link.ts';
 
-/** Why a connection does not read, as bits. */
+/** Reasons why a connection does not read, as bits. */
 export const PAUSED_BY = { inbox: 1, slowConsumer: 2, lines: 4, refusals: 8, share: 16, preparing: 32 } as const;
 
 /** A message of more characters is read in a later turn than the one in which it arrived. */
 export const LONG_CHARS = 1024 * 1024;
-/** Lines that came in one message and are read in one turn. */
+/** Lines of one message that are read in one turn. */
 const MAX_LINES_A_TURN = 64;
-/** Refusals of what became no request that are sent at once; past it so many a second. */
+/** Refusals of input that became no request that are sent at once; beyond it, the same number a second. */
 const MAX_REFUSALS = 1000;
-/** How long a peer that had too many refusals is not read from, and how often lines that wait are looked at. */
+/**
+ * Time for which a peer that had too many refusals is not read from, and the interval of the checks for waiting lines,
+ * milliseconds.
+ */
 const REST_MS = 50;
 
 export class Reading {
@@ -29,7 +32,7 @@ export class Reading {
   #refusals = 0;
   #refusedAt = 0;
 
-  /** @param link the link of the connection at the moment */
+  /** @param link returns the present link of the connection */
   constructor(link: () => Link | undefined) {
     this.#link = link;
   }
@@ -39,20 +42,20 @@ export class Reading {
     return this.#reasons === 0;
   }
 
-  /** The connection has detached its link. */
+  /** Resets the state when the connection has detached its link. */
   release(): void {
     this.#reasons = 0;
     this.#ended = undefined;
   }
 
-  /** Reads from the link while there is no reason not to. */
+  /** Reads from the link while no reason not to exists. */
   pause(reason: number, paused: boolean): void {
     const { open } = this;
     this.#reasons = paused ? this.#reasons | reason : this.#reasons & ~reason;
     if (open !== this.open) this.#link()?.pause(paused);
   }
 
-  /** Something was refused that became no request. */
+  /** Counts a refusal of input that became no request. */
   refused(): void {
     if (++this.#refusals <= MAX_REFUSALS) return;
     const now = performance.now();
@@ -64,8 +67,8 @@ export class Reading {
   }
 
   /**
-   * Reads lines that came in one message, some of them in each turn in which nothing else keeps us from reading. A long
-   * message is read in the next turn: receiving it was the work of this one.
+   * Reads lines of one message, some of them in each turn in which no other reason prevents it. A long message is read
+   * in the next turn: receiving it was the work of this one.
    */
   lines(text: string, separator: string, read: (line: string) => void): void {
     if (text.length <= LONG_CHARS) return this.#linesFrom(0, text, separator, read);
@@ -94,7 +97,7 @@ export class Reading {
     else this.#ended = ended;
   }
 
-  /** Not before another turn, and only while the connection has this link. */
+  /** Runs a function not before another turn, and only while the connection has this link. */
   #later(run: () => void, ms: number): void {
     const link = this.#link();
     if (link === undefined) return;

@@ -1,9 +1,9 @@
 /**
- * Keeps one link to a peer: dials, has the dialect's handshake done, watches the link for silence, and dials again with
+ * Maintains one link to a peer: dials, runs the dialect's handshake, watches the link for silence, and dials again with
  * backoff when it is lost, within a bound. Reports every change as an event.
  *
- * The agent, the control client and workers that join an orchestrator use it; it knows no dialect. Its owner brings `dial`,
- * `handshake` and `open`, and calls {@link Reconnect.lost} when its link has ended.
+ * It knows no dialect. Its owner provides `dial`, `handshake` and `open`, and calls {@link Reconnect.lost} when its
+ * link has ended.
  * @see docs/architecture.md#reconnecting
  */
 import { Backoff, type BackoffOptions, STEADY_MS } from '../base/backoff.ts';
@@ -22,7 +22,7 @@ export interface Gap {
   readonly to: number;
 }
 
-/** What `onState` is called with. */
+/** Argument of `onState`. */
 export type StateChange =
   /** The first link, or one on which the session had to start again. */
   | { readonly state: 'open' }
@@ -35,63 +35,63 @@ export type StateChange =
       /** Milliseconds until that attempt. */
       readonly retryInMs: number;
     }
-  /** A new link continues the session. `gap`: what the peer no longer had. */
+  /** A new link continues the session. `gap`: entries that the peer no longer had. */
   | { readonly state: 'resumed'; readonly gap?: Gap }
   /** The end. `error` is absent when this side closed it. */
   | { readonly state: 'closed'; readonly error?: HandfastError };
 
-/** How users set reconnecting, the same on every edge. */
+/** The settings of reconnecting for users, the same on every edge. */
 export interface ReconnectSettings {
   /** Delays between attempts. Default: 50 ms doubling to 2 s, half of each random. */
   readonly backoff?: BackoffOptions;
-  /** How long a lost link is dialled again, milliseconds; 0 = not at all. The default is that of the edge. */
+  /** Time for which a lost link is dialled again, milliseconds; 0 = not at all. The default is that of the edge. */
   readonly maxMs?: number;
   /**
-   * How long a link may be silent, milliseconds. Meanwhile the peer is pinged; a link on which nothing arrives even so is
-   * lost. 0 = no limit. Default 15,000.
+   * Time for which a link may be silent, milliseconds. Meanwhile the peer is pinged; a link on which nothing arrives
+   * even so is lost. 0 = no limit. Default 15,000.
    */
   readonly livenessTimeoutMs?: number;
 }
 
 /**
- * What a failed attempt means: dial again (`retry`), dial again after the longest delay because the reason stands
+ * Decision after a failed attempt: dial again (`retry`), dial again after the longest delay because the reason stands
  * (`later`), or end (`stop`).
  */
 export type Verdict = 'retry' | 'later' | 'stop';
 
-/** How a handshake opened the session on a new link. */
+/** The outcome of a handshake on a new link. */
 export interface Opened {
   /** The session continues. */
   readonly resumed: boolean;
   readonly gap?: Gap;
   /** Absent where the dialect has no message that the peer must answer. */
   readonly ping?: Ping;
-  /** How long this link may be silent, where the handshake agreed on a time. */
+  /** Time for which this link may be silent, if the handshake agreed on one. */
   readonly livenessTimeoutMs?: number;
 }
 
 /** The owner's side. */
 export interface ReconnectOwner<Terms> {
   dial(signal: AbortSignal): Promise<Link>;
-  /** The first exchange. A handshake that fails ends its link. */
+  /** Makes the first exchange. A handshake that fails ends its link. */
   handshake(link: Link, signal: AbortSignal): Promise<Terms>;
   /** Puts the link in use. Called in the turn in which the handshake succeeded, unless it was closed meanwhile. */
   open(terms: Terms, link: Link): Opened;
-  /** The handshake succeeded too late: the link is not wanted any more. */
+  /** Called when the handshake succeeded too late: the link is no longer needed. */
   discard(terms: Terms, link: Link): void;
   verdict(error: HandfastError): Verdict;
-  /** The state has become `closed`: settles everything. Called once. */
+  /** Called once when the state has become `closed`: settles everything. */
   ended(error: HandfastError | undefined): void;
-  /** Every change, in order, in a microtask of its own. */
+  /** Called for every change, in order, each in a separate microtask. */
   onState?(change: StateChange): void;
 }
 
 export interface ReconnectOptions extends Omit<ReconnectSettings, 'maxMs'> {
-  /** {@link ReconnectSettings.maxMs}, as it is when the link is lost. */
+  /** Returns {@link ReconnectSettings.maxMs} at the time when the link is lost. */
   readonly boundMs: () => number;
   /** Attempts are counted from the last link that was steady, not from each loss. Default false. */
   readonly countsThrough?: boolean;
-  /** Monotonic milliseconds. */
+  /** Returns monotonic milliseconds. */
   readonly now?: () => number;
   /** Resolves after the time, or when the signal aborts. */
   readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>;
@@ -115,7 +115,7 @@ export class Reconnect<Terms> {
   #openedAt = 0;
   /** Dials in a row since a link was steady: one that ends at once was no success, or a peer could have it dialled without a delay. */
   #attempts = 0;
-  /** Those of them that are not reported: they had opened a link. */
+  /** Failures that are not reported: they had opened a link. */
   #unreported = 0;
   #unwatch: (() => void) | undefined;
   /** Set while the owner puts a link in use; a loss in that moment is reported behind the success. */
@@ -150,20 +150,20 @@ export class Reconnect<Terms> {
     return this.#settled.promise;
   }
 
-  /** The first link, in one attempt. Rejects with what dialling or the handshake failed with. */
+  /** Opens the first link, in one attempt. Rejects with the error of dialling or of the handshake. */
   async connect(signal?: AbortSignal): Promise<void> {
     const stop = this.#stopSignal();
     await this.#attempt(signal === undefined ? stop : AbortSignal.any([signal, stop]));
   }
 
-  /** The first link, dialled like a lost one. */
+  /** Dials the first link like a lost one. */
   start(): void {
     this.#dialling = this.#dial(undefined);
   }
 
   /**
-   * The link in use has ended. `verdict` is what that means; the owner knows more than an error says. Ignored when the
-   * state is not `open`.
+   * Handles the end of the link in use. The owner passes the `verdict`, because it knows more than an error shows.
+   * Ignored when the state is not `open`.
    */
   lost(reason: HandfastError, verdict: Verdict = 'retry'): void {
     if (this.#state !== 'open') return;
@@ -226,11 +226,11 @@ export class Reconnect<Terms> {
     }
   }
 
-  /** One link, up to the moment it is in use. */
+  /** Opens one link, up to the moment it is in use. */
   async #attempt(signal: AbortSignal): Promise<void> {
     const owner = this.#owner;
     const dialled = owner.dial(signal);
-    // Dialling may ignore the signal: a link that comes too late is ended.
+    // Dialling may ignore the signal: a late link is ended.
     const link = await orAborted(dialled, signal, abandoned).catch((error) => {
       if (signal.aborted) void dialled.then((late) => late.destroy('no longer wanted')).catch(() => {});
       throw error;
@@ -245,7 +245,7 @@ export class Reconnect<Terms> {
     this.#opening = true;
     const { resumed, gap, ping, livenessTimeoutMs = this.#options.livenessTimeoutMs } = owner.open(terms, link);
     this.#opening = false;
-    // What the link brought may have made the owner close everything.
+    // Input of the link may have made the owner close everything.
     if (this.#isClosed) return;
     this.#stop = undefined;
     this.#settle();
@@ -256,7 +256,7 @@ export class Reconnect<Terms> {
     if (early !== undefined) this.lost(...early);
   }
 
-  /** Aborts what dials when this is closed. */
+  /** Returns a signal that aborts dialling when this is closed. */
   #stopSignal(): AbortSignal {
     this.#stop ??= new AbortController();
     return this.#stop.signal;
@@ -272,7 +272,7 @@ export class Reconnect<Terms> {
   }
 
   #emit(change: StateChange): void {
-    // Not from within what a link is doing: what a callback throws must not end the link.
+    // Not from within code of a link: an error that a callback throws must not end the link.
     queueMicrotask(() => this.#owner.onState?.(change));
   }
 }

@@ -1,8 +1,8 @@
 /**
- * One incoming request while it runs: its signal, its deadline, its events, its one reply, and the stream of events that may
- * outlive the reply.
+ * One incoming request while it runs: its signal, its deadline, its events, its one reply, and the stream of events
+ * that may outlive the reply.
  *
- * `connection/incoming-requests.ts` starts and ends it. Edges extend it into what their handlers see, as `host/call.ts` does.
+ * `connection/incoming-requests.ts` starts and ends it. Edges extend it for their handlers, as `host/call.ts` does.
  */
 import { nextTurn } from '../base/next-turn.ts';
 import type { Method } from '../protocol/method.ts';
@@ -20,24 +20,30 @@ export interface Route {
    */
   readonly unrecorded?: boolean;
   /**
-   * True when a request ends by a cancel only. It ends with the input of its peer, which may be gone altogether: over some
-   * transports the end of the input is all that is ever known of that.
+   * Returns true when a request ends only by a cancel. It ends with the input of its peer, which may have disappeared:
+   * over some transports the end of the input is the only sign of that.
    */
   endless?(body: unknown): boolean;
   /** True for requests that end work or only look: up to twice the concurrency limit they run although it is reached. */
   readonly exempt?: boolean;
-  /** Why a session may not make this request; asked of running ones when the rights of their session have changed. */
+  /**
+   * Returns the reason why a session may not make this request; called for running ones when the rights of their
+   * session have changed.
+   */
   refuses?(body: unknown, session: unknown): HandfastError | undefined;
-  /** True when repeating this request does no more than running it once. Absent: as the method says. */
+  /** Returns true when repeating this request has no more effect than running it once. Absent: as the method declares. */
   isIdempotent?(body: unknown, session: unknown): boolean | undefined;
-  /** Does the work: the reply's own fields, or a promise of them. What it throws becomes the error reply. */
+  /**
+   * Does the work: returns the reply's fields (without the base fields), or a promise of them. An error that it throws
+   * becomes the error reply.
+   */
   run(body: unknown, request: RunningRequest): unknown;
 }
 
-/** Sends one event; `fields` are those of the method's own, beside `kind`, `data` and `seq`. */
+/** Sends one event; `fields` are those that only the method has, beside `kind`, `data` and `seq`. */
 export type Emit = (kind: string, data: Record<string, unknown>, fields?: object) => Promise<void> | undefined;
 
-/** What a running request needs of its connection. */
+/** Members of a connection that a running request uses. */
 export interface RequestChannel {
   /** True while events should wait for the reader. */
   readonly congested: boolean;
@@ -52,13 +58,13 @@ export interface RequestChannel {
 
 /** The counts of a connection's running requests. */
 export interface RequestCounts {
-  /** A running request's deadline came forward. */
+  /** Called when a running request's deadline was moved forward. */
   watch(deadlineAt: number): void;
   /** Counts a stream that will outlive its request. Throws `over_capacity`. */
   openStream(request: RunningRequest): void;
-  /** Its stream has ended. */
+  /** Called when its stream has ended. */
   closeStream(request: RunningRequest): void;
-  /** It only waits for a later message of its peer; the returned function ends that. */
+  /** Gives up its place while it only waits for a later message of its peer; the returned function ends that. */
   yieldSlot(request: RunningRequest): () => void;
 }
 
@@ -118,7 +124,7 @@ export class RunningRequest {
     return this.incoming.message as Message;
   }
 
-  /** Characters of the request; 0 when it came by reference. */
+  /** Characters of the request; 0 when it arrived by reference. */
   get size(): number {
     return this.incoming.size;
   }
@@ -132,7 +138,7 @@ export class RunningRequest {
     return this.#controller.signal;
   }
 
-  /** Milliseconds left until the deadline; `Infinity` without one. */
+  /** Returns the milliseconds left until the deadline; `Infinity` without one. */
   remainingMs(): number {
     return Math.max(0, this.deadlineAt - performance.now());
   }
@@ -163,7 +169,7 @@ export class RunningRequest {
     this.#afterReply.push(work);
   }
 
-  /** Runs what was to follow the reply; called by the connection. */
+  /** Runs the works that were to follow the reply; called by the connection. */
   replied(): void {
     const works = this.#afterReply;
     this.#afterReply = undefined;
@@ -180,7 +186,7 @@ export class RunningRequest {
     this.subscribed = true;
   }
 
-  /** Ends the stream: what is emitted from now on is not sent. */
+  /** Ends the stream: events emitted later are not sent. */
   endStream(): void {
     if (!this.subscribed) return;
     this.#flushProgress();
@@ -188,7 +194,7 @@ export class RunningRequest {
     this.channel.requests.closeStream(this);
   }
 
-  /** Ends the stream from this side; edges that tell the caller of it do so here. */
+  /** Ends the stream from this side; edges that report this to the caller do so here. */
   finishStream(_error?: HandfastError): void {
     this.endStream();
   }
@@ -225,7 +231,7 @@ export class RunningRequest {
     return channel.congested ? channel.drained() : this.#turn();
   }
 
-  /** An event that breaks its schema fails in the handler, not at the caller. */
+  /** Checks the fields of an event: one that breaks its schema fails in the handler, not at the caller. */
   #checkFields(kind: string, data: object, fields: object): void {
     const { method } = this.route;
     const { checkEvent } = method;
@@ -234,7 +240,10 @@ export class RunningRequest {
     if (!checkEvent(event)) throw violation(method.event, checkEvent.errors);
   }
 
-  /** Nothing to wait for, or now and then the next turn of the event loop. */
+  /**
+   * Returns undefined if no wait is needed; at every `EVENTS_PER_TURN` events, a promise of the next turn of the event
+   * loop.
+   */
   #turn(): Promise<void> | undefined {
     if (++this.#emitted % EVENTS_PER_TURN !== 0) return undefined;
     return new Promise(nextTurn);

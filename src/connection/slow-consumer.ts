@@ -1,9 +1,9 @@
 /**
- * Watches a slow reader at the other end of one link: it must not exceed the send buffer for long, nor stop reading. In both
- * cases the link is dropped. The session can then be resumed over another link, and no work is done for a peer that does not
- * read.
+ * Watches a slow reader at the other end of one link: it must not exceed the send buffer for long, nor stop reading. In
+ * both cases the link is dropped. The session can then be resumed over another link, and no work is done for a peer
+ * that does not read.
  *
- * Made by `connection.ts` when the unsent bytes of a link first exceed {@link HIGH_WATER_BYTES} or its send buffer.
+ * It exists from the time when the unsent bytes of a link first exceed {@link HIGH_WATER_BYTES} or its send buffer.
  * @see docs/architecture.md#backpressure
  */
 import type { Link } from '../transport/link.ts';
@@ -16,9 +16,9 @@ export const LOW_WATER_BYTES = HIGH_WATER_BYTES / 2;
 export interface SlowReaderLimits {
   /** Unsent bytes past which a reader counts as too slow. */
   readonly sendBufferBytes: number;
-  /** How long a reader may stay above `sendBufferBytes` until its link is dropped, in milliseconds. */
+  /** Time for which a reader may stay above `sendBufferBytes` until its link is dropped, in milliseconds. */
   readonly slowConsumerMs: number;
-  /** How long a slow reader may read nothing at all until its link is dropped, in milliseconds. 0 = no limit. */
+  /** Time for which a slow reader may read nothing at all until its link is dropped, in milliseconds. 0 = no limit. */
   readonly writeStallMs: number;
 }
 

@@ -1,9 +1,9 @@
 /**
- * Shares the time in which queued requests start among all connections: some milliseconds of each turn of the event loop. Handlers
- * that return at once would fill the turn, those of many connections together as those of one.
+ * Shares the time in which queued requests start among all connections: some milliseconds of each turn of the event
+ * loop. Handlers that return at once would fill the turn, those of many connections together as those of one.
  *
- * One connection at a time starts its requests. The others stand in line, each with a separate callback: the handlers of one run
- * before the next one starts, so the time that they take counts.
+ * One connection at a time starts its requests. The others queue, each with a separate callback: the handlers of one
+ * run before the next one starts, so the time that they take counts.
  */
 import { nextTurn } from '../base/next-turn.ts';
 
@@ -22,7 +22,7 @@ let current: Starter | undefined;
 /** In their order; each has one callback of {@link serveFirst}. */
 const line = new Set<Starter>();
 
-/** True when `starter` may start a queued request now. False: its `startNext` is called in a later turn. */
+/** Returns true when `starter` may start a queued request now. False: its `startNext` is called in a later turn. */
 export function mayStart(starter: Starter, now: number): boolean {
   if (endsAt === undefined) {
     endsAt = now + START_MS;

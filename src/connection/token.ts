@@ -1,7 +1,5 @@
 /**
- * The token of a side that dials: a text, or what reads it for each link, so that one that was replaced is found.
- *
- * Used by the agent, the control client and workers that join, before they dial.
+ * The token of a side that dials: a text, or a function that reads it for each link, so that a replaced token is found.
  */
 import { withTimeout } from '../base/race.ts';
 import { fail } from '../wire/errors.ts';
@@ -12,10 +10,13 @@ export type TokenSource = () => string | undefined | Promise<string | undefined>
 /** A token, or a function that reads it for each link. */
 export type Token = string | TokenSource;
 
-/** How long a source may take, milliseconds. */
+/** Time for a source, milliseconds. */
 const READ_MS = 10_000;
 
-/** The token for the next link. Fails with what the source threw, and with `timeout` when it takes longer than 10 s. */
+/**
+ * Returns the token for the next link. Fails with the error that the source threw, and with `timeout` when it takes
+ * longer than 10 s.
+ */
 export async function readToken(token: Token | undefined): Promise<string | undefined> {
   if (typeof token !== 'function') return token;
   const read = token();
@@ -23,7 +24,7 @@ export async function readToken(token: Token | undefined): Promise<string | unde
   return withTimeout(read, READ_MS, () => fail('timeout', `the token could not be read within ${READ_MS} ms`));
 }
 
-/** Why a peer refused the handshake with `auth_failed`, and what its caller passes instead. */
+/** Returns the reason why a peer refused the handshake with `auth_failed`, and the token to pass instead. */
 export function refusedToken(sent: string | undefined): string {
   return sent
     ? 'the host refused the token; pass the one it was started with as `token`'

@@ -1,4 +1,7 @@
-/** A running request of an agent as plugins see it: the connection's request plus session, state and calls to others. */
+/**
+ * A running request of an agent as plugins see it: the connection's request plus session, state and calls to other
+ * capabilities.
+ */
 
 import type { Log } from '../base/log.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
@@ -22,7 +25,7 @@ export class HostCall extends RunningRequest implements CallContext, Caller {
   readonly depth = 0;
   /** The plugin that serves the request; set by its route. */
   runtime: PluginRuntime | undefined;
-  /** Who did work for it that is not of this host; for the audit. */
+  /** The party outside this host that did work for the request; for the audit. */
   by: 'editor' | undefined;
   refusal: HandfastError | undefined;
   #tree: CallTree | undefined;

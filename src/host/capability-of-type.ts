@@ -1,6 +1,8 @@
-/** Which capability a request type belongs to, for types that no loaded plugin serves. Used by `host.ts` for its errors. */
+/**
+ * The capability of a request type, for types that no loaded plugin serves.
+ */
 
-/** The capability a request type belongs to by its prefix, for types no loaded plugin serves. */
+/** Returns the capability of a request type by its prefix, for types that no loaded plugin serves. */
 export function capabilityOfType(type: string): string | undefined {
   if (type.startsWith('SUBAGENT_')) return type.endsWith('_REQ') ? 'multi_agent' : undefined;
   if (/\/(resp|event|push)$/.test(type)) return undefined;

@@ -1,7 +1,7 @@
 /**
  * Notifies agents that the offer or the lists of a capability changed, by the extension handfast/capabilities.
  *
- * Called by `host.ts` for plugins, and when rights or losses of stored data change.
+ * Plugins announce changes; rights and losses of stored data can change too.
  */
 import { capabilitiesChanged, EXTENSION_CAPABILITIES } from '../protocol/a2e.ts';
 import type { Principal } from '../session/principal.ts';
@@ -9,11 +9,14 @@ import type { Session } from '../session/session.ts';
 import type { PluginRuntime } from './plugin-runtime.ts';
 import { offerOf } from './routes.ts';
 
-/** True where the agent of a session agreed to be notified. */
+/** Returns true if the agent of a session agreed to be notified. */
 export const hearsChanges = ({ terms }: Pick<Session, 'terms'>): boolean =>
   terms.extensions.has(EXTENSION_CAPABILITIES);
 
-/** Notifies those of some sessions that were granted the capability which `plugins` serve, and whose principal it concerns. */
+/**
+ * Notifies the agents of those sessions that were granted the capability of `plugins`, and whose principal the change
+ * concerns.
+ */
 export function notifyChanged(
   capability: string,
   plugins: readonly PluginRuntime[],

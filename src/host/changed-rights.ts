@@ -1,4 +1,6 @@
-/** A living session gets the rights that its principal has now. A part of `host.ts`. */
+/**
+ * Gives a living session the rights that its principal has now.
+ */
 import { isDeepStrictEqual } from 'node:util';
 import { capabilitiesChanged } from '../protocol/a2e.ts';
 import type { Principal } from '../session/principal.ts';
@@ -6,19 +8,22 @@ import { may } from '../session/rights.ts';
 import type { Session, Terms } from '../session/session.ts';
 import { hearsChanges } from './changed-capability.ts';
 
-/** What it needs of the host. */
+/** Functions of the host that it uses. */
 export interface ChangedRightsDeps {
-  /** False where a grant within the capability does not fit its plugins: they would read more rights than were meant. */
+  /**
+   * Returns false if a grant within the capability does not match the schema of its plugins: they would read more
+   * rights than were meant.
+   */
   fits(principal: Principal, capability: string): boolean;
-  /** The terms of what is left. */
+  /** Returns the terms with the remaining capabilities. */
   termsOf(granted: ReadonlySet<string>, extensions: ReadonlySet<string>): Terms;
-  /** Pushes what a capability offers in the session. */
+  /** Pushes the current offer of a capability in the session. */
   changed(capability: string, session: Session): void;
-  /** For the plugins of these capabilities the session has ended. */
+  /** Tells the plugins of these capabilities that the session has ended for them. */
   ended(session: Session, capabilities: ReadonlySet<string>): void;
 }
 
-/** What is no longer granted ends, and the agent is notified of it, and of what may be another list now. */
+/** Ends calls of withdrawn capabilities and notifies the agent of the withdrawal, and of lists that may have changed. */
 export function giveRights(
   session: Session,
   principal: Principal,
@@ -34,6 +39,6 @@ export function giveRights(
   const isSame = isDeepStrictEqual(principal, session.principal);
   session.narrow(principal, termsOf(left, extensions));
   if (gone.length > 0) ended(session, new Set(gone));
-  // What a capability offers may depend on the rules within it, as lists of tools do.
+  // The offer of a capability may depend on the rules within it, as lists of tools do.
   if (!isSame) for (const capability of left) changed(capability, session);
 }

@@ -1,6 +1,6 @@
 /**
- * What an author can get wrong in a plugin, found where it was written: by `definePlugin`, and by `start` of the host for
- * plugins that were made without it. Plain JavaScript has no compiler that would find it.
+ * Checks a plugin for its author's mistakes, in the place where it was written: in `definePlugin`, and in `start` of
+ * the host for plugins made without it. Plain JavaScript has no compiler that would find them.
  */
 import { suggest } from '../base/suggest.ts';
 import { valueKind } from '../base/value-kind.ts';
@@ -13,7 +13,7 @@ import { isObject } from '../wire/json.ts';
 /** The functions a plugin may have beside its methods. */
 const HOOKS = ['join', 'start', 'stop', 'opened', 'closed', 'snapshot', 'restore'] as const;
 
-/** Throws `config_invalid` with the mistake and what to write instead. */
+/** Throws `config_invalid` with the mistake and the correction. */
 export function checkPlugin(plugin: unknown): void {
   if (!isObject(plugin)) throw invalid(`a plugin is an object { name, type, methods }, got ${valueKind(plugin)}`);
   const { name, type, methods } = plugin;

@@ -1,5 +1,5 @@
 /**
- * What a handler is given besides its parameters: the running request as plugins and tools see it.
+ * The context of a handler besides its parameters: the running request as plugins and tools see it.
  *
  * `host/call.ts` implements it; plugins (`definePlugin`) and tools (`tool`) receive it.
  */
@@ -15,22 +15,22 @@ import type { SessionStores } from './store/store.ts';
 
 export type { Principal, SessionView, ToolRules };
 
-/** How a capability calls another. */
+/** Options of a call to another capability. */
 export interface NestedCallOptions {
   /** Time limit in milliseconds; the deadline of the calling request holds as well. */
   readonly timeoutMs?: number;
   /** Cancels the call. */
   readonly signal?: AbortSignal;
-  /** Gets each event of the call; the callee waits for what it returns. */
+  /** Receives each event of the call; the callee waits for the returned promise. */
   readonly onEvent?: (event: CallEvent) => void | Promise<void>;
   /**
-   * True for a call about what the calling request has started: it runs also when that request was given up or is late, for at most
-   * `timeoutMs`, by default ten seconds. Default false: it ends with the request.
+   * True for a call about work that the calling request has started: it runs also when that request was cancelled or is
+   * late, for at most `timeoutMs`, by default ten seconds. Default false: it ends with the request.
    */
   readonly outlives?: boolean;
 }
 
-/** The four kinds of event; other strings pass on the wire, but ours are these. */
+/** The four kinds of event; other strings pass on the wire, but Handfast sends these. */
 export type EventKind = 'progress' | 'artifact' | 'log' | 'status';
 
 /** The running request. */
@@ -51,41 +51,43 @@ export interface CallContext {
    * @internal
    */
   readonly editor?: EditorAccess | undefined;
-  /** The durable state of this plugin, by whom it belongs to. Throws `usage` for a plugin that declares no `store`. */
+  /** The durable state of this plugin, by scope. Throws `usage` for a plugin that declares no `store`. */
   readonly store: SessionStores;
-  /** What the principal is granted within this capability, checked by the plugin's `grant` schema; undefined = nothing. */
+  /** The principal's grant within this capability, checked by the plugin's `grant` schema; undefined = no grant. */
   readonly grant: unknown;
   /** 0 for a request of the agent, one more for each call between capabilities. */
   readonly depth: number;
   /**
-   * True when repeating this request does no more than running it once. Set by the handler that knows; an error that ends the
-   * work before its reply then stays `retryable`. Default: as the method says, else false.
+   * True when repeating this request has no more effect than running it once. Set by the handler that decides it; an
+   * error that ends the work before its reply then stays `retryable`. Default: as the method declares, else false.
    */
   idempotent?: boolean;
-  /** Set where a reply without an error says that the request was refused: the audit has the error. */
+  /** Set if a reply without an error reports that the request was refused: the audit has the error. */
   refusal?: HandfastError | undefined;
-  /** A folder of this plugin's own; see `PluginContext.dataFolder`. */
+  /** Returns a private folder of this plugin; see `PluginContext.dataFolder`. */
   dataFolder(): Promise<string>;
   /**
-   * A slot for one worker thread; who starts a thread for this call holds one until the thread has ended. Each principal
-   * has a share of the threads of the process, and a bounded number of calls that wait for one.
+   * Acquires a slot for one worker thread; code that starts a thread for this call holds a slot until the thread has
+   * ended. Each principal has a share of the threads of the process, and a bounded number of calls that wait for one.
    *
-   * Rejects with `over_capacity` when the queue of the principal is full or after `waitMs`, and with the signal's reason.
+   * Rejects with `over_capacity` when the queue of the principal is full or after `waitMs`, and with the signal's
+   * reason.
    * @param signal ends the wait. Default: the signal of this call.
    * @param waitMs longest wait, milliseconds. Default: until the signal aborts.
    */
   acquireThread(signal?: AbortSignal, waitMs?: number): Promise<() => void>;
   /**
-   * A slot for one child process; who starts a program for this call holds one until the program has ended. Shared out and
-   * refused like threads: see {@link acquireThread}.
+   * Acquires a slot for one child process; code that starts a program for this call holds a slot until the program has
+   * ended. Shared out and refused like threads: see {@link acquireThread}.
    */
   acquireProcess(signal?: AbortSignal, waitMs?: number): Promise<() => void>;
   /**
    * Calls another capability of this host for the same agent: under its principal's rights, within the deadline of this
    * request, with a line in the audit, and outside the concurrency limit of the session.
    *
-   * Rejects with what the callee throws, `capability_missing` for what the principal may not use or the host does not
-   * have, `unknown_type`, `schema_violation`, `call_depth_exceeded`, `over_capacity`, `timeout`, `cancelled`.
+   * Rejects with the error that the callee throws, `capability_missing` for a capability that the principal may not use
+   * or the host does not have, `unknown_type`, `schema_violation`, `call_depth_exceeded`, `over_capacity`, `timeout`,
+   * `cancelled`.
    */
   call<Request extends object, Reply extends object>(
     method: Method<Request, Reply>,
@@ -98,11 +100,11 @@ export interface CallContext {
    * A call of another capability gives up the place of the agent's request. Questions of the host to the agent need none of this.
    */
   yieldSlot(): () => void;
-  /** When it started, monotonic milliseconds (`performance.now()`). */
+  /** Its start, monotonic milliseconds (`performance.now()`). */
   readonly startedAt: number;
   /** Brings the deadline forward to `ms` after the start; a later one than it has is ignored. */
   limit(ms: number): void;
-  /** Milliseconds left until the deadline; `Infinity` without one. */
+  /** Returns the milliseconds left until the deadline; `Infinity` without one. */
   remainingMs(): number;
   /**
    * Sends one event of this request. `seq` is counted here. Await it to feel the reader's backpressure; a handler that
@@ -128,6 +130,6 @@ export interface CallContext {
   keepStream(): void;
   /** Ends the stream, in order or with an error. The caller's iteration ends with it. */
   finishStream(error?: HandfastError): void;
-  /** Runs `work` right behind the reply, or the error: for events that must not come before it. `work` must not throw. */
+  /** Runs `work` right after the reply, or the error: for events that must not precede it. `work` must not throw. */
   afterReply(work: () => void): void;
 }

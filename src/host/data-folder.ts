@@ -1,6 +1,6 @@
 /**
- * The data folder of a plugin: private, below the host's, or temporary. Loaded by `plugin-runtime.ts` when a plugin asks for
- * one, for a host must answer its first handshake before it touches the disk.
+ * The data folder of a plugin: private, below the host's, or temporary. This file is loaded only when a plugin asks for
+ * its folder, because a host must reply to its first handshake before it touches the disk.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

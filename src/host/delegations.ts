@@ -1,8 +1,8 @@
 /**
- * Sessions that act for a principal with rights of their own: those of subagents. Knows what each was given, so that their
- * rights follow those of their owner.
+ * Sessions that act for a principal with separate rights: those of subagents. Knows the rights given to each, so that
+ * they follow the rights of the owner.
  *
- * Used by `host.ts`; plugins reach it as `PluginContext.accept`.
+ * Plugins reach it as `PluginContext.accept`.
  */
 import type { Principal } from '../session/principal.ts';
 import { may } from '../session/rights.ts';
@@ -11,36 +11,36 @@ import type { Link } from '../transport/link.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { DelegatedSession } from './plugin.ts';
 
-/** What it needs of its host. */
+/** Functions of the host that it uses. */
 export interface DelegationDeps {
-  /** The principal of this name with the rights it has now; undefined when there is none. */
+  /** Returns the principal of this name with its present rights; undefined when none has the name. */
   current(owner: Principal): Principal | undefined;
   accept(link: Link, principal: Principal): void;
 }
 
 export class Delegations {
   readonly #deps: DelegationDeps;
-  /** By the principal, which is a value of its own for each. */
+  /** Delegated sessions by principal; each has a separate principal object. */
   readonly #delegated = new WeakMap<Principal, DelegatedSession>();
 
   constructor(deps: DelegationDeps) {
     this.#deps = deps;
   }
 
-  /** Accepts a link whose handshake opens such a session. */
+  /** Accepts a link whose handshake opens this session. */
   accept(link: Link, session: DelegatedSession): void {
     const principal = this.#rightsOf(session, this.#deps.current(session.owner));
     if (principal === undefined) throw fail('unauthorized', `${session.owner.name} has no rights to give`);
     this.#deps.accept(link, principal);
   }
 
-  /** What the principal of a session may do now, by what the principal of its name may. */
+  /** Returns the present rights of a session's principal, computed from those of the principal with its name. */
   now(principal: Principal, current: Principal | undefined): Principal | undefined {
     const session = this.#delegated.get(principal);
     return session === undefined ? current : this.#rightsOf(session, current);
   }
 
-  /** The agent id that a session of this principal has, not the one in its handshake. */
+  /** Returns the agent id that a session of this principal has, not the one in its handshake. */
   agentId(principal: Principal): string | undefined {
     return this.#delegated.get(principal)?.agentId;
   }
@@ -53,7 +53,7 @@ export class Delegations {
     this.#delegated.get(principal)?.unread?.(error);
   }
 
-  /** The error that refuses a request of the session. */
+  /** Returns the error that refuses a request of the session. */
   refusal({ principal }: Session, type: string): HandfastError | undefined {
     return principal.subagent === undefined ? undefined : this.#delegated.get(principal)?.admit?.(type);
   }

@@ -1,6 +1,6 @@
 /**
- * The schema by which grants within a capability are checked. An ignored member would widen a grant, so objects have the members that
- * their schema names and no others. Pure.
+ * The schema by which grants within a capability are checked. An ignored member would widen a grant, so objects have
+ * only the members that their schema names. Pure.
  */
 import type { JsonSchema } from '../base/json-schema.ts';
 import { isObject } from '../wire/json.ts';
@@ -19,7 +19,7 @@ const DECIDES = [
   '$ref',
 ];
 
-/** The schema of a plugin, with every object closed that names its members and does not say otherwise. */
+/** Returns the schema of a plugin, with every object closed that names its members, unless the schema says otherwise. */
 export function closedGrant(schema: JsonSchema): JsonSchema {
   const { properties, items } = schema;
   const closed: Record<string, unknown> = { ...schema };

@@ -1,6 +1,6 @@
 /**
- * The host's side of the A2E handshake: version, token, resume or negotiation, answer. Everything a link may do before it
- * is a session is decided here.
+ * The host's side of the A2E handshake: version, token, resume or negotiation, reply. It decides every action of a link
+ * before it has a session.
  *
  * @see docs/protocol/a2e.md#handshake
  */
@@ -37,14 +37,14 @@ import { type CapabilityOffer, negotiate, negotiateAdditional } from './negotiat
 
 type Message = Record<string, unknown>;
 
-/** What the handshake needs from its host. */
+/** Members of the host that the handshake uses. */
 export interface A2EHandshakeDeps {
   readonly auth: Authenticator;
   readonly authThrottle: AuthThrottle;
   readonly traffic: TrafficShares;
   readonly log: Log;
   readonly uptimeMs: () => number;
-  /** Who a peer is, by how its link came or by its token. */
+  /** Returns the principal of a peer, by its kind of link or by its token. */
   authenticate(link: Link, token: unknown): Principal | undefined;
   /** Capabilities loaded. */
   readonly offers: (principal: Principal) => ReadonlyMap<string, CapabilityOffer>;
@@ -58,12 +58,12 @@ export interface A2EHandshakeDeps {
     granted: ReadonlySet<string>,
     extensions: ReadonlySet<string>,
   ): Session;
-  /** Loads what serves the capabilities of a session; undefined where it is loaded. Never rejects. */
+  /** Loads the plugins that serve the capabilities of a session; undefined if they are loaded. Never rejects. */
   prepare(granted: ReadonlySet<string>): Promise<void> | undefined;
   maxParallel(principal: Principal): number;
   maxWaiting(principal: Principal): number;
   resumeWindowMs: number;
-  /** A handshake was decided; for the audit. */
+  /** Called when a handshake was decided; for the audit. */
   onHandshakeDone(
     gate: PendingLink,
     principal: Principal | undefined,
@@ -84,7 +84,7 @@ export class A2EHandshake implements Dialect {
     this.#codec = codec;
   }
 
-  /** A2E also gets what belongs to no other dialect. */
+  /** Returns true for any message: A2E also gets messages of no other dialect. */
   speaks(): boolean {
     return true;
   }
@@ -115,11 +115,11 @@ export class A2EHandshake implements Dialect {
 
   malformed(error: HandfastError, gate: PendingLink): void {
     this.#refuseMessage(gate, {}, error);
-    // Close the link: an unauthenticated peer must not make us scan oversized lines.
+    // Close the link: an unauthenticated peer must not make this host scan oversized lines.
     if (error.code === 'too_large') gate.refuse(error.code);
   }
 
-  /** Answers a message that is no handshake. Where a token is required there is no second try. */
+  /** Replies to a message that is no handshake. If a token is required no second try is allowed. */
   #refuseMessage(gate: PendingLink, message: Message, error: HandfastError): void {
     this.#strike(gate, 'error', message, errorBody(error));
     if (this.#host.auth.hasTokens) gate.refuse(error.code);
@@ -152,7 +152,7 @@ export class A2EHandshake implements Dialect {
     const principal = host.authenticate(gate.link, request.auth_token ?? '');
     if (principal === undefined) return this.#authFailed(gate, request);
     const extensions = { ...(isObject(request.extensions) && request.extensions) };
-    // Its principal has the name of another one, whose sessions and journals are not its own.
+    // The principal has the name of another one, whose sessions and journals are not its own.
     if (principal.subagent !== undefined) for (const name of OF_OWN_SESSIONS) delete extensions[name];
     const resume = extensions[EXTENSION_RESUME];
     if (isObject(resume) && typeof resume.session_id === 'string' && host.extensions.has(EXTENSION_RESUME)) {
@@ -266,7 +266,7 @@ export class A2EHandshake implements Dialect {
     agreed[EXTENSION_CAPABILITIES] = { ...accepted, max_waiting: this.#host.maxWaiting(principal) };
   }
 
-  /** The host could not open or resume a session, or the principal has used up a share. */
+  /** Handles a failure: the host could not open or resume a session, or the principal has used up a share. */
   #failed(gate: PendingLink, request: HandshakeReq, principal: Principal, thrown: unknown): void {
     const error = asError(thrown);
     const { log } = this.#host;
@@ -313,7 +313,7 @@ export class A2EHandshake implements Dialect {
 
 const isEnabled = ({ enabled }: { readonly enabled?: boolean }): boolean => enabled === true;
 
-/** The `extensions` member of an answer: each agreed name, with nothing to say of it yet. */
+/** Returns the `extensions` member of a reply: each agreed name, without further facts yet. */
 const agreedOn = (extensions: ReadonlySet<string>): Message =>
   Object.fromEntries([...extensions].map((name) => [name, {}]));
 
@@ -328,7 +328,10 @@ const hostExtensions: ReadonlySet<string> = new Set([
   EXTENSION_JOURNAL,
 ]);
 
-/** The extensions a host offers: no journal or resume without a journal, and no resume without a resume window. */
+/**
+ * Returns the extensions that a host offers: no journal or resume without a journal, and no resume without a resume
+ * window.
+ */
 export function extensionsOf(
   journal: Journal | undefined,
   { resumeWindowMs }: Pick<HostLimits, 'resumeWindowMs'>,
@@ -338,7 +341,7 @@ export function extensionsOf(
   return resumeWindowMs > 0 ? hostExtensions : without(EXTENSION_RESUME);
 }
 
-/** Plain A2E has pings of agents only; an agent that agreed to resume answers those of its host too. */
+/** Returns the host's ping, if the agent agreed to resume and so replies to it. Plain A2E has only pings of agents. */
 function pingOf({ connection, terms }: Session): Ping | undefined {
   return terms.extensions.has(EXTENSION_RESUME) ? () => connection.probe() : undefined;
 }

@@ -1,7 +1,7 @@
 /**
  * A host as programs and the server see it: its options, its health, its sessions and the host itself.
  *
- * `host.ts` implements {@link Host}; `createHost` of `handfast` makes one.
+ * `host.ts` implements {@link Host}; `createHost` of `handfast` returns one.
  */
 import type { Closable } from '../base/lifetime.ts';
 import type { Log } from '../base/log.ts';
@@ -37,9 +37,9 @@ export interface HostOptions {
   /** Shown to operators; also in the audit. Default `handfast`. */
   readonly hostId?: string;
   readonly limits?: Partial<HostLimits>;
-  /** Whose token is this? Default: no token, everybody is `local`. */
+  /** Identifies the owner of a token. Default: no token, every peer is `local`. */
   readonly auth?: Authenticator;
-  /** Where session entries go. Without one nothing is journaled and sessions cannot be resumed. */
+  /** Journal of session entries. Without one nothing is journaled and sessions cannot be resumed. */
   readonly journal?: Journal;
   /**
    * True to store each reply durably before it is sent: a host that is killed has every reply that left it. Costs a synced
@@ -62,7 +62,7 @@ export interface HostOptions {
    */
   readonly checksState?: boolean | undefined;
   /**
-   * Where other hosts of the user may have the same state. Default: one host has it at a time.
+   * Access of other hosts of the user to the same state. Default: one host has it at a time.
    * @internal
    */
   readonly sharedState?: SharedState;
@@ -84,7 +84,8 @@ export interface HostOptions {
    */
   readonly slots?: HostSlots;
   /**
-   * Counts what plugins store for principals, with what else is stored for them. Default: only the quotas of plugins hold.
+   * Counts the bytes that plugins store for principals, together with other data stored for them. Default: only the
+   * quotas of plugins hold.
    * @internal
    */
   readonly storage?: StorageShares;
@@ -103,13 +104,13 @@ export interface HostOptions {
    * @internal
    */
   readonly dialects?: readonly Dialect[];
-  /** Epoch milliseconds. */
+  /** Returns epoch milliseconds. */
   readonly now?: () => number;
   /** Makes session ids: any text that is not empty, not in use and not to be guessed. Default 128 random bits in hex. */
   readonly newId?: () => string;
 }
 
-/** What an operator may know of a running host. */
+/** The facts about a running host that an operator may see. */
 export interface HostHealth {
   readonly host_id: string;
   readonly uptime_seconds: number;
@@ -152,8 +153,8 @@ export interface Host extends Closable {
   /** True once it was started, also when it has stopped since. */
   readonly started: boolean;
   /**
-   * Accepts a link: the agent at its other end may send its handshake. Its token tells the principal, unless `principal` is given:
-   * then the way the link came is its proof.
+   * Accepts a link: the agent at its other end may send its handshake. Its token determines the principal, unless
+   * `principal` is given: then the link's origin is the proof.
    */
   accept(link: Link, principal?: Principal): void;
   /**
@@ -163,12 +164,12 @@ export interface Host extends Closable {
   close(graceMs?: number): Promise<void>;
   health(): HostHealth;
   /**
-   * What principals have of the shares of this host, by share.
+   * Usage of the shares of this host by its principals, by share.
    * @internal
    */
   readonly shares: Readonly<Record<string, ShareUsage>>;
   /** Sessions that live, connected or detached. */
   readonly sessions: Iterable<HostSession>;
-  /** True while a session of this id lives. */
+  /** Returns true while a session of this id lives. */
   has(session: string): boolean;
 }

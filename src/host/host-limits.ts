@@ -1,5 +1,5 @@
 /**
- * The limits of a host and their defaults. Apart from `host.ts`, so that a default configuration can be made without
+ * The limits of a host and their defaults. Apart from `host.ts`, so that a default configuration can be created without
  * loading the host.
  */
 import { SharedSlots } from '../base/shared-slots.ts';
@@ -38,7 +38,7 @@ export interface HostLimits extends ConnectionLimits, TrafficLimits {
   readonly maxProcessesPerPrincipal: number;
 }
 
-/** What calls use of the process besides its event loop, in shares of their principals. Hosts of one process share it. */
+/** Threads and child processes that calls use, in shares of their principals. Hosts of one process share them. */
 export interface HostSlots {
   readonly threads: SharedSlots;
   readonly processes: SharedSlots;
@@ -47,7 +47,7 @@ export interface HostSlots {
 /** Calls of one principal that may wait for a thread, and for a process. */
 const QUEUE_PER_PRINCIPAL = 16;
 
-/** The slots of a process by its limits. */
+/** Returns the slots of a process by its limits. */
 export function hostSlots(limits: HostLimits): HostSlots {
   const slots = (what: string, total: number, perOwner: number): SharedSlots =>
     new SharedSlots(what, { total, perOwner, queuePerOwner: QUEUE_PER_PRINCIPAL });
@@ -60,7 +60,7 @@ export function hostSlots(limits: HostLimits): HostSlots {
 /** The limits of a session. */
 export type SessionLimits = ConnectionLimits & Pick<HostLimits, 'maxParallel' | 'maxWaiting'>;
 
-/** The limits of a principal's sessions: its own, within those of the host. */
+/** Returns the limits of a principal's sessions: its limits, within those of the host. */
 export function sessionLimits(all: HostLimits, { limits = {} }: Pick<Principal, 'limits'>): SessionLimits {
   const { maxParallel, queueLimit, maxWaiting } = all;
   return {

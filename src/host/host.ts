@@ -1,8 +1,8 @@
 /**
- * The environment host: plugins, sessions, and the handshake in front of them. Transports hand it links with `accept`; it
- * knows none of them.
+ * The environment host: plugins, sessions, and the handshake in front of them. Transports hand it links with `accept`;
+ * it knows none of them.
  *
- * `server/` and `cli/` build one from a configuration; programs build one with `createHost`.
+ * A server builds one from a configuration; programs build one with `createHost`.
  * @see docs/architecture.md#the-host-and-its-plugins
  */
 
@@ -91,7 +91,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
   /** Messages that sessions which are over had no use for. */
   #dropped = 0;
   #journalFailures = 0;
-  /** Where sessions are stored for the next host; undefined without resume, or when the journal ends with the process. */
+  /** Store of sessions for the next host; undefined without resume, or when the journal ends with the process. */
   readonly #stored: StoredSessions | undefined;
   /** The sessions of the host before this one, while it starts. */
   #toTakeUp: readonly StoredSession[] = [];
@@ -178,7 +178,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     this.#phase = 'running';
   }
 
-  /** A session of the host before this one, with the rights that its principal has now: it waits for its agent. */
+  /** Restores a session of the previous host, with the present rights of its principal: it waits for its agent. */
   #takeUp(stored: StoredSession): void {
     const { id, owner, record } = stored;
     const principal = this.auth.current?.(owner);
@@ -200,13 +200,13 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     }
   }
 
-  /** Nothing is left of a session but the entries of its journal. */
+  /** Removes everything of a session except the entries of its journal. */
   #forget(session: string): void {
     this.#stored?.remove(session);
     this.#state.dropSession(session);
   }
 
-  /** The sessions whose stored state stays. */
+  /** Returns the sessions whose stored state stays. */
   #owners(): [session: string, owner: string][] {
     if (this.#phase === 'new') return this.#toTakeUp.map(({ id, owner }) => [id, owner]);
     return [...this.#registry].map(({ id, principal }) => [id, principal.name]);
@@ -218,7 +218,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 
   readonly #changed: RuntimeDeps['changed'] = (capability, only, concerns) => {
     const plugins = this.#plugins.served.get(capability);
-    if (plugins === undefined) return; // Not serving yet: the handshake will say it.
+    if (plugins === undefined) return; // Not serving yet: the handshake will report it.
     const sessions = only === undefined ? this.#registry : [this.#registry.get(only.id)];
     notifyChanged(capability, plugins, sessions, concerns);
   };
@@ -314,7 +314,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     };
   }
 
-  // A2EHandshakeDeps: what the handshake asks.
+  // A2EHandshakeDeps: members for the handshake.
 
   uptimeMs = (): number => performance.now() - this.#startedAt;
   offers = (principal: Principal): ReadonlyMap<string, CapabilityOffer> => offers(this.#plugins.served, { principal });
@@ -395,7 +395,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     }
   }
 
-  /** A plugin was loaded after sessions had been granted its capability. */
+  /** Notifies agents of a plugin that was loaded after sessions had been granted its capability. */
   #notifyLoaded({ plugin }: PluginRuntime): void {
     for (const session of this.#registry) {
       if (!session.granted(plugin.type)) continue;
@@ -408,7 +408,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     }
   }
 
-  /** Equal terms are one object: ten thousand idle sessions mostly agree on the same few. */
+  /** Returns the terms. Equal terms are one object: ten thousand idle sessions mostly agree on the same few. */
   #terms(granted: ReadonlySet<string>, extensions: ReadonlySet<string>): Terms {
     const key = `${[...granted].sort()} ${[...extensions].sort()}`;
     let terms = this.#termsByKey.get(key);
@@ -448,7 +448,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     });
   }
 
-  // SessionHost: what sessions ask.
+  // SessionHost: members for sessions.
 
   route(type: string, session: Session): Route | HandfastError | undefined {
     const route = this.#plugins.route(type);
@@ -475,7 +475,10 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     return new HostCall(session, incoming, route, this.#callDeps);
   }
 
-  /** Where a call between capabilities goes: to what the principal may use, whether or not this agent asked for it. */
+  /**
+   * Returns the route of a call between capabilities: to any capability that the principal may use, whether or not this
+   * agent requested it.
+   */
   #nestedRoute(type: string, session: Session): Route {
     const route = this.#plugins.route(type);
     const capability = route?.method.capability ?? capabilityOfType(type);
@@ -519,7 +522,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
     if (this.#options.audit !== undefined) this.#audit(session, request as HostCall, error, request.size, size);
   }
 
-  /** A call between capabilities is a line of its own; its sizes are 0, for it was never written. */
+  /** Audits a call between capabilities as a separate line; its sizes are 0, because it was never written. */
   #auditNested(call: NestedCall, error: HandfastError | undefined): void {
     if (this.#options.audit !== undefined)
       this.#audit(call.session, call, error, 0, 0, call.caller.route.method.request);
@@ -545,7 +548,7 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
       reply_bytes: replyBytes,
       duration_ms: startedAt === 0 ? 0 : Math.round(performance.now() - startedAt),
       outcome: error === undefined ? 'ok' : error.code === 'cancelled' ? 'cancelled' : 'error',
-      // Undefined members, so that all records have one shape: there is one for each request.
+      // Undefined members, so that all records have one shape: every request has a record.
       error_code: error?.code,
       reason: error === undefined ? undefined : reasonOf(error),
       tool: typeof tool_name === 'string' ? tool_name.slice(0, 128) : undefined,
@@ -582,12 +585,12 @@ class EnvironmentHost implements Host, SessionHost, A2EHandshakeDeps {
 
   journalFailed(session: Session, error: unknown): void {
     this.#journalFailures++;
-    // The first says it; a full disk would otherwise fill the log too.
+    // Only the first failure is logged; a full disk would otherwise fill the log too.
     if (this.#journalFailures === 1) this.log.error('the journal cannot be written', { session: session.id, error });
   }
 }
 
-/** Why a call was denied, as its tool says it; of a variable that was refused also its name. */
+/** Returns the reason why a call was denied, in its tool's words; for a refused variable, also its name. */
 function reasonOf({ code, detail: { reason, name } }: HandfastError): string | undefined {
   if (typeof reason !== 'string' || (code !== 'tool_denied' && code !== 'proc.denied')) return undefined;
   return (reason === 'env_refused' ? `${reason} ${name}` : reason).slice(0, 64);

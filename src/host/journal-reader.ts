@@ -11,7 +11,7 @@ import { fail } from '../wire/errors.ts';
 import type { CallContext, SessionView } from './context.ts';
 
 export interface ReadableSessions {
-  /** Who a session belongs to, also when it has ended; undefined when it is unknown or has no owner. */
+  /** Returns the owner of a session, also when it has ended; undefined when it is unknown or has no owner. */
   owner(session: string): string | undefined;
   readonly journal: Journal | undefined;
 }
@@ -56,7 +56,10 @@ async function read(request: JournalFollowReq, context: CallContext, sessions: R
   }
 }
 
-/** Entries behind a cursor that the journal has not reached may never come, and would hide those before it. */
+/**
+ * Returns the error for a cursor that the journal has not reached: entries after it may never come, and it would hide
+ * those before it.
+ */
 const neverIssued = (after: number, last: number) =>
   fail(
     'schema_violation',
@@ -66,7 +69,7 @@ const neverIssued = (after: number, last: number) =>
 
 const unknownSession = () => fail('session_not_found', 'no such session for this principal');
 
-/** The error for a session that the reader may not read; its own it always may. */
+/** Returns the error for a session that the reader may not read; its own session it may always read. */
 function refusal({ session_id: id }: JournalFollowReq, reader: SessionView, sessions: ReadableSessions) {
   const isOwn = id === undefined || id === '' || id === reader.id;
   return isOwn || may(reader.principal, 'observe', sessions.owner(id)) ? undefined : unknownSession();

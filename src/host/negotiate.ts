@@ -1,12 +1,12 @@
 /**
- * Capability negotiation of A2E: a pure function from what was asked and what is loaded to what is granted.
+ * Capability negotiation of A2E: a pure function from the requested and the loaded capabilities to the granted ones.
  *
- * Called by `handshake.ts` only; a property test holds its rules.
+ * A property test checks its rules.
  * @see docs/protocol/a2e.md#negotiation
  */
 import { type CapabilityGrant, type CapabilityName, capabilityOf, isAdditionalCapability } from '../protocol/a2e.ts';
 
-/** What is known of the plugin that leads a capability; sent as its metadata. */
+/** Facts about the plugin that leads a capability; sent as its metadata. */
 export interface CapabilityOffer {
   readonly name: string;
   readonly type: string;
@@ -19,7 +19,7 @@ export interface CapabilityOffer {
 export interface NegotiationPolicy {
   /** Capabilities with a loaded plugin. */
   readonly available: ReadonlyMap<string, CapabilityOffer>;
-  /** True when this principal may have a capability. Default: all. */
+  /** Returns true when this principal may have a capability. Default: all. */
   readonly mayUse?: (capability: string) => boolean;
 }
 
@@ -37,7 +37,7 @@ export function negotiateAdditional(asked: unknown, policy: NegotiationPolicy): 
   return [...names].map((name) => decide(name, policy));
 }
 
-/** Why a capability that is there is refused. */
+/** Reason of the refusal of an available capability. */
 export const NOT_ALLOWED = 'not allowed for this principal';
 
 function decide(capability: string, { available, mayUse }: NegotiationPolicy): CapabilityGrant {
@@ -50,7 +50,7 @@ function decide(capability: string, { available, mayUse }: NegotiationPolicy): C
 }
 
 export interface Negotiated {
-  /** One line per standard capability asked for, in the order asked. */
+  /** One line per requested standard capability, in the requested order. */
   readonly accepted: CapabilityGrant[];
   readonly granted: ReadonlySet<CapabilityName>;
   /** `no_caps` when standard capabilities were asked for and none is available. */
@@ -58,8 +58,9 @@ export interface Negotiated {
 }
 
 /**
- * Decides what of `asked` is granted. Names outside the protocol are ignored (existing clients ask for feature flags such
- * as `streaming`, and fail on answers that hold unknown names); aliases are answered with the standard name.
+ * Decides which of the `asked` capabilities are granted. Names outside the protocol are ignored (existing clients ask
+ * for feature flags such as `streaming`, and fail on answers that hold unknown names); for aliases, the reply has the
+ * standard name.
  */
 export function negotiate(asked: readonly string[], policy: NegotiationPolicy): Negotiated {
   const accepted = new Map<CapabilityName, CapabilityGrant>();

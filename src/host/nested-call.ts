@@ -2,8 +2,8 @@
  * One capability calling another: `context.call`. The call runs here, not on the connection: it uses no place of the
  * session's concurrency limit, so that capabilities which call each other cannot block themselves.
  *
- * It keeps the rights of the principal, the deadline and the cancel of the calling request, and is audited like a request.
- * `host/call.ts` starts it for requests of the agent, this file for calls of calls.
+ * It keeps the rights of the principal, the deadline and the cancel of the calling request, and is audited like a
+ * request. `host/call.ts` starts it for requests of the agent, this file for nested calls of nested calls.
  */
 
 import { MAX_DELAY_MS } from '../base/deadlines.ts';
@@ -30,7 +30,7 @@ const OUTLIVES_MS = 10_000;
 /** Calls that run at once below one request of an agent. */
 const MAX_NESTED_CALLS = 1024;
 
-/** What every call of a host shares. */
+/** Members that all calls of a host share. */
 export interface CallDeps {
   readonly log: Log;
   readonly workspace: string;
@@ -39,17 +39,17 @@ export interface CallDeps {
   readonly editors: Editors | undefined;
   /** Threads and processes that calls may start; shared by the hosts of a process. */
   readonly slots: HostSlots;
-  /** Loads what serves a capability; undefined where it is loaded. */
+  /** Loads the plugins that serve a capability; undefined if they are loaded. */
   prepare(capability: string): Promise<void> | undefined;
-  /** The route of a request type for a principal's own capabilities; throws where there is none. */
+  /** Returns the route of a request type for the capabilities of a principal; throws if none exists. */
   nestedRoute(type: string, session: Session): Route;
-  /** What a handler threw, as its caller gets it. */
+  /** Returns the error that the caller gets for an error that a handler threw. */
   failure(route: Route, session: Session, thrown: unknown): HandfastError;
   /** The nested calls that run. */
   readonly running: Set<NestedCall>;
-  /** A nested call ended. */
+  /** Called when a nested call ended. */
   nestedDone(call: NestedCall, error: HandfastError | undefined): void;
-  /** A handler was abandoned and still runs (`+1`), or such a one has settled. */
+  /** Called when a handler was abandoned and still runs (`+1`), or an abandoned one has settled (`-1`). */
   abandoned(change: 1 | -1): void;
 }
 
@@ -85,7 +85,7 @@ export class NestedCall implements CallContext, Caller {
   readonly startedAt = performance.now();
   deadlineAt: number;
   runtime: PluginRuntime | undefined;
-  /** Who did work for it that is not of this host; for the audit. */
+  /** The party outside this host that did work for the call; for the audit. */
   by: 'editor' | undefined;
   refusal: HandfastError | undefined;
   readonly #controller = new AbortController();
@@ -159,7 +159,7 @@ export class NestedCall implements CallContext, Caller {
     return callCapability(this, method as unknown as Method, body, options) as Promise<Body<Reply>>;
   }
 
-  /** The place is that of the agent's request. */
+  /** Gives up the place, which is that of the agent's request. */
   yieldSlot(): () => void {
     return this.caller.yieldSlot();
   }
@@ -187,7 +187,7 @@ export class NestedCall implements CallContext, Caller {
     return this.#onEvent(event) as Promise<void> | undefined;
   };
 
-  /** The stream continues until the caller's own signal aborts, or the session ends. */
+  /** Continues the stream until the caller's own signal aborts, or the session ends. */
   keepStream(): void {
     if (this.#done || this.#subscribed) return;
     this.#subscribed = true;

@@ -1,6 +1,6 @@
 /**
  * The refusal of JSON-RPC on listeners that serve no session RPC: a client of that protocol gets an error it can read,
- * instead of an A2E message or silence. The host puts it behind all dialects it serves.
+ * instead of an A2E message or silence. The host puts it after all dialects that it serves.
  */
 import type { Dialect } from '../connection/accept.ts';
 import { speaksJsonRpc } from '../wire/jsonrpc.ts';

@@ -1,8 +1,8 @@
 /**
- * What a host holds for one of its plugins while it runs: its store, its data folder, the checked grants of principals.
- * The plugin gets it as `PluginContext` at `start`; the context of each request asks it.
+ * The host's state for one of its plugins while it runs: its store, its data folder, the checked grants of principals.
+ * The plugin gets it as `PluginContext` at `start`; the context of each request reads it.
  *
- * Made by `host.ts`, one per plugin.
+ * A host has one per plugin.
  */
 
 import { JsonSchemas, type SchemaChecker } from '../base/json-schema.ts';
@@ -22,32 +22,35 @@ import type { DelegatedSession, Handler, Plugin, PluginContext } from './plugin.
 import type { SharedState } from './store/shared-state.ts';
 import type { PluginStore, StateDatabase } from './store/store.ts';
 
-/** What the plugins of one host share. */
+/** Members that the plugins of one host share. */
 export interface RuntimeDeps {
   readonly hostId: string;
   readonly workspace: string;
   readonly log: Log;
-  /** Folder below which each plugin has one of its own; undefined: one in the temporary folder, removed at the end. */
+  /** Folder below which each plugin has a folder; undefined: each has one in the temporary folder, removed at the end. */
   readonly dataDir: string | undefined;
   /** Accepts the link of a session that acts for a principal. */
   accept(link: Link, session: DelegatedSession): void;
-  /** True when a plugin of the capability has a schema for grants within it. */
+  /** Returns true when a plugin of the capability has a schema for grants within it. */
   declaresGrant(capability: string): boolean;
-  /** Notifies the agents that a capability changed: that of one session or of all, whose principal it concerns. */
+  /**
+   * Notifies agents that a capability changed: the agent of one session or of all, if the change concerns their
+   * principal.
+   */
   changed(capability: string, only: SessionView | undefined, concerns?: (principal: Principal) => boolean): void;
-  /** True for a session whose agent is notified of changes. */
+  /** Returns true for a session whose agent is notified of changes. */
   hearsChanges(session: SessionView): boolean;
-  /** What each principal may store; undefined: as much as its own limits say. */
+  /** Bound on the bytes that each principal may store; undefined: its own limits alone hold. */
   readonly storage: StorageShares | undefined;
   /** Opens the state of all plugins, once. */
   openState(): Promise<StateDatabase>;
-  /** The loss of the opened state. */
+  /** Returns the loss of the opened state. */
   stateLoss(): DatabaseLoss | undefined;
-  /** Where requests go while another host has the state; undefined: they fail with `journal_locked`. */
+  /** Route of requests while another host has the state; undefined: they fail with `journal_locked`. */
   readonly sharedState: SharedState | undefined;
 }
 
-/** How often another host is asked that has the state and does not accept links, and the milliseconds between. */
+/** Bound on attempts to reach another host that has the state and does not accept links, and the milliseconds between. */
 const MAX_ATTEMPTS = 20;
 const RETRY_MS = 50;
 
@@ -61,7 +64,7 @@ export class PluginRuntime implements PluginContext {
   #dataFolder: (() => Promise<string>) | undefined;
   /** Losses of files in which this plugin stores beside the state, by file. */
   readonly #losses = new Map<string, { readonly loss: DatabaseLoss; concerns(principal: Principal): boolean }>();
-  /** Sessions of plain A2E whose agent got the losses. */
+  /** Sessions of plain A2E whose agent was informed of the losses. */
   readonly #informed = new WeakSet<SessionView>();
 
   constructor(plugin: Plugin, deps: RuntimeDeps) {
@@ -69,7 +72,7 @@ export class PluginRuntime implements PluginContext {
     this.#deps = deps;
   }
 
-  /** The plugin; one that is loaded later is replaced by what it has loaded. */
+  /** The plugin; a plugin that is loaded later is replaced by the loaded one. */
   get plugin(): Plugin {
     return this.#plugin;
   }
@@ -123,7 +126,10 @@ export class PluginRuntime implements PluginContext {
     this.#plugin = loaded;
   }
 
-  /** What a request must wait for before its handler runs; undefined once the plugin has all it declares. */
+  /**
+   * Returns the promise that a request must await before its handler runs; undefined once the plugin has everything it
+   * declares.
+   */
   storeReady(): Promise<void> | undefined {
     const { name, store } = this.plugin;
     if (store === undefined || this.#store !== undefined) return undefined;
@@ -152,7 +158,7 @@ export class PluginRuntime implements PluginContext {
     return served.then((reply) => this.#withLosses(reply, session));
   }
 
-  /** The reply to an agent that is not notified of changes, with the losses once in its session. */
+  /** Returns the reply to an agent that is not notified of changes; once in its session it contains the losses. */
   #withLosses(reply: object, session: SessionView): object {
     const losses = toldLosses(this.lossesFor(session.principal));
     if (losses.length === 0) return reply;
@@ -192,7 +198,7 @@ export class PluginRuntime implements PluginContext {
         if (gone && attempt === MAX_ATTEMPTS) throw locked;
         if (!gone) throw thrown;
       }
-      // That host has just opened the state, or has just ended.
+      // The other host has just opened the state, or has just ended.
       await sleep(RETRY_MS, context.signal);
       context.signal.throwIfAborted();
       const failure = await this.storeReady()?.then(
@@ -205,8 +211,9 @@ export class PluginRuntime implements PluginContext {
   }
 
   /**
-   * What the configuration grants a principal for this capability, with defaults filled in; undefined without a grant.
-   * Throws `config_invalid` for one that does not fit the plugin's schema, and for members that no plugin of the capability has.
+   * Returns the configured grant of a principal for this capability, with defaults filled in; undefined without a
+   * grant. Throws `config_invalid` for a grant that does not match the plugin's schema, and for members that no plugin
+   * of the capability has.
    */
   grantOf(principal: Principal): unknown {
     let known = this.#grants.get(principal);
@@ -238,7 +245,7 @@ export class PluginRuntime implements PluginContext {
     this.#deps.changed(this.plugin.type, undefined, concerns);
   }
 
-  /** The losses that concern a principal, acknowledged or not. */
+  /** Returns the losses that concern a principal, acknowledged or not. */
   lossesFor(principal: Principal): readonly DatabaseLoss[] {
     const state = this.plugin.store === undefined ? undefined : this.#deps.stateLoss();
     if (state === undefined && this.#losses.size === 0) return [];
@@ -270,7 +277,7 @@ export class PluginRuntime implements PluginContext {
     return this.#dataFolder();
   }
 
-  /** Removes what was temporary. Called after `stop`. */
+  /** Removes the temporary folder. Called after `stop`. */
   async close(): Promise<void> {
     if (this.#dataFolder === undefined || this.#deps.dataDir !== undefined) return;
     const { removeDataFolder } = await import('./data-folder.ts');

@@ -1,6 +1,6 @@
 /**
- * Plugins: code that provides a capability. `definePlugin` is what plugin authors write; `host/routes.ts` decides which
- * plugin a request goes to.
+ * Plugins: code that provides a capability. Plugin authors write `definePlugin`; `host/routes.ts` decides which plugin
+ * a request goes to.
  *
  * Plugins run in the host's process and are trusted code. One that throws or hangs harms only its own calls.
  * @see docs/protocol/a2e.md#negotiation
@@ -22,13 +22,16 @@ import type { PluginStore, StoreUse } from './store/store.ts';
 export interface Handler {
   readonly method: Method;
   readonly run: (request: never, context: CallContext) => object | Promise<object>;
-  /** Undefined when this plugin serves the request; else the error to answer with if no other plugin serves it. */
+  /** Returns undefined when this plugin serves the request; else the error to reply with if no other plugin serves it. */
   readonly declines?: (request: never, session: SessionView) => HandfastError | undefined;
-  /** Undefined while the session may make the request; asked of running ones when the rights of its principal have changed. */
+  /**
+   * Returns undefined while the session may make the request; called for running requests when the rights of the
+   * principal have changed.
+   */
   readonly refuses?: (request: never, session: SessionView) => HandfastError | undefined;
   /**
-   * True when repeating this request does no more than running it once; asked where a host was restarted while it ran.
-   * Default: as the method says. While it runs, `context.idempotent` says the same.
+   * Returns true when repeating this request has no more effect than running it once; called after a host restarted
+   * while the request ran. Default: as the method declares. While it runs, `context.idempotent` has the same value.
    */
   readonly isIdempotent?: (request: never, session: SessionView) => boolean;
 }
@@ -54,7 +57,7 @@ export function handle<Request extends object, Reply extends object>(
   return { method: method as unknown as Method, run, declines, refuses };
 }
 
-/** What a plugin is given when it starts. */
+/** The context that a plugin gets when it starts. */
 export interface PluginContext {
   readonly hostId: string;
   /** Absolute real path of the workspace. */
@@ -63,14 +66,14 @@ export interface PluginContext {
   /** The durable state of this plugin. Throws `usage` for a plugin that declares no `store`. */
   readonly store: PluginStore;
   /**
-   * A folder of this plugin's own that only this user can enter, made at the first call. It stays over restarts, unless
-   * the host was made without a `dataDir`.
+   * Returns a folder of this plugin that only this user can enter, created at the first call. It stays over restarts,
+   * unless the host was created without a `dataDir`.
    */
   dataFolder(): Promise<string>;
   /**
-   * Counts what this plugin stores for a principal outside of `store` in its share of all that is stored
-   * (`limits.stored_bytes`): with `bytes`, in place of what was counted before. Returns how many bytes this plugin may store
-   * outside of `store` for it. @see docs/capabilities.md#state
+   * Counts the bytes that this plugin stores for a principal outside of `store` in its share of all stored data
+   * (`limits.stored_bytes`): `bytes` replaces the earlier count. Returns the bytes that this plugin may store outside
+   * of `store` for the principal. @see docs/capabilities.md#state
    */
   stored(principal: Pick<Principal, 'name' | 'limits'>, bytes?: number): number;
   /**
@@ -85,20 +88,21 @@ export interface PluginContext {
    */
   lost(loss: DatabaseLoss, concerns: (principal: Principal) => boolean): void;
   /**
-   * Accepts a link whose agent acts for a principal. It can neither resume another session nor read journals.
-   * Throws `unauthorized` when its owner has no such rights to give.
+   * Accepts a link whose agent acts for a principal. It can neither resume another session nor read journals. Throws
+   * `unauthorized` when its owner does not have the rights that the session would get.
    */
   accept(link: Link, session: DelegatedSession): void;
 }
 
-/** A session that acts for a principal with rights of its own: that of a subagent. */
+/** A session that acts for a principal with separate rights: that of a subagent. */
 export interface DelegatedSession {
   /** The id of its agent, not the one in its handshake. */
   readonly agentId: string;
   /** The principal it belongs to. */
   readonly owner: Principal;
   /**
-   * What it may do, by what its owner may do now: a new value with the owner's name and `subagent`. Undefined: it ends.
+   * Returns the rights of the session for the present rights of its owner: a new value with the owner's name and
+   * `subagent`. Undefined: the session ends.
    */
   rights(owner: Principal): Principal | undefined;
   /** Asked of each request before it runs: the error that refuses it, or undefined. */
@@ -111,13 +115,13 @@ export interface DelegatedSession {
 
 export type PluginFacts = Readonly<Record<string, unknown>>;
 
-/** What handshakes need of a plugin. */
+/** Members of a plugin that handshakes use. */
 export type PluginOffer = Pick<Plugin, 'metadata' | 'grant' | 'store' | 'priority'> & {
-  /** It comes with a plugin of tools for its sessions, `<name>-tools`, of this rank. */
+  /** It includes a plugin of tools for its sessions, `<name>-tools`, of this rank. */
   readonly tools?: { readonly priority: number };
 };
 
-/** Whom facts are for: a principal in its handshake, or a session whose capability changed. */
+/** The recipient of facts: a principal in its handshake, or a session whose capability changed. */
 export interface FactsFor {
   readonly principal: Principal;
   readonly session?: SessionView;
@@ -127,8 +131,8 @@ export interface Plugin {
   /** Unique in its host; shown in the capability metadata. */
   readonly name: string;
   /**
-   * The capability it provides: one of the protocol, or a name of its own (`a-z`, digits, `_`, `.`, `-`), which agents get
-   * who ask for it by the extension handfast/capabilities.
+   * The capability it provides: one of the protocol, or another name (`a-z`, digits, `_`, `.`, `-`), which agents get
+   * that request it by the extension handfast/capabilities.
    */
   readonly type: CapabilityName | (string & {});
   /** Higher is asked first; equal priorities in load order. Default 0. */
@@ -136,43 +140,46 @@ export interface Plugin {
   /** Serves its capability alone, also when others are loaded for it. */
   readonly exclusive?: boolean;
   /**
-   * More facts for the capability metadata, e.g. `{ sandbox: 'bubblewrap' }`; as a function, what holds for a principal or
-   * in a session now, and undefined where the plugin cannot serve it. Announce changes with `PluginContext.changed`.
+   * More facts for the capability metadata, e.g. `{ sandbox: 'bubblewrap' }`; as a function, the facts for a principal
+   * or in a session at this moment, and undefined if the plugin cannot serve it. Announce changes with
+   * `PluginContext.changed`.
    */
   readonly metadata?: PluginFacts | ((who: FactsFor) => PluginFacts | undefined);
   readonly methods: readonly Handler[];
   /** Asks for a durable store, `context.store`. */
   readonly store?: StoreUse;
   /**
-   * False for a request whose handler does not use the store: it is served also while another host of this user has the store
-   * open. Default: all requests need it.
+   * Returns false for a request whose handler does not use the store: it is served also while another host of this user
+   * has the store open. Default: all requests need it.
    */
   readonly needsStore?: (request: Readonly<Record<string, unknown>>, session: SessionView) => boolean;
   /**
-   * The shape of what a principal may be granted within this capability (`auth.tokens[].grants.<capability>`), as JSON
-   * Schema. The plugin gets the checked grant as `context.grant`; a configuration whose grant does not fit is refused, and a
-   * principal whose grant does not fit cannot connect. Objects have no members but those they name, unless the schema says
+   * The shape of a principal's grant within this capability (`auth.tokens[].grants.<capability>`), as JSON Schema. The
+   * plugin gets the checked grant as `context.grant`; a configuration with an invalid grant is refused, and a principal
+   * with an invalid grant cannot connect. Objects have only the members that they name, unless the schema has
    * `additionalProperties`. Without a schema in any plugin of the capability, grants have no members.
    */
   readonly grant?: JsonSchema;
   /**
-   * Loads the plugin that serves; this one then only has what handshakes need: its name, type and rank, `metadata`, `grant` and
-   * `store`. Called once, behind the handshake of the first session that was granted the capability. Requests wait for it; when
-   * it fails, they get `runtime_error`.
+   * Loads the plugin that serves; this one then only has the members for handshakes: its name, type and rank,
+   * `metadata`, `grant` and `store`. Called once, after the handshake of the first session that was granted the
+   * capability. Requests wait for it; when it fails, they get `runtime_error`.
    */
   readonly load?: () => Promise<Plugin>;
   /**
-   * Another capability, for whose sessions alone this plugin is, such as tools that each of them enables. With `load` it is loaded
-   * with that one; and it leads the metadata of its own capability only where no other plugin does.
+   * Another capability; this plugin is only for sessions with it, such as tools that each of these sessions enables.
+   * With `load` it is loaded together with that capability, and it leads the metadata of its own capability only if no
+   * other plugin does.
    */
   readonly loadedWith?: CapabilityName | (string & {});
   /**
-   * Makes one plugin of several of this capability that have `join`, itself among them, the leading one first. For capabilities
-   * whose requests name nothing that tells them apart, so that `handle`'s `declines` does not help. Called before they start; not
-   * where one is exclusive, because that one serves alone. Throws `config_invalid` for plugins that do not fit together.
+   * Joins several plugins of this capability that have `join`, itself among them, the leading one first, into one. For
+   * capabilities whose requests contain nothing to distinguish the plugins, so that `handle`'s `declines` does not
+   * help. Called before they start; not if one is exclusive, because that one serves alone. Throws `config_invalid` for
+   * plugins that cannot be joined.
    */
   join?(plugins: readonly Plugin[]): Plugin;
-  /** Called before the host accepts anybody. A plugin that throws here is left out; the host starts without it. */
+  /** Called before the host accepts links. A plugin that throws here is left out; the host starts without it. */
   start?(context: PluginContext): void | Promise<void>;
   /** Called when the host has stopped serving. */
   stop?(): void | Promise<void>;
@@ -181,16 +188,16 @@ export interface Plugin {
    * notified before it get `closed`, in reverse order; the one that threw does not.
    */
   opened?(session: SessionView): void;
-  /** That session ended, or the capability was withdrawn from it. Called once for a session. */
+  /** Called once for a session that ended, or from which the capability was withdrawn. */
   closed?(session: SessionView): void;
   /** State to store over a restart, as plain JSON; asked for when the host stops. */
   snapshot?(): unknown | Promise<unknown>;
-  /** Gets back what `snapshot` gave, before `start`. */
+  /** Receives the state that `snapshot` returned, before `start`. */
   restore?(state: unknown): void | Promise<void>;
 }
 
 /**
- * Declares a plugin. Throws `config_invalid` for one that no host could start, with the mistake and what to write instead.
+ * Declares a plugin. Throws `config_invalid` for one that no host could start, with the mistake and the correction.
  *
  * @example
  * export const plugin = definePlugin({

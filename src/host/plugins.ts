@@ -1,6 +1,7 @@
 /**
- * The plugins of one host: started in order, stopped in the opposite order, and found by capability or request type. One that
- * is loaded later (`Plugin.load`) is loaded behind the handshake of the first session that was granted its capability.
+ * The plugins of one host: started in order, stopped in the opposite order, and found by capability or request type.
+ * One that is loaded later (`Plugin.load`) is loaded after the handshake of the first session that was granted its
+ * capability.
  */
 import { nextTurn } from '../base/next-turn.ts';
 import type { Route } from '../connection/running-request.ts';
@@ -12,7 +13,7 @@ import { PluginRuntime, type RuntimeDeps } from './plugin-runtime.ts';
 import { byRank, routes, serving } from './routes.ts';
 
 export interface PluginsDeps extends Omit<RuntimeDeps, 'declaresGrant'> {
-  /** A plugin that was loaded later serves from now on. */
+  /** Called when a plugin that was loaded later serves from now on. */
   loaded(runtime: PluginRuntime): void;
 }
 
@@ -21,7 +22,7 @@ export class Plugins {
   #runtimes: PluginRuntime[] = [];
   #served: ReadonlyMap<string, readonly PluginRuntime[]> = new Map();
   #routes: ReadonlyMap<string, Route> = new Map();
-  /** Those that are not loaded, with what loads them. */
+  /** Plugins that are not loaded, with the promise of the load that runs. */
   readonly #deferred = new Map<PluginRuntime, Promise<void> | undefined>();
   #stopped = false;
   /** Resolves in the turn of the event loop in which the load that was asked last begins. */
@@ -40,7 +41,7 @@ export class Plugins {
     return this.#routes.get(type);
   }
 
-  /** The plugins of some capabilities. */
+  /** Yields the plugins of some capabilities. */
   *of(granted: ReadonlySet<string>): Iterable<PluginRuntime> {
     for (const capability of granted) yield* this.#served.get(capability) ?? [];
   }
@@ -56,7 +57,10 @@ export class Plugins {
     }
   };
 
-  /** A session has ended for some plugins: as a whole, or what they provide was withdrawn from it. The last one hears it first. */
+  /**
+   * Tells plugins that a session has ended for them: as a whole, or because their capabilities were withdrawn from it.
+   * The last one is notified first.
+   */
   notifyClosed(session: SessionView, runtimes: Iterable<PluginRuntime>): void {
     for (const { plugin } of [...runtimes].toReversed()) {
       try {
@@ -68,9 +72,9 @@ export class Plugins {
   }
 
   /**
-   * Starts plugins. One that fails is logged and left out, unless its author wrote something wrong: that rejects with
-   * `config_invalid`, and none runs then.
-   * @param states what plugins gave as their snapshots, by name
+   * Starts plugins. One that fails is logged and left out, except for a mistake of its author: that rejects with
+   * `config_invalid`, and then no plugin runs.
+   * @param states the snapshots of the plugins, by name
    */
   async start(given: readonly Plugin[], states: Readonly<Record<string, unknown>>): Promise<void> {
     for (const plugin of given) checkPlugin(plugin);
@@ -89,12 +93,12 @@ export class Plugins {
         this.#runtimes.push(runtime);
         if (runtime.deferred) this.#deferred.set(runtime, undefined);
       } catch (error) {
-        // What its author wrote wrong is not left to a log: without it the host lacks what it was made for.
+        // An author's mistake is not left to a log: without the plugin the host lacks its purpose.
         if (error instanceof HandfastError && error.code === 'config_invalid') {
           await this.#stopAll();
           throw error;
         }
-        // One broken plugin must not take the others away; what it provides is then simply not granted.
+        // One broken plugin must not disable the others; its capability is then not granted.
         log.error('a plugin did not start and is left out', { plugin: plugin.name, error });
       }
     }
@@ -106,13 +110,13 @@ export class Plugins {
     this.#routes = routes(this.#served, this.#deps.log);
   }
 
-  /** Loads what serves some capabilities; undefined where all of it is loaded. Never rejects: see {@link failure}. */
+  /** Loads the plugins that serve some capabilities; undefined if all are loaded. Never rejects: see {@link failure}. */
   load(granted: ReadonlySet<string>): Promise<void> | undefined {
     if (this.#deferred.size === 0) return undefined;
     const loading: Promise<void>[] = [];
     for (const [runtime, running] of this.#deferred) {
       if (!granted.has(loadedWith(runtime)) || !this.#served.get(runtime.plugin.type)?.includes(runtime)) continue;
-      // What it is loaded with has started before it.
+      // The plugin of the capability it is loaded with has started before it.
       const one =
         running ?? this.#load(runtime, runtime.plugin.loadedWith === undefined ? undefined : Promise.all(loading));
       this.#deferred.set(runtime, one);
@@ -123,7 +127,8 @@ export class Plugins {
 
   async #load(runtime: PluginRuntime, before?: Promise<unknown>): Promise<void> {
     try {
-      // The reply to the handshake leaves first. Modules are read and compiled at once: those of each plugin in a turn of their own.
+      // The reply to the handshake leaves first. Modules are read and compiled at once: those of each plugin in a
+      // separate turn.
       this.#turn = this.#turn.then(() => new Promise<void>(nextTurn));
       await this.#turn;
       await before;
@@ -139,7 +144,7 @@ export class Plugins {
     }
   }
 
-  /** The state of the plugins has lost writes: each capability that stores in it changed. */
+  /** Handles lost writes in the state of the plugins: each capability that stores in it changed. */
   stateLost(): void {
     const storing = this.#runtimes.filter(({ plugin }) => plugin.store !== undefined);
     for (const capability of new Set(storing.map(({ plugin }) => plugin.type))) {
@@ -147,7 +152,7 @@ export class Plugins {
     }
   }
 
-  /** Why the requests of a capability have no handler: a plugin of it could not be loaded. */
+  /** Returns the reason why the requests of a capability have no handler: a plugin of it could not be loaded. */
   failure(capability: string): HandfastError | undefined {
     const missing = this.#served
       .get(capability)
@@ -168,7 +173,7 @@ export class Plugins {
     return states;
   }
 
-  /** @param states gets the states of the plugins */
+  /** Stops all plugins. @param states gets the states of the plugins */
   async #stopAll(states?: Record<string, unknown>): Promise<void> {
     for (const runtime of this.#runtimes.toReversed()) {
       const { plugin } = runtime;
@@ -184,16 +189,19 @@ export class Plugins {
   }
 }
 
-/** The capability whose sessions load a plugin. */
+/** Returns the capability whose sessions load a plugin. */
 const loadedWith = ({ plugin }: PluginRuntime): string => plugin.loadedWith ?? plugin.type;
 
-/** The plugins with those of one capability joined that can be ({@link Plugin.join}): in place of the first of them. */
+/**
+ * Returns the plugins, those of one capability that can be joined ({@link Plugin.join}) as one, in place of the first
+ * of them.
+ */
 async function joined(given: readonly Plugin[]): Promise<readonly Plugin[]> {
   const plugins = [...given];
   for (const group of Map.groupBy(given, ({ type }) => type).values()) {
     const isSeveral = group.length > 1 && !group.some(({ exclusive }) => exclusive);
     if (!isSeveral || !group.some(({ join }) => join !== undefined)) continue;
-    // Whether one that is loaded later can be joined is known when it is loaded.
+    // A plugin that is loaded later shows at its load whether it can be joined.
     const loaded = await Promise.all(
       group.map(async (plugin) => [plugin, plugin.load === undefined ? plugin : await plugin.load()] as const),
     );

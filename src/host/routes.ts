@@ -1,6 +1,6 @@
 /**
- * Which plugin a request goes to: by priority, exclusive ones alone, list requests merged, calls to the plugin that owns
- * the name. Built once when the host starts.
+ * Decides which plugin a request goes to: by priority, exclusive ones alone, list requests merged, calls to the plugin
+ * that owns the name. Built once when the host starts.
  */
 
 import type { Log } from '../base/log.ts';
@@ -23,7 +23,7 @@ interface Served {
   readonly handler: Handler;
 }
 
-/** The plugins that serve each capability, highest priority first; one alone where any is exclusive. */
+/** Returns the plugins that serve each capability, highest priority first; a single one if any is exclusive. */
 export function serving(plugins: readonly PluginRuntime[]): Map<string, PluginRuntime[]> {
   const byType = Map.groupBy(plugins, ({ plugin }) => plugin.type);
   for (const [type, all] of byType) {
@@ -37,7 +37,7 @@ export function serving(plugins: readonly PluginRuntime[]): Map<string, PluginRu
 /** Orders plugins: the highest priority first, equal ones as they were loaded. */
 export const byRank = (a: Plugin, b: Plugin): number => (b.priority ?? 0) - (a.priority ?? 0);
 
-/** Metadata of each capability in the handshake: the facts of its leading plugin. */
+/** Returns the metadata of each capability in the handshake: the facts of its leading plugin. */
 export function offers(
   served: ReadonlyMap<string, readonly PluginRuntime[]>,
   who: FactsFor,
@@ -50,7 +50,10 @@ export function offers(
   return result;
 }
 
-/** The facts of the first plugin of a capability that can serve it now; those for sessions of another one come last. */
+/**
+ * Returns the facts of the first plugin of a capability that can serve it now; plugins for sessions of another
+ * capability come last.
+ */
 export function offerOf(plugins: readonly PluginRuntime[], who: FactsFor): CapabilityOffer | undefined {
   const leading = plugins.toSorted(
     (a, b) => Number(a.plugin.loadedWith !== undefined) - Number(b.plugin.loadedWith !== undefined),
@@ -66,7 +69,7 @@ export function offerOf(plugins: readonly PluginRuntime[], who: FactsFor): Capab
   return undefined;
 }
 
-/** Request type → route. */
+/** Returns the routes by request type. */
 export function routes(served: ReadonlyMap<string, readonly PluginRuntime[]>, log: Log): Map<string, Route> {
   const handlers = new Map<string, { method: Method; all: Served[] }>();
   for (const plugins of served.values()) {
@@ -105,7 +108,7 @@ const refusalOf =
     return undefined;
   };
 
-/** What the handler says that serves the request. */
+/** Returns the idempotence that the serving handler declares for the request. */
 const idempotenceOf =
   (all: readonly Served[]): Route['isIdempotent'] =>
   (request, session) =>

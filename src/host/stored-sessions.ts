@@ -1,7 +1,7 @@
 /**
  * The sessions of a host in the records of its journal: written while they live, read when a host starts.
  *
- * `host.ts` owns one where its journal outlives the process. A record is written behind, like the entries of its session.
+ * A host has them if its journal outlives the process. A record is written later, like the entries of its session.
  * @see docs/decisions/0033-sessions-outlive-their-host.md
  */
 import type { Route } from '../connection/running-request.ts';
@@ -19,7 +19,7 @@ export class StoredSessions {
   readonly #now: () => number;
 
   /**
-   * @param windowMs how long a session waits for a link
+   * @param windowMs time that a session waits for a link
    * @param now epoch milliseconds
    */
   constructor(records: SessionRecords, windowMs: number, now: () => number) {
@@ -29,9 +29,9 @@ export class StoredSessions {
   }
 
   /**
-   * The sessions that may be resumed; the records of all others are removed. While a host runs, the window is measured by a
-   * clock that is never set. Time between two hosts is known from the wall alone: a clock that was set back counts as no
-   * time, one that was set forward ends the session early.
+   * Returns the sessions that may be resumed; the records of all others are removed. While a host runs, the window is
+   * measured by a clock that is never set. Time between two hosts is known from the wall clock alone: a clock that was
+   * set back counts as no time, one that was set forward ends the session early.
    */
   load(): StoredSession[] {
     const now = this.#now();
@@ -53,20 +53,23 @@ export class StoredSessions {
       granted: [...terms.granted],
       extensions: [...terms.extensions],
       restarts,
-      // From the start of the next host on, where it has a link: then the host is what the agent waits for.
+      // With a link, the time counts from the start of the next host: the agent then waits for the host.
       ...(session.detachedAt !== 0 && { detached_at: this.#now() - (performance.now() - session.detachedAt) }),
       ...(stopped && { received: connection.received }),
     };
     this.#records.put(id, JSON.stringify(record));
   }
 
-  /** The session has ended: no host takes it up any more. Its entries stay as long as their retention says. */
+  /**
+   * Removes the record of a session that has ended: no host restores it. Its entries stay as long as their retention
+   * allows.
+   */
   remove(id: string): void {
     this.#records.put(id, '');
   }
 }
 
-/** What a request gets that the former host had read and not replied to; `route` is where it would go now. */
+/** Returns the error for a request that the former host had read and not replied to; `route` is its route in this host. */
 export function interruptedError(
   route: Route | HandfastError | undefined,
   { body }: Incoming,
@@ -80,7 +83,7 @@ export function interruptedError(
   return (route.isIdempotent?.(body, session) ?? idempotent === true) ? error : mayHaveRun(error);
 }
 
-/** What a stored session has of its capabilities now; undefined when it had some and has none of them. */
+/** Returns the present grants of a stored session's capabilities; undefined when it had grants and has none of them now. */
 export function grantedNow(
   { granted }: SessionRecord,
   principal: Principal | undefined,

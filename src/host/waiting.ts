@@ -1,4 +1,6 @@
-/** A request that waits for a later message of its agent, and takes no place of `max_parallel` meanwhile. */
+/**
+ * Lets a request wait for a later message of its agent, and takes no place of `max_parallel` meanwhile.
+ */
 import type { CallContext } from './context.ts';
 
 /** Awaits `work` without a place in the concurrency limit; see `CallContext.yieldSlot`. */

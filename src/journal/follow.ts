@@ -1,18 +1,18 @@
 /**
- * One reader of a growing session log: what is stored, then what arrives.
+ * One reader of a growing session log: the stored entries, then those that arrive.
  *
- * Both journals (`memory.ts`, `journal/sqlite/sqlite.ts`) hand it out from `follow`. It queues nothing: it remembers a cursor and asks
- * the store for the next few entries when its reader requests one. So a reader that reads nothing costs a few entries at
- * most, and holes and doubles cannot arise: there is one position and it only grows.
+ * Both journals (`memory.ts`, `journal/sqlite/sqlite.ts`) return it from `follow`. It queues nothing: it remembers a
+ * cursor and asks the store for the next few entries when its reader requests one. So a reader that reads nothing costs
+ * a few entries at most, and gaps and duplicates cannot arise: its one position only grows.
  */
 import type { HandfastError } from '../wire/errors.ts';
 import type { Gap, JournalEntry, Page } from './journal.ts';
 
 /** A session as its followers see it. */
 export interface Followable {
-  /** The next few entries with `cursor > after` that are held right now, with the gap before them; may throw. */
+  /** Returns the next few entries with `cursor > after` that are held now, with the gap before them; may throw. */
   page(after: number): Page;
-  /** From now on the session calls {@link Follower.wake} after appends. */
+  /** Registers a follower: from now on the session calls {@link Follower.wake} after appends. */
   join(follower: Follower): void;
   leave(follower: Follower): void;
 }
@@ -28,15 +28,15 @@ const DONE: IteratorReturnResult<undefined> = Object.freeze({ done: true, value:
 
 /**
  * The iterator behind `Journal.follow`. It joins the session at the first `next()` and leaves it when it ends: on
- * `return()` (a `for await` calls it), when the signal aborts, when the session is deleted, when the journal closes.
- * An end comes at once; entries that were stored but not yet asked for are not delivered after it.
+ * `return()` (a `for await` calls it), when the signal aborts, when the session is deleted, when the journal closes. An
+ * end takes effect at once; entries that were stored but not yet requested are not delivered after it.
  */
 export class Follower implements AsyncIterableIterator<Item, undefined> {
   readonly #open: () => Followable;
   readonly #signal: AbortSignal | undefined;
   #state: 'new' | 'live' | 'ended' = 'new';
   #source: Followable | undefined;
-  /** Everything up to this cursor was delivered, or reported as a gap. */
+  /** The cursor up to which everything was delivered, or reported as a gap. */
   #position: number;
   #page: readonly JournalEntry[] = [];
   #index = 0;
@@ -44,7 +44,7 @@ export class Follower implements AsyncIterableIterator<Item, undefined> {
   #waiting: Waiting[] = [];
   #failure: HandfastError | undefined;
 
-  /** `open` is called once, at the first `next()`, and throws when the journal is closed. */
+  /** @param open called once, at the first `next()`; throws when the journal is closed */
   constructor(open: () => Followable, after: number, signal?: AbortSignal) {
     this.#open = open;
     this.#position = Math.max(0, after);
@@ -60,7 +60,7 @@ export class Follower implements AsyncIterableIterator<Item, undefined> {
       if (this.#state === 'new') this.#start();
       if (this.#failure !== undefined) throw this.#failure;
       if (this.#state === 'ended') return Promise.resolve(DONE);
-      // While an earlier call waits there is nothing to take: an append wakes it before this can run.
+      // While an earlier call waits no entry is available: an append wakes it before this can run.
       const item = this.#next();
       if (item !== undefined) return Promise.resolve({ done: false, value: item });
     } catch (thrown) {
@@ -80,7 +80,7 @@ export class Follower implements AsyncIterableIterator<Item, undefined> {
     return Promise.resolve(DONE);
   }
 
-  /** Called by the session after an append: answers the calls that wait. */
+  /** Resolves the waiting calls; the session calls it after an append. */
   wake(): void {
     while (this.#waiting.length > 0) {
       let item: Item | undefined;

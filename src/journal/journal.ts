@@ -14,13 +14,16 @@ import type { HandfastError } from '../wire/errors.ts';
  */
 export type Durability = 'durable' | 'volatile';
 
-/** What a session wrote down. */
+/** An entry of a session's log. */
 export interface JournalEntry {
   /** Per-session integer, strictly growing from 1, never reused. */
   readonly cursor: number;
-  /** When it was appended, epoch milliseconds. Recorded only; nothing but when a whole old session may go is decided by it. */
+  /**
+   * Time of the append, epoch milliseconds. Recorded only; it decides nothing except when a whole old session may be
+   * dropped.
+   */
   readonly ts: number;
-  /** What it is: `request`, `event`, `reply`, `error`, `cancel`, `opened`, `attached`, `detached`, `closed`, … */
+  /** Its kind: `request`, `event`, `reply`, `error`, `cancel`, `opened`, `attached`, `detached`, `closed`, … */
   readonly kind: string;
   /** The id of the request it belongs to, or `''`. */
   readonly request: string;
@@ -53,7 +56,7 @@ export interface Page {
   readonly last: number;
 }
 
-/** What is known of a session that has entries. */
+/** Facts about a session that has entries. */
 export interface JournalSession {
   readonly session: string;
   /** Oldest stored cursor; `last + 1` when all were evicted. */
@@ -61,13 +64,13 @@ export interface JournalSession {
   readonly last: number;
   /** Bytes of the stored bodies. */
   readonly bytes: number;
-  /** Who it belongs to, as its first append said; absent = that append named no owner. */
+  /** The owner, as its first append named it; absent = that append named no owner. */
   readonly owner?: string;
 }
 
 /**
- * How much of a session is stored. The bound that is reached first evicts the oldest entries, at the latest when newer ones
- * are written: what still waits for that may be readable on top of it.
+ * The amount that is stored of a session. The bound that is reached first evicts the oldest entries, at the latest when
+ * newer ones are written: entries that still wait for eviction may be readable beyond it.
  */
 export interface Retention {
   /** Most entries stored per session. Default 4,096. */
@@ -81,21 +84,21 @@ export const DEFAULT_RETENTION: Retention = { maxEntries: 4096, maxBytes: 8 * 10
 /** A session with a record. */
 export interface RecordedSession {
   readonly session: string;
-  /** As `Page.last` would say. */
+  /** The value of `Page.last`. */
   readonly last: number;
   /** `''` = no owner. */
   readonly owner: string;
   readonly record: string;
 }
 
-/** One text for each session, beside its entries: what the next process needs that opens the journal. */
+/** One text for each session, beside its entries: data for the next process that opens the journal. */
 export interface SessionRecords {
   /**
    * Sets the record of a session; `''` removes it. It is stored with the entries of the session, from the first one on, and
    * behind like volatile ones: a crash may cost the newest change. Retention of entries does not evict it.
    */
   put(session: string, record: string): void;
-  /** The sessions with a record in the file. */
+  /** Returns the sessions with a record in the file. */
   all(): readonly RecordedSession[];
 }
 
@@ -104,20 +107,21 @@ export interface Journal {
   readonly records?: SessionRecords;
 
   /**
-   * Appends entries of one session in order. They are readable through `read` and `follow` at once on the appending side;
-   * durable ones may still be rolled back until they are acknowledged.
-   * An object given as body belongs to the journal from then on: a later change to it may show.
+   * Appends entries of one session in order. They are readable through `read` and `follow` at once on the appending
+   * side; durable ones may still be rolled back until they are acknowledged. An object given as body belongs to the
+   * journal from then on: a later change to it may show.
    *
-   * `durable` (the default): the returned promise is the durability promise of the implementation. The in-memory journal
-   * returns `undefined` at once; the SQLite journal resolves when the entries, and all earlier ones of the session, are on
-   * disk (group commit). Rejects with `disk_full` (retryable) or `runtime_error`; then nothing of this batch is stored.
+   * `durable` (the default): the returned promise is the durability promise of the implementation. The in-memory
+   * journal returns `undefined` at once; the SQLite journal resolves when the entries, and all earlier ones of the
+   * session, are on disk (group commit). Rejects with `disk_full` (retryable) or `runtime_error`; then no entry of this
+   * batch is stored.
    *
-   * `volatile`: returns `undefined`, there is nothing to wait for. What could not be written later on is counted in
-   * {@link Journal.volatileFailures} and read as a gap. Only what is refused at once (a cursor that does not grow, a
-   * closed journal) gives a promise; it rejects, and a caller need not await it.
+   * `volatile`: returns `undefined`, since no wait is needed. Entries that later could not be written are counted in
+   * {@link Journal.volatileFailures} and read as a gap. Only an immediate refusal (a cursor that does not grow, a
+   * closed journal) returns a promise; it rejects, and a caller need not await it.
    *
-   * `owner`: who the session belongs to, and in whose share it counts; the first append of a session says it for good.
-   * Default: it belongs to no owner, and counts in no share.
+   * `owner`: the owner of the session, in whose share it counts; the first append of a session sets it permanently.
+   * Default: no owner, and no share.
    */
   append(
     session: string,
@@ -130,7 +134,7 @@ export interface Journal {
   readonly volatileFailures: number;
 
   /**
-   * Why a durable entry could not be stored now, as far as it is known from earlier writes: asked before work is begun whose
+   * The reason why a durable entry could not be stored now, as far as earlier writes show: for checks before work whose
    * outcome must be stored. A failure that can pass, such as a full disk, is tried again. Absent: never.
    */
   readonly unwritable?: HandfastError | undefined;
@@ -142,20 +146,21 @@ export interface Journal {
   read(session: string, after: number, limit?: number, maxBytes?: number): Promise<Page>;
 
   /**
-   * What is stored after `after`, then what arrives, without gaps or duplicates between; a range that is no longer stored is one
-   * `gap`. Ends when `signal` aborts, when the session is deleted, or when the journal closes.
+   * Yields the stored entries after `after`, then those that arrive, without gaps or duplicates between; a range that
+   * is no longer stored is one `gap`. Ends when `signal` aborts, when the session is deleted, or when the journal
+   * closes.
    */
   follow(session: string, after: number, signal?: AbortSignal): AsyncIterable<JournalEntry | Gap>;
 
-  /** The sessions that have entries, newest write first; with `owner`, those of this owner only. */
+  /** Returns the sessions that have entries, newest write first; with `owner`, those of this owner only. */
   sessions(limit?: number, owner?: string): Promise<readonly JournalSession[]>;
 
-  /** Who a session with entries belongs to; undefined for one without an owner, and for an unknown one. */
+  /** Returns the owner of a session with entries; undefined for one without an owner, and for an unknown one. */
   owner(session: string): string | undefined;
 
   /**
-   * The writer expects no more entries of a session soon: what the journal holds ready for them, in memory and in the file, is
-   * given back. Appending to it later is fine and costs a little more. Absent: nothing is held ready.
+   * Frees the resources, in memory and in the file, that the journal holds ready for entries of a session: its writer
+   * expects no more of them soon. A later append still works and costs a little more. Absent: nothing is held ready.
    */
   release?(session: string): void;
 

@@ -21,32 +21,32 @@ import type { Account, Excess, JournalShares } from './shares.ts';
 /** Entries a follower reads from its session at a time. They stay in memory while its reader pauses. */
 const FOLLOW_PAGE = 16;
 
-/** A journal that lives and dies with the process. `append` returns `undefined`: there is nothing to wait for. */
+/** Returns a journal that lives and dies with the process. `append` returns `undefined`, since no wait is needed. */
 export function memoryJournal(options: { retention?: Partial<Retention> } = {}): Journal {
   return new MemoryJournal({ ...DEFAULT_RETENTION, ...options.retention }, undefined);
 }
 
-/** The same, with owners of sessions held to their shares. */
+/** Returns the same journal, with shares enforced for the owners of sessions. */
 export function sharedMemoryJournal(retention: Retention, shares: JournalShares): Journal {
   return new MemoryJournal(retention, shares);
 }
 
 class MemorySession implements Followable {
   readonly ring: SessionRing;
-  /** Who it belongs to; `''` = no owner. */
+  /** The owner; `''` = no owner. */
   owner = '';
   /** Null without followers: all that an append has to check. */
   followers: Set<Follower> | null = null;
-  /** Which append of the whole journal was this session's last; orders `sessions()`. */
+  /** Number of this session's last append in the whole journal; orders `sessions()`. */
   written = 0;
   /** Of its owner; undefined when it counts in no share. */
   account: Account | undefined;
-  /** What of it is in the account. */
+  /** The part of it that is in the account. */
   bytes = 0;
   entries = 0;
   readonly #abandoned: () => void;
 
-  /** `abandoned` is called when the last follower left and nothing was ever written. */
+  /** @param abandoned called when the last follower left and no entry was ever written */
   constructor(retention: Retention, abandoned: () => void) {
     this.ring = new SessionRing(retention);
     this.#abandoned = abandoned;
@@ -88,7 +88,7 @@ class MemoryJournal implements Journal {
     this.#shares = shares;
   }
 
-  /** Nothing here can fail to be written. */
+  /** Always 0: every write succeeds here. */
   readonly volatileFailures = 0;
 
   append(
@@ -163,7 +163,7 @@ class MemoryJournal implements Journal {
     for (const session of held) session.end();
   }
 
-  /** Counts what a session has now in the share of its owner, and evicts where that is too much. */
+  /** Counts the present size of a session in the share of its owner, and evicts if that is too much. */
   #charge(held: MemorySession, owner: string, shares: JournalShares): void {
     if (held.account === undefined) {
       held.account = shares.account(owner);
@@ -185,7 +185,10 @@ class MemoryJournal implements Journal {
     held.entries = ring.length;
   }
 
-  /** Evicts the oldest entries of an owner: of the session first that was written to longest ago. False when there are none. */
+  /**
+   * Evicts the oldest entries of an owner: first those of the session whose last write is the oldest. Returns false
+   * when none are left.
+   */
   #relieve({ account, amount }: Excess, shares: JournalShares): boolean {
     const { bytes, entries } = account;
     const oldest = [...(this.#counted.get(account) ?? [])].sort((one, other) => one.written - other.written);
@@ -206,7 +209,7 @@ class MemoryJournal implements Journal {
     return account.entries < entries;
   }
 
-  /** Nothing of a session is left. */
+  /** Removes a session without entries from the account. */
   #discharge(held: MemorySession, account: Account): void {
     this.#shares?.add(account, -held.bytes, -held.entries);
     const others = this.#counted.get(account);
@@ -216,7 +219,10 @@ class MemoryJournal implements Journal {
     this.#shares?.drop(account);
   }
 
-  /** Followed before it was written to, a session has a place here too; it goes when its last follower leaves. */
+  /**
+   * Creates a session. A session that is followed before it was written to is stored here too; it is removed when its
+   * last follower leaves.
+   */
   #create(session: string): MemorySession {
     const created = new MemorySession(this.#retention, () => this.#sessions.delete(session));
     this.#sessions.set(session, created);

@@ -1,25 +1,25 @@
 /**
- * What every journal refuses in the same words: a cursor that does not grow, and calls after `close`.
+ * The refusals that every journal makes in the same words: a cursor that does not grow, and calls after `close`.
  */
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { Durability } from './journal.ts';
 
-/** True when an entry with `cursor` may come after one with `last`. Cursors may jump, but always grow. */
+/** Returns true when an entry with `cursor` may come after one with `last`. Cursors may jump, but always grow. */
 export function follows(cursor: number, last: number): boolean {
   return cursor > last && Number.isSafeInteger(cursor);
 }
 
-/** The `runtime_error` for a cursor that does not grow. */
+/** Returns the `runtime_error` for a cursor that does not grow. */
 export function outOfOrder(cursor: unknown, last: number): HandfastError {
   return fail('runtime_error', `journal cursors must be integers that grow: ${String(cursor)} after ${last}`);
 }
 
-/** The `runtime_error` of every call after `close`. */
+/** Returns the `runtime_error` of every call after `close`. */
 export function journalClosed(): HandfastError {
   return fail('runtime_error', 'the journal is closed');
 }
 
-/** The promise of an append that is refused at once; see `Journal.append`. */
+/** Returns the promise of an append that is refused at once; see `Journal.append`. */
 export function refuse(error: HandfastError, durability: Durability | undefined): Promise<void> {
   const refused = Promise.reject(error);
   // A caller may await the rejection of a volatile append, but need not.

@@ -1,15 +1,15 @@
 /**
- * The newest entries of one session, in memory. The in-memory journal consists of them, the SQLite journal buffers in them
- * what waits to be written.
+ * The newest entries of one session, in memory. The in-memory journal consists of them, the SQLite journal buffers in
+ * them entries that wait to be written.
  *
- * Every message of a session goes through `push`, so it is on the hottest path of the kernel. Entries are stored by column:
- * an object for each would live just long enough to be copied twice by the garbage collector, and evicting it would have
- * to look at it again, by then long out of the processor's caches. `push` allocates nothing.
+ * Every message of a session goes through `push`, so it is on the hottest path of the kernel. Entries are stored by
+ * column: an object for each would live just long enough to be copied twice by the garbage collector, and evicting it
+ * would read it again, long after it left the processor's caches. `push` allocates nothing.
  */
 import { DEFAULT_RETENTION, type Gap, type JournalEntry, type Retention } from './journal.ts';
 import { follows, outOfOrder } from './refusals.ts';
 
-/** What a body that was never turned into text counts for, in bytes: its real size is not worth finding out. */
+/** Bytes that count for a body that was never turned into text: measuring its real size is not worth the cost. */
 export const OBJECT_BODY_BYTES = 256;
 const FIRST_CAPACITY = 16;
 
@@ -27,7 +27,7 @@ export class SessionRing {
   #times: number[] = [];
   #kinds: string[] = [];
   #requests: string[] = [];
-  /** Undefined in a free slot, so that evicted bodies can be collected. */
+  /** The bodies; undefined in a free slot, so that evicted bodies can be collected. */
   #bodies: (string | object | undefined)[] = [];
   #sizes: number[] = [];
   #head = 0;
@@ -36,7 +36,7 @@ export class SessionRing {
   #last: number;
   #evicted: number;
 
-  /** `last` is the session's last cursor before this ring; everything up to it counts as evicted. */
+  /** @param last the session's last cursor before this ring; everything up to it counts as evicted */
   constructor(retention: Retention = DEFAULT_RETENTION, last = 0) {
     this.#retention = retention;
     this.#last = last;
@@ -112,7 +112,7 @@ export class SessionRing {
     this.#evicted = this.#last;
   }
 
-  /** The entries with `cursor > after`, oldest first, at most `limit`. Says nothing of a gap: see {@link gap}. */
+  /** Returns the entries with `cursor > after`, oldest first, at most `limit`. Does not report a gap: see {@link gap}. */
   after(after: number, limit: number): JournalEntry[] {
     const mask = this.#capacity - 1;
     // Cursors grow but may jump, so the slot is searched for, not computed.
@@ -128,7 +128,7 @@ export class SessionRing {
     return found;
   }
 
-  /** The range above `after` that is no longer stored, or undefined when nothing is missing. */
+  /** Returns the range above `after` that is no longer stored, or undefined when none is missing. */
   gap(after: number): Gap | undefined {
     return after < this.#evicted ? { kind: 'gap', from: after + 1, to: this.#evicted } : undefined;
   }

@@ -1,8 +1,9 @@
 /**
- * What owners have in a journal, and whose oldest entries have to go when it is too much. An owner is the principal of a
- * session. Past its own share an owner loses its own; past the sum of all, the owner with most does.
+ * The amounts that owners store in a journal, and the choice of the owner whose oldest entries are evicted past a
+ * limit. An owner is the principal of a session. Past its own share an owner loses its own entries; past the sum of
+ * all, the owner with most loses them.
  *
- * Both journals hold their sessions to one of these; `server/assemble.ts` makes it and shows it in `GET /status`.
+ * Both journals enforce these shares; `GET /status` shows them.
  */
 import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
 
@@ -19,14 +20,14 @@ export interface JournalShareLimits {
   readonly total: Amount;
 }
 
-/** What one owner has. */
+/** The stored amounts of one owner. */
 export interface Account {
   readonly owner: string;
   bytes: number;
   entries: number;
 }
 
-/** An owner, and how much of the oldest it has must go at least. */
+/** An owner, and the least amount of its oldest entries that must be evicted. */
 export interface Excess {
   readonly account: Account;
   readonly amount: Amount;
@@ -34,7 +35,7 @@ export interface Excess {
 
 const ANY: Amount = { bytes: Number.POSITIVE_INFINITY, entries: Number.POSITIVE_INFINITY };
 
-/** What is evicted at a time, as a share of the limit: so that finding the oldest sessions is rare. */
+/** Divisor of the limit for the amount evicted at a time: so that searching the oldest sessions is rare. */
 const STEP_SHARE = 8;
 
 export class JournalShares {
@@ -43,12 +44,12 @@ export class JournalShares {
   readonly #total = { bytes: 0, entries: 0 };
   #evicted = 0;
 
-  /** Without limits it only counts. */
+  /** @param limits without them it only counts */
   constructor(limits: JournalShareLimits = { perOwner: ANY, total: ANY }) {
     this.#limits = limits;
   }
 
-  /** The account of an owner. One that is empty may be dropped with {@link drop}. */
+  /** Returns the account of an owner. An empty account may be dropped with {@link drop}. */
   account(owner: string): Account {
     let account = this.#accounts.get(owner);
     if (account === undefined) {
@@ -58,12 +59,12 @@ export class JournalShares {
     return account;
   }
 
-  /** No session of the owner is left. */
+  /** Drops the account of an owner without sessions. */
   drop({ owner }: Account): void {
     this.#accounts.delete(owner);
   }
 
-  /** An owner has so much more, or less. */
+  /** Adds to the amounts of an owner, or subtracts. */
   add(account: Account, bytes: number, entries: number): void {
     account.bytes += bytes;
     account.entries += entries;
@@ -76,7 +77,10 @@ export class JournalShares {
     this.#evicted += entries;
   }
 
-  /** Who has to lose how much, after `changed` got more; undefined when there is room. */
+  /**
+   * Returns the owner that must lose entries, and the amount, after `changed` grew; undefined when all are within their
+   * limits.
+   */
   excess(changed: Account): Excess | undefined {
     const { perOwner, total } = this.#limits;
     if (isOver(changed, perOwner)) return { account: changed, amount: stepOf(changed, perOwner) };
@@ -111,7 +115,7 @@ export class JournalShares {
 
 const isOver = (has: Amount, most: Amount): boolean => has.bytes > most.bytes || has.entries > most.entries;
 
-/** How much brings what is there one step below a limit. */
+/** Returns the amount whose removal brings the stored amount one step below a limit. */
 const stepOf = (has: Amount, most: Amount): Amount => ({
   bytes: has.bytes > most.bytes ? has.bytes - most.bytes + most.bytes / STEP_SHARE : 0,
   entries: has.entries > most.entries ? has.entries - most.entries + most.entries / STEP_SHARE : 0,

@@ -1,6 +1,6 @@
 /**
- * Whether a request was cancelled. Most requests end without: the signal, which costs more than all other records of a call, is made
- * when a handler asks for it.
+ * Records whether a request was cancelled. Most requests end uncancelled: the signal, which costs more than all other
+ * records of a call, is created when a handler asks for it.
  */
 export class Cancellation {
   #isCancelled = false;
@@ -20,7 +20,7 @@ export class Cancellation {
     return this.#controller.signal;
   }
 
-  /** Calls `follower` when the request is cancelled; without a signal there is one follower. */
+  /** Calls `follower` when the request is cancelled; without a signal only one follower exists. */
   follow(follower: () => void): void {
     if (this.#isCancelled) follower();
     else this.#follower = follower;
@@ -34,5 +34,5 @@ export class Cancellation {
   }
 }
 
-/** Of what cannot be cancelled. */
+/** The cancellation of requests that cannot be cancelled. */
 export const NO_CANCELLATION = new Cancellation();

@@ -1,4 +1,7 @@
-/** Questions to a client of the sessions era: requests in the other direction, on the way back of the request they belong to. */
+/**
+ * Questions to a client of the sessions era: requests in the other direction, on the response path of the request they
+ * belong to.
+ */
 import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 import type { RequestId } from './protocol.ts';
@@ -56,7 +59,7 @@ export class ClientQuestions {
     open.settle(fail('tool_denied', `the MCP client refused ${open.question.method}: ${why}`));
   }
 
-  /** The client has gone: nothing is answered any more. */
+  /** Fails all open questions: the client has disconnected, and answers no more. */
   close(): void {
     for (const { settle } of this.#open.values()) settle(fail('connection_lost', 'the MCP client has gone'));
     this.#open.clear();

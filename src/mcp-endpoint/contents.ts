@@ -1,6 +1,6 @@
 /**
- * Resources and prompts: of MCP servers behind the host, its memory and its skills. Called by `requests.ts` for every method that is not about
- * tools or the connection.
+ * Resources and prompts: of MCP servers behind the host, its memory and its skills. It serves every method that is not
+ * about tools or the connection.
  */
 import type {
   CompletionRequest,
@@ -19,10 +19,13 @@ import { INVALID_PARAMS, invalidParams, type Params, RESOURCE_NOT_FOUND, RpcErro
 import type { ServedRequest } from './served-request.ts';
 import { messagesOfSkill, promptOfSkill, skillOfPrompt, skillsOf } from './skills.ts';
 
-/** What the protocol asks of a result that clients may store. */
+/** Members that the protocol requires of a result that clients may store. */
 const NOT_CACHED = { ttlMs: 0, cacheScope: 'private' };
 
-/** The result of a request about contents; undefined for any other method, and where the host has no such contents. */
+/**
+ * Returns the result of a request about contents; undefined for any other method, and if the host has no contents of
+ * that kind.
+ */
 export async function serveContents(session: HostSession, request: ServedRequest): Promise<object | undefined> {
   const host = await session.ready();
   const { method, params, terms, cancellation } = request;
@@ -111,7 +114,7 @@ async function messagesOf(
 
 const UNFIT_PROMPT = ['mcp_prompt_not_found', 'unknown_skill', 'schema_violation'];
 
-/** What only servers behind the host have. */
+/** Serves the methods that only servers behind the host have. */
 async function serveMore(
   mcp: McpClient,
   { method, params, cancellation: { signal } }: ServedRequest,
@@ -138,7 +141,7 @@ async function serveMore(
 
 const NOT_FOUND = ['mcp_prompt_not_found', 'mcp_resource_not_found'];
 
-/** Throws `RpcError` for params that say neither of what nor which argument. */
+/** Parses a completion request. Throws `RpcError` for params without a subject or an argument. */
 function completionIn({ ref, argument, context }: Params): CompletionRequest {
   const { type, name: prompt, uri } = isObject(ref) ? ref : {};
   const { name, value = '' } = isObject(argument) ? argument : {};
@@ -158,7 +161,7 @@ function uriIn({ uri }: Params): string {
   throw invalidParams('params.uri must be a string that is not empty');
 }
 
-/** Later revisions have no number of their own for it. */
+/** Returns the error for an unknown resource. Later revisions have no separate number for it. */
 function notFound(thrown: unknown, uri: string, stateless: boolean): unknown {
   const { code, message } = asError(thrown);
   return code === 'mcp_resource_not_found' || code === 'not_found' ? unknownResource(message, uri, stateless) : thrown;

@@ -1,12 +1,12 @@
 /**
- * Arguments of tools that clients of the stateless revision repeat in headers (`Mcp-Param-*`), so that what stands between can route a
- * call without reading it: those whose schema has `x-mcp-header`. Pure; `host-session.ts` lists them, the HTTP edge checks them.
+ * Arguments of tools that clients of the stateless revision repeat in headers (`Mcp-Param-*`), so that intermediaries
+ * can route a call without reading it: the arguments whose schema has `x-mcp-header`. Pure; the HTTP edge checks them.
  */
 import { isObject } from '../wire/json.ts';
 
-/** One such argument. */
+/** One argument that clients repeat in a header. */
 export interface HeaderParam {
-  /** Where it is in the arguments. */
+  /** Its path in the arguments. */
   readonly path: readonly string[];
   /** In lower case. */
   readonly header: string;
@@ -16,7 +16,7 @@ export interface HeaderParam {
 const MAX_DEPTH = 16;
 const TYPES: readonly unknown[] = ['string', 'integer', 'boolean', 'number'];
 
-/** Those of a schema, at any depth below `properties`. */
+/** Returns the header arguments of a schema, at any depth below `properties`. */
 export function headerParamsOf(schema: unknown, path: readonly string[] = []): HeaderParam[] {
   if (!isObject(schema) || !isObject(schema.properties) || path.length >= MAX_DEPTH) return [];
   return Object.entries(schema.properties).flatMap(([name, inner]) => {
@@ -28,7 +28,7 @@ export function headerParamsOf(schema: unknown, path: readonly string[] = []): H
   });
 }
 
-/** The argument as its header says it; undefined: it has none. */
+/** Returns the argument in the form of its header; undefined if it has none. */
 export function headerText({ path }: HeaderParam, args: unknown): string | undefined {
   let value = args;
   for (const name of path) value = isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;

@@ -1,6 +1,6 @@
 /**
- * What one MCP client (or all stateless requests of a principal) uses of a host: an agent session, opened when it is first needed and
- * again when it was lost or ended for idleness, with the lists that clients ask for again and again.
+ * The part of a host that one MCP client (or all stateless requests of a principal) uses: an agent session, opened when
+ * it is first needed and again when it was lost or ended for idleness, with the lists that clients request repeatedly.
  *
  * Every call is a request of an A2E session: its rights, limits, journal and audit hold.
  */
@@ -29,7 +29,7 @@ export type OpenAgent = (
   options: Pick<AgentOptions, 'onCapabilityChanged' | 'timeoutMs' | 'agentId'>,
 ) => Promise<AgentSession>;
 
-/** What has changed. */
+/** A change of the host's contents. */
 export type Change =
   | { readonly kind: 'tools' | 'prompts' | 'resources' }
   | { readonly kind: 'resource'; readonly uri: string }
@@ -40,13 +40,13 @@ export type Change =
 export interface ToolTable {
   readonly listed: readonly McpTool[];
   readonly byName: ReadonlyMap<string, ToolDescription>;
-  /** Those that are not of the host itself. */
+  /** Tools that are not of the host itself. */
   readonly own: ReadonlyMap<string, OwnTool>;
-  /** What calls over HTTP repeat in headers, of the tools that have such arguments. */
+  /** Arguments that calls over HTTP repeat in headers, of the tools that have them. */
   readonly headerParams: ReadonlyMap<string, readonly HeaderParam[]>;
 }
 
-/** An open session with the clients of what was granted. */
+/** An open session with the clients of the granted capabilities. */
 export interface OpenHost {
   readonly agent: AgentSession;
   readonly tools: ToolsClient | undefined;
@@ -55,7 +55,7 @@ export interface OpenHost {
   readonly skill: SkillClient | undefined;
 }
 
-/** Whether a client may use a tool of the memory, or a skill. */
+/** Returns true if a client may use a tool of the memory, or a skill. */
 export type OwnToolRule = (tool: { readonly name: string; readonly risks: readonly string[] }) => boolean;
 
 export class HostSession {
@@ -72,7 +72,7 @@ export class HostSession {
   #listing: Promise<ToolTable> | undefined;
   /** Tools that are left out of lists and that this client has searched for. */
   readonly #found = new Set<string>();
-  /** How often the tools have changed. */
+  /** Number of changes of the tools. */
   #changes = 0;
   readonly #subscriptions = new Subscriptions();
   /** Changes of the memory are announced by now; of the agent session that is open. */
@@ -80,7 +80,7 @@ export class HostSession {
   #closed = false;
   #onClosed: (() => void) | undefined;
 
-  /** @param permits default: what was granted can be used */
+  /** @param permits default: all granted tools can be used */
   constructor(openAgent: OpenAgent, permits: OwnToolRule = () => true) {
     this.#openAgent = openAgent;
     this.#permits = permits;
@@ -91,7 +91,7 @@ export class HostSession {
     this.#ask = ask;
   }
 
-  /** A further session with the host, opened in the same way. */
+  /** Opens a further session with the host in the same way. */
   another(ask: Asker): HostSession {
     const other = new HostSession(this.#openAgent, this.#permits);
     other.answerBy(ask);
@@ -108,8 +108,8 @@ export class HostSession {
   }
 
   /**
-   * A holder gets changes of a resource: the client of a session, which is this, or a request that listens. Rejects with `quota_exceeded`, and
-   * as the host does for a resource that no server has.
+   * Subscribes a holder to changes of a resource: the client of a session, which is this, or a request that listens.
+   * Rejects with `quota_exceeded`, and as the host does for a resource that no server has.
    */
   async subscribe(holder: object, uri: string, signal: AbortSignal): Promise<void> {
     await this.#subscriptions.add(holder, uri, await this.ready(), signal);
@@ -133,7 +133,7 @@ export class HostSession {
     await this.#watch(await this.ready());
   }
 
-  /** The open session, else a promise of it: it rejects as connecting to the host does. */
+  /** Returns the open session, else a promise of it: it rejects as connecting to the host does. */
   ready(): OpenHost | Promise<OpenHost> {
     if (this.#open !== undefined && this.#open.agent.state !== 'closed') return this.#open;
     this.#opening ??= this.#start().finally(() => {
@@ -142,7 +142,7 @@ export class HostSession {
     return this.#opening;
   }
 
-  /** True while nothing has closed it. */
+  /** True until it is closed. */
   get isOpen(): boolean {
     return !this.#closed;
   }
@@ -155,7 +155,7 @@ export class HostSession {
     this.#forgetTools();
     const agent = await this.#openAgent(CAPABILITIES, {
       agentId: 'mcp',
-      // The client decides how long it waits; the host has a limit of its own.
+      // The client decides how long it waits; the host has its own limit.
       timeoutMs: 0,
       onCapabilityChanged: (capability, granted) => {
         this.#reportLosses(granted);
@@ -178,7 +178,7 @@ export class HostSession {
     this.#open.mcp?.onNotification(({ method, params }) => this.#serverNotified(method, params));
     for (const granted of agent.capabilities.values()) this.#reportLosses(granted);
     if (this.#listeners.size > 0) void this.#watch(this.#open);
-    // What the former session had may not be what this one has.
+    // Contents of the former session may differ from those of this one.
     if (again) {
       this.#capabilityChanged('tools');
       void this.#subscriptions.renew(this.#open);
@@ -186,7 +186,7 @@ export class HostSession {
     return this.#open;
   }
 
-  /** The tools: from the last list, which is made again after a change. */
+  /** Returns the tools: from the last list, which is renewed after a change. */
   async toolTable(): Promise<ToolTable> {
     const host = await this.ready();
     if (this.#table !== undefined) return this.#table;
@@ -199,7 +199,7 @@ export class HostSession {
     return this.#listing;
   }
 
-  /** The last list, if nothing has changed since. */
+  /** The last list, if no change occurred since. */
   get knownTools(): ToolTable | undefined {
     return this.#table;
   }
@@ -243,7 +243,7 @@ export class HostSession {
     void this.#open?.agent.close();
   }
 
-  /** Tools that a search found are listed from now on. */
+  /** Lists tools that a search found from now on. */
   #foundTools(names: readonly string[]): void {
     for (const name of names) this.#found.add(name);
     this.#capabilityChanged('tools');
@@ -273,7 +273,7 @@ export class HostSession {
     for (const data of losses) this.#notify({ kind: 'log', level: 'error', logger: 'handfast', data });
   }
 
-  /** The memory is watched once something wants to know. Never rejects: older hosts do not announce its changes. */
+  /** Watches the memory once a holder subscribes to it. Never rejects: older hosts do not announce its changes. */
   #watch({ memory }: OpenHost): Promise<void> {
     this.#watching ??= Promise.resolve(memory?.watch((names, more) => this.#memoryChanged(names, more))).catch(
       () => {},
@@ -288,7 +288,7 @@ export class HostSession {
     }
   }
 
-  /** Of a server behind the host. Its tools come as a change of the capability `tools`. */
+  /** Handles a notification of a server behind the host. Its tools arrive as a change of the capability `tools`. */
   #serverNotified(method: string, params: Readonly<Record<string, unknown>>): void {
     if (method === 'notifications/prompts/list_changed') this.#notify({ kind: 'prompts' });
     else if (method === 'notifications/resources/list_changed') this.#notify({ kind: 'resources' });

@@ -1,8 +1,9 @@
 /**
- * Questions to clients whose requests stand alone. Such a client cannot be asked: its request is answered with what is still needed
- * (`input_required`), and the client sends it again with the answers. Meanwhile the call waits here.
+ * Questions to clients whose requests stand alone. The server cannot send a request to such a client: the reply to its
+ * request lists the open questions (`input_required`), and the client sends the request again with the answers.
+ * Meanwhile the call waits here.
  *
- * Each call that may ask has an agent session to itself, because a question does not say which call it belongs to.
+ * Each call that may ask has an agent session to itself, because a question does not name its call.
  * @see docs/mcp-server.md#questions
  */
 import { randomBytes } from 'node:crypto';
@@ -13,25 +14,25 @@ import { invalidParams, type Params } from './protocol.ts';
 import { type Asker, checkAnswer, type Question, requireCapability } from './questions.ts';
 import type { Exchange, ServedRequest } from './served-request.ts';
 
-/** What serves the calls of one agent session. */
+/** Serves the calls of one agent session. */
 export interface CallServer {
   /** Serves a request to its reply. */
   run(request: ServedRequest): void;
-  /** Replies with what is needed. */
+  /** Replies with the open questions. */
   askBack(request: ServedRequest, questions: Params, state: string): void;
   close(): void;
 }
 
 /** Agent sessions for calls that may ask, of one principal. */
 const MAX_SESSIONS = 16;
-/** Those that are left open for the next call. */
+/** Sessions that stay open for the next call. */
 const MAX_IDLE = 4;
-/** How long a question waits for others, so that the client gets both at once, milliseconds. */
+/** Time for which a question waits for others, so that the client gets both at once, milliseconds. */
 const GATHER_MS = 20;
-/** How long a call waits for its client, milliseconds. Its questions have deadlines of their own, which are shorter. */
+/** Time that a call waits for its client, milliseconds. The deadlines of its questions are shorter. */
 const MAX_WAIT_MS = 10 * 60_000;
 
-/** A method that may be replied to with what is needed. */
+/** Methods whose reply may list open questions. */
 const MAY_ASK: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resources/read']);
 export const mayAsk = (method: string): boolean => MAY_ASK.has(method);
 
@@ -98,7 +99,10 @@ export class InputRounds {
     return session;
   }
 
-  /** What servers may ask is limited for each session: one that was asked something is not used again. */
+  /**
+   * Releases a session. The questions of servers are limited for each session: one in which a question was asked is not
+   * used again.
+   */
   #release(session: AskingSession, isClean: boolean): void {
     session.call = undefined;
     if (isClean && !session.wasAsked && this.#idle.length < MAX_IDLE) {
@@ -122,9 +126,9 @@ interface Pending {
 }
 
 interface RoundedCallEvents {
-  /** It waits under another state, or no longer. */
+  /** Called when the call waits under another state, or no longer waits. */
   waits(state: string | undefined, before: string | undefined): void;
-  /** The session is free. `isClean`: nothing of the call runs in it any more. */
+  /** Called when the session is free. `isClean`: no part of the call runs in it any more. */
   ended(isClean: boolean): void;
 }
 
@@ -183,7 +187,7 @@ class RoundedCall implements ServedRequest {
     this.#session.server.run(this);
   }
 
-  /** True for a request that is the same but for what rounds add. */
+  /** Returns true for a request that is the same except for the additions of rounds. */
   isOf(request: ServedRequest): boolean {
     return this.#what === whatOf(request);
   }
@@ -203,11 +207,11 @@ class RoundedCall implements ServedRequest {
     }
     this.#answers = answers;
     for (const [name, answer] of Object.entries(answers)) this.#pending.get(name)?.answer(answer);
-    // What was not answered is asked for again.
+    // Open questions are sent again.
     if (this.#pending.size > 0) this.#gather();
   }
 
-  /** A question of this call. */
+  /** Adds a question of this call. */
   ask(question: Question, signal: AbortSignal): Promise<unknown> {
     requireCapability(question, this.terms.capabilities);
     signal.throwIfAborted();
@@ -280,7 +284,7 @@ class RoundedCall implements ServedRequest {
 
   #replied(text: string, status: number | undefined): void {
     if (this.#isCurrent) this.#send(text, status);
-    // Its questions were withdrawn. The client may still come for it.
+    // Its questions were withdrawn. The client may still request its result.
     else this.#reply = { text, status };
     this.#end(true);
   }
@@ -298,7 +302,7 @@ class RoundedCall implements ServedRequest {
   }
 }
 
-/** Throws `RpcError` for what is no map of answers. */
+/** Parses the answers. Throws `RpcError` for a value that is no map of answers. */
 function answersIn(inputResponses: unknown): Params {
   if (inputResponses === undefined) return {};
   if (!isObject(inputResponses) || !Object.values(inputResponses).every(isObject)) {
@@ -315,7 +319,7 @@ function checked(question: Question, answer: unknown): void {
   }
 }
 
-/** What a request asks for, without what its rounds add. */
+/** Returns the subject of a request, without the additions of its rounds. */
 function whatOf({ method, params: { name, uri, arguments: args } }: ServedRequest): string {
   return JSON.stringify([method, name, uri, args]);
 }

@@ -1,8 +1,8 @@
 /**
- * The memory of the principal as tools, for clients that have no word for it: store, search, recall, forget. One memory for
- * every client of a principal, so that what one stores another finds.
+ * The memory of the principal as tools, for clients without a method for it: store, search, recall, forget. One memory
+ * for every client of a principal, so that one client finds entries that another stored.
  *
- * Used by `host-session.ts` where the host grants `memory`.
+ * They exist if the host grants `memory`.
  */
 import type { MemoryTier } from '../capabilities/memory/client.ts';
 import { type Memory, type MemoryAgent, MemoryClient } from '../capabilities/memory/client.ts';
@@ -12,7 +12,7 @@ import { annotationsOf, type McpTool } from './tool-results.ts';
 
 type Arguments = Readonly<Record<string, unknown>>;
 
-/** The memory that all clients share. The agent id is part of what a memory belongs to, so that it must not depend on the client. */
+/** The memory that all clients share. The agent id is part of the owner of a memory, so it must not depend on the client. */
 const MEMORY = { namespace: 'mcp', agentId: 'mcp' };
 const MAX_FOUND = 100;
 /** An entry has to do with a text where its words or its meaning have at least this score, 0 to 1. */
@@ -39,7 +39,7 @@ const CHANGES: Readonly<Record<string, readonly string[]>> = {
   memory_forget: ['writes', 'destructive'],
 };
 
-/** The risk flags of one of the tools. */
+/** Returns the risk flags of one of the tools. */
 export const memoryRisks = (name: string): readonly string[] => CHANGES[name] ?? ['reads'];
 
 /** The tools. */
@@ -94,7 +94,7 @@ export class MemoryCalls {
   readonly #source: string;
   #memory: Promise<Memory> | undefined;
 
-  /** @param source of what is stored by it */
+  /** @param source the source of entries that are stored through it */
   constructor(agent: MemoryAgent, source = 'mcp') {
     this.#agent = agent;
     this.#source = source;
@@ -124,7 +124,10 @@ export class MemoryCalls {
     }
   }
 
-  /** Calls the listener for what changes, with the names of keys; `more`: there are others. Rejects at hosts that do not announce it. */
+  /**
+   * Calls the listener for changes, with the names of keys; `more`: further keys changed. Rejects at hosts that do not
+   * announce changes.
+   */
   async watch(listener: (names: readonly unknown[], more: boolean) => void): Promise<void> {
     await new MemoryClient(this.#agent).watch(MEMORY, ({ keys, more }) =>
       listener(
@@ -135,8 +138,8 @@ export class MemoryCalls {
   }
 
   /**
-   * Entries that have to do with a text, the best first. Their order is that of the search, which always has a first one; what is left
-   * out is what neither shares words with the text nor is near to it.
+   * Returns entries that are related to a text, the best first. The search, which always has a first result, orders
+   * them; results that neither share words with the text nor are near to it are left out.
    */
   async relevant(
     text: string,
@@ -156,7 +159,7 @@ export class MemoryCalls {
       });
   }
 
-  /** The newest entries as resources. */
+  /** Returns the newest entries as resources. */
   async resources(signal: AbortSignal): Promise<object[]> {
     const memory = await this.#open();
     const { entries } = await memory.search('', { limit: MAX_LISTED }, { signal });
@@ -168,7 +171,7 @@ export class MemoryCalls {
     });
   }
 
-  /** The contents of the resource of a key; undefined: nothing is remembered under it. */
+  /** Returns the contents of the resource of a key; undefined if the memory has no entry under it. */
   async read(key: string, uri: string, signal: AbortSignal): Promise<object | undefined> {
     const memory = await this.#open();
     const entry = await memory.get(key, {}, { signal });
@@ -222,7 +225,7 @@ const MAX_LISTED = 100;
 
 const uriOfKey = (key: string): string => `${MEMORY_PREFIX}${encodeURIComponent(key)}`;
 
-/** The key that an address of a resource means; undefined: it is none of the memory. */
+/** Returns the key that an address of a resource means; undefined if it is not one of the memory. */
 export function keyOfResource(uri: string): string | undefined {
   if (!uri.startsWith(MEMORY_PREFIX)) return undefined;
   try {
@@ -232,11 +235,11 @@ export function keyOfResource(uri: string): string | undefined {
   }
 }
 
-/** An entry with a key of one text has that text, another the whole key. */
+/** Returns the name of an entry: for a key of one text, that text; for another, the whole key. */
 const nameOf = ({ key }: Pick<MemoryEntry, 'key'>): unknown =>
   Object.keys(key).length === 1 && typeof key.key === 'string' ? key.key : key;
 
-/** What a client sees of an entry. */
+/** Returns the part of an entry that a client sees. */
 function shownEntry(entry: MemoryEntry): object {
   const { content, tier, tags = [], updated_at, score } = entry;
   return { key: nameOf(entry), content, tier, tags, updated_at, score };

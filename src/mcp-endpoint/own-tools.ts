@@ -1,6 +1,6 @@
 /**
- * Tools that clients get beside those of the host: its memory, its skills with code, and the search for tools that are left out of
- * lists. Called by `host-session.ts` for the list, by `requests.ts` for calls.
+ * Tools that clients get beside those of the host: its memory, its skills with code, and the search for tools that are
+ * left out of lists.
  */
 import type { SkillClient } from '../capabilities/skill/client.ts';
 import type { ToolsClient } from '../capabilities/tools/client.ts';
@@ -13,11 +13,11 @@ import { annotationsOf, dataMembers, isObjectSchema, type McpTool, textMembers, 
 
 type Arguments = Readonly<Record<string, unknown>>;
 
-/** One such tool. */
+/** One tool beside those of the host. */
 export interface OwnTool {
   readonly tool: McpTool;
   readonly risks: readonly string[];
-  /** Gives the members of the result. `isAlone`: the request stands alone. */
+  /** Resolves with the members of the result. `isAlone`: the request stands alone. */
   run(args: Arguments, options: CallOptions & { readonly signal: AbortSignal }, isAlone: boolean): Promise<string>;
 }
 
@@ -41,7 +41,7 @@ export const skillOwnTools = (client: SkillClient, skills: readonly HostSkill[])
     };
     return {
       tool,
-      // What it calls is checked as a call of its own.
+      // The capability call that it makes is checked as a separate call.
       risks: [],
       run: async (args, options) => dataMembers((await client.call(name, args, options)).data, isStructured),
     };
@@ -50,7 +50,10 @@ export const skillOwnTools = (client: SkillClient, skills: readonly HostSkill[])
 const MAX_FOUND = 20;
 const DEFAULT_FOUND = 5;
 
-/** The search among tools that are left out of lists. `load` puts what was found into the list of this client. */
+/**
+ * Returns the tool that searches tools that are left out of lists. `load` adds the found tools to the list of this
+ * client.
+ */
 export function searchTool(
   tools: ToolsClient,
   deferred: readonly ToolDescription[],

@@ -1,10 +1,12 @@
-/** Lists in pages of a fixed size. A cursor is the place where the next page starts; it means nothing to clients. */
+/**
+ * Lists in pages of a fixed size. A cursor is the position where the next page starts; clients cannot interpret it.
+ */
 import { invalidParams, type Params } from './protocol.ts';
 
 /** Items on a page. */
 const PAGE = 200;
 
-/** The page that the params ask for. Throws `RpcError` for a cursor that no page gave. */
+/** Returns the page that the params ask for. Throws `RpcError` for a cursor that no page gave. */
 export function pageOf<Item>(name: string, items: readonly Item[], { cursor }: Params): Record<string, unknown> {
   const from = cursor === undefined ? 0 : placeOf(cursor);
   if (from === undefined || (from > 0 && from >= items.length)) throw invalidParams('params.cursor is not valid');

@@ -1,8 +1,8 @@
 /**
- * Names, numbers and texts of the Model Context Protocol, for the side that serves it. Pure.
+ * Names, numbers and texts of the Model Context Protocol, for the server side. Pure.
  *
- * Two eras: sessions (2024-11-05 to 2025-11-25), which start with `initialize`, and requests that stand alone (2026-07-28),
- * each with its version and the capabilities of its client in `_meta`.
+ * Two eras: sessions (2024-11-05 to 2025-11-25), which start with `initialize`, and requests that stand alone
+ * (2026-07-28), each with its version and the capabilities of its client in `_meta`.
  */
 import { MAX_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
 import { isObject, withoutNulls } from '../wire/json.ts';
@@ -89,7 +89,7 @@ const OPTIONAL = ['arguments', 'cursor', '_meta'];
 /** Clients in other languages write null for a member that they leave out. */
 const asLeftOut = (params: Params): Params => withoutNulls(params, OPTIONAL);
 
-/** An error reply of JSON-RPC: what handlers throw. */
+/** An error reply of JSON-RPC, as handlers throw it. */
 export class RpcError extends Error {
   readonly code: number;
   readonly data: object | undefined;
@@ -106,7 +106,7 @@ export class RpcError extends Error {
 
 export const invalidParams = (message: string, data?: object): RpcError => new RpcError(INVALID_PARAMS, message, data);
 
-/** The text of a result. */
+/** Returns the text of a result. */
 export const resultText = (id: RequestId, result: string): string =>
   `{"jsonrpc":"2.0","id":${idText(id)},"result":${result}}`;
 
@@ -119,5 +119,5 @@ export const notificationText = (method: string, params: object): string =>
 
 const idText = (id: RequestId): string => (typeof id === 'number' ? String(id) : JSON.stringify(id));
 
-/** The `_meta` of params. */
+/** Returns the `_meta` of params. */
 export const metaOf = ({ _meta }: Params): Params => (isObject(_meta) ? _meta : NO_PARAMS);

@@ -1,8 +1,8 @@
 /**
- * Questions to MCP clients: what servers behind the host and tools of the host ask while they work for a client, as requests of the
- * protocol, and the answers, checked.
+ * Questions to MCP clients: questions of servers behind the host and of tools of the host while they work for a client,
+ * as requests of the protocol, and the checked answers.
  *
- * `host-session.ts` serves an agent session with them; `session.ts` and `input-rounds.ts` put them to clients.
+ * `session.ts` and `input-rounds.ts` send them to clients.
  * @see docs/mcp-server.md#questions
  */
 import type { AgentSession } from '../agent/agent.ts';
@@ -22,14 +22,14 @@ import type { Params } from './protocol.ts';
 export interface Question {
   readonly method: 'sampling/createMessage' | 'elicitation/create' | 'roots/list';
   readonly params: Params;
-  /** What the one who asks calls it. */
+  /** The asking server's or tool's name for the question. */
   readonly name: string | undefined;
 }
 
-/** Puts a question to a client. Rejects with an error that the one who asks reads. */
+/** Sends a question to a client. Rejects with an error that the asking side reads. */
 export type Asker = (question: Question, signal: AbortSignal) => Promise<unknown>;
 
-/** Passes the questions of a session on, and checks what comes back. */
+/** Forwards the questions of a session, and checks the answers. */
 export function serveQuestions(agent: AgentSession, ask: Asker): void {
   const mcp = new McpClient(agent);
   mcp.onSampling(async (request, { signal }) => {
@@ -45,14 +45,14 @@ export function serveQuestions(agent: AgentSession, ask: Asker): void {
   );
 }
 
-/** The capabilities that a client needs for a question. */
+/** Returns the capabilities that a client needs for a question. */
 export function neededFor({ method, params }: Question): Params {
   if (method === 'sampling/createMessage') return { sampling: {} };
   if (method === 'roots/list') return { roots: {} };
   return { elicitation: params.mode === 'url' ? { url: {} } : {} };
 }
 
-/** Throws what the one who asks gets where the client declared no capability for the question. */
+/** Throws the error that the asking side gets if the client declared no capability for the question. */
 export function requireCapability(question: Question, { sampling, elicitation, roots }: Params): void {
   const { method, params } = question;
   if (method === 'sampling/createMessage' && isObject(sampling)) return;
@@ -65,18 +65,18 @@ export function requireCapability(question: Question, { sampling, elicitation, r
   throw cannotAnswer(question);
 }
 
-/** `no_handler`, with the capabilities that the client lacks. */
+/** Returns `no_handler`, with the capabilities that the client lacks. */
 export function cannotAnswer(question: Question): Error {
   const [needed = ''] = Object.keys(neededFor(question));
   const message = `the MCP client did not declare the capability ${needed}, and is not asked`;
   return fail('no_handler', message, { client_capabilities: neededFor(question) });
 }
 
-/** The capabilities that the client of a failed call lacks; undefined: it failed otherwise. */
+/** Returns the capabilities that the client of a failed call lacks; undefined if it failed for another reason. */
 export const lackingIn = ({ code, detail }: { code: string; detail: Params }): Params | undefined =>
   code === 'no_handler' && isObject(detail.client_capabilities) ? detail.client_capabilities : undefined;
 
-/** True when the client can be asked something. */
+/** Returns true when the client can be asked any question. */
 export const canBeAsked = ({ sampling, elicitation, roots }: Params): boolean =>
   isObject(sampling) || isObject(elicitation) || isObject(roots);
 
@@ -100,7 +100,7 @@ function samplingOf(request: SamplingRequest): Params {
   });
 }
 
-/** The protocol needs a number where the one who asks gave none. */
+/** Number of tokens for a question without one: the protocol needs a number. */
 const DEFAULT_MAX_TOKENS = 1_000;
 
 function elicitationOf({ mode, message, requested_schema, url, elicitation_id }: ElicitationRequest): Params {

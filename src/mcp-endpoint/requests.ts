@@ -1,7 +1,7 @@
 /**
- * The requests of MCP clients in both eras: sorted by method, done by the host, replied as JSON-RPC.
+ * The requests of MCP clients in both eras: dispatched by method, done by the host, replied to as JSON-RPC.
  *
- * `session.ts` calls `serve` with the terms that hold and a way back.
+ * `serve` gets the terms that hold and a function that replies.
  * @see docs/mcp-server.md
  */
 import type { CallEvent } from '../connection/call.ts';
@@ -52,7 +52,10 @@ const ABOUT_TOOLS =
   'Tools of a Handfast host: files, search and programs of its workspace, and what its operator added.';
 const ABOUT_MEMORY = 'Facts stored with memory_store are there in later conversations.';
 
-/** The terms of a request that stands alone. Throws `RpcError` for an envelope that is incomplete or of another version. */
+/**
+ * Returns the terms of a request that stands alone. Throws `RpcError` for an envelope that is incomplete or of another
+ * version.
+ */
 export function termsOf(meta: Params): Terms {
   const { [META_VERSION]: version, [META_CAPABILITIES]: capabilities, [META_LOG_LEVEL]: level } = meta;
   if (typeof version !== 'string') throw invalidEnvelope(META_VERSION);
@@ -95,7 +98,7 @@ export class McpRequests {
     this.run(request);
   }
 
-  /** Replies with what the call needs of the client. */
+  /** Replies with the questions of the call to the client. */
   askBack({ id, exchange }: ServedRequest, questions: Params, state: string): void {
     const result = { resultType: 'input_required', inputRequests: questions, requestState: state };
     exchange.reply(resultText(id, `${JSON.stringify(result).slice(0, -1)},"_meta":{${this.#stamp}}}`));
@@ -107,7 +110,7 @@ export class McpRequests {
     this.host.close();
   }
 
-  /** Serves a request where what it asks is not answered by its client's next request. */
+  /** Serves a request whose questions are not answered by its client's next request. */
   run(request: ServedRequest): void {
     if (request.method === 'tools/call') this.#call(request);
     else {
@@ -143,7 +146,7 @@ export class McpRequests {
     exchange.reply(errorText(id, INTERNAL_ERROR, `${code}: ${message}`, { code, retryable }));
   }
 
-  /** What the host offers, as capabilities of a server. */
+  /** Returns the host's offer, as capabilities of a server. */
   async capabilities(): Promise<object> {
     const host = await this.host.ready();
     return {
@@ -159,13 +162,13 @@ export class McpRequests {
     return this.#server;
   }
 
-  /** What the model of a client reads first: about what is granted alone. */
+  /** Returns the text that the model of a client reads first: about granted capabilities only. */
   async instructions(): Promise<string> {
     const { tools, memory } = await this.host.ready();
     return [...(tools ? [ABOUT_TOOLS] : []), ...(memory ? [ABOUT_MEMORY] : [])].join(' ');
   }
 
-  /** The result of a request; undefined where the reply was or will be sent otherwise. */
+  /** Returns the result of a request; undefined if the reply was or will be sent elsewhere. */
   async #reply(request: ServedRequest): Promise<object | undefined> {
     const { method, params, terms } = request;
     switch (method) {
@@ -203,7 +206,7 @@ export class McpRequests {
     const host = this.host.ready();
     const table = this.host.knownTools;
     if (table === undefined || isPromise(host)) {
-      // The list says which tools return structured results.
+      // The list shows which tools return structured results.
       Promise.resolve(host)
         .then(async (opened) => {
           this.#callOf(opened, await this.host.toolTable(), request);
@@ -243,7 +246,7 @@ export class McpRequests {
     );
   }
 
-  /** What a tool failed with is a result that its caller's model reads; that there is no such tool is not. */
+  /** Handles a failed call. A tool's failure is a result that its caller's model reads; an unknown tool is an error. */
   #callFailed(request: ServedRequest, thrown: unknown): void {
     if (request.cancellation.isCancelled) return;
     const error = thrown instanceof HandfastError ? thrown : asError(thrown);
@@ -299,7 +302,7 @@ export class McpRequests {
       ),
     );
     if (signal.aborted) return release();
-    // What no server has is left out of what is honoured, as the protocol has it.
+    // Resources that no server has are left out of the honoured ones, as the protocol demands.
     const subscribed = added.filter((uri) => uri !== undefined);
     const honoured = {
       ...(tools && { toolsListChanged: true }),
@@ -316,7 +319,7 @@ export class McpRequests {
     this.finish(request, '', `"${META_SUBSCRIPTION}":${JSON.stringify(id)}`);
   }
 
-  /** A change goes to a request that listens for it. */
+  /** Sends a change to a request that listens for it. */
   #changed(
     request: ServedRequest,
     change: Change,
@@ -344,14 +347,14 @@ const hasAnswers = ({ inputResponses, requestState }: Params): boolean =>
 /** Lists depend on the principal, and changes are announced only to clients that listen. */
 const LIST_CACHE = { ttlMs: 0, cacheScope: 'private' };
 
-/** The notification of a change. */
+/** Returns the notification of a change. */
 export function changeNotification(change: Exclude<Change, { kind: 'log' }>): { method: string; params: object } {
   if (change.kind === 'resource') return { method: 'notifications/resources/updated', params: { uri: change.uri } };
   if (change.kind === 'elicited') return { method: ELICITATION_COMPLETE, params: { elicitationId: change.id } };
   return { method: `notifications/${change.kind}/list_changed`, params: {} };
 }
 
-/** The events that the client asked for: progress by a token, logs by a level. */
+/** Returns the listener for the events that the client requested: progress by a token, logs by a level. */
 function eventsOf({ params, terms, exchange, cancellation }: ServedRequest): ((event: CallEvent) => void) | undefined {
   const { progressToken } = metaOf(params);
   const { logLevel } = terms;
@@ -361,7 +364,7 @@ function eventsOf({ params, terms, exchange, cancellation }: ServedRequest): ((e
     if (cancellation.isCancelled) return;
     if (kind === 'progress' && progressToken !== undefined) {
       const { progress = data.pct, total = data.progress === undefined ? 100 : undefined, message } = data;
-      // It must increase with every notification.
+      // The progress must increase with every notification.
       if (typeof progress !== 'number' || progress <= last) return;
       last = progress;
       const content = {

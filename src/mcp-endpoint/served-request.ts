@@ -1,8 +1,11 @@
-/** One request of an MCP client as its handlers have it: what it says, the terms that hold, the way back. Types alone. */
+/**
+ * One request of an MCP client in the form for its handlers: its content, the terms that hold, the response path. Types
+ * alone.
+ */
 import type { Cancellation } from './cancellation.ts';
 import type { LogLevel, Params, RequestId } from './protocol.ts';
 
-/** What was agreed with the client that a request comes from. */
+/** The terms of the client that sent a request. */
 export interface Terms {
   /** True for a request that stands alone. */
   readonly stateless: boolean;
@@ -14,13 +17,13 @@ export interface Terms {
 
 /** The way back of one request. */
 export interface Exchange {
-  /** The only reply. `status`: of the response over HTTP, where the reply is an error that has one. */
+  /** Sends the only reply. `status`: of the response over HTTP, if the reply is an error that has one. */
   reply(text: string, status?: number): void;
-  /** A notification of the request, before its reply. */
+  /** Sends a notification of the request, before its reply. */
   notify(text: string): void;
-  /** A request to the client, before the reply. Never left out. */
+  /** Sends a request to the client, before the reply. Never left out. */
   ask(text: string): void;
-  /** The request was cancelled: no reply comes. */
+  /** Ends the exchange of a cancelled request: it gets no reply. */
   end(): void;
 }
 

@@ -1,7 +1,8 @@
 /**
- * One MCP client with a connection or an HTTP session: its terms, its running requests, the notifications that belong to no request.
+ * One MCP client with a connection or an HTTP session: its terms, its running requests, the notifications that belong
+ * to no request.
  *
- * A client on pipes may also send requests that stand alone; each then has terms of its own.
+ * A client on pipes may also send requests that stand alone; each then has separate terms.
  */
 import { OpenById } from '../connection/open-by-id.ts';
 import { Cancellation, NO_CANCELLATION } from './cancellation.ts';
@@ -103,7 +104,7 @@ export class McpSession {
     });
   }
 
-  /** The revision that was agreed on; undefined before `initialize`. */
+  /** The negotiated revision; undefined before `initialize`. */
   get version(): string | undefined {
     return this.#terms?.version;
   }
@@ -112,7 +113,7 @@ export class McpSession {
     return this.#running.size;
   }
 
-  /** Serves a message. What has no reply leaves the exchange alone. */
+  /** Serves a message. A message without a reply leaves the exchange alone. */
   receive(received: Received, exchange: Exchange): void {
     switch (received.kind) {
       case 'request':
@@ -127,7 +128,7 @@ export class McpSession {
     }
   }
 
-  /** Ends every running request and tells the client nothing more. */
+  /** Ends every running request and sends the client nothing more. */
   close(): void {
     this.#endChanges?.();
     this.#questions.close();
@@ -159,7 +160,10 @@ export class McpSession {
     this.#requests.serve(running);
   }
 
-  /** A request with a version in `_meta` stands alone. Throws `RpcError` for one that has none before `initialize`. */
+  /**
+   * Returns the terms of a request. One with a version in `_meta` stands alone. Throws `RpcError` for one without,
+   * before `initialize`.
+   */
   #termsFor(params: Params): Terms {
     const meta = metaOf(params);
     if (META_VERSION in meta) return termsOf(meta);
@@ -172,7 +176,7 @@ export class McpSession {
       return exchange.reply(errorText(id, INVALID_REQUEST, 'the session is initialized already'), 400);
     }
     const { protocolVersion: asked, capabilities } = params;
-    // One that is not served gets the newest that is, as the protocol says.
+    // A client with an unsupported revision gets the newest supported one, as the protocol demands.
     const version = SESSION_VERSIONS.find((each) => each === asked) ?? SESSION_VERSIONS[0];
     const terms: Terms = {
       stateless: false,
@@ -213,7 +217,10 @@ export class McpSession {
     return running;
   }
 
-  /** Where a question goes: to the newest request that may ask, else to what belongs to no request. */
+  /**
+   * Returns the function that sends a question: on the newest request that may ask, else on the stream of messages that
+   * belong to no request.
+   */
   #wayBack(): (text: string) => void {
     const [asking] = this.#running
       .values()
@@ -231,7 +238,7 @@ export class McpSession {
           this.#unasked(logText(level, logger, data));
         return;
       }
-      // Requests that listen on the same pipes have resources of their own.
+      // Requests that listen on the same pipes have separate resources.
       const { host } = this.#requests;
       if (change.kind === 'resource' && !host.isSubscribed(host, change.uri)) return;
       const { method, params } = changeNotification(change);

@@ -1,6 +1,6 @@
 /**
- * Skills of a host for MCP clients: each is a prompt that gives its instructions, with its files where it has no code; those with code are
- * tools too.
+ * Skills of a host for MCP clients: each is a prompt that gives its instructions, with its files if it has no code;
+ * skills with code are tools too.
  */
 import type { SkillClient } from '../capabilities/skill/client.ts';
 import type { CallOptions } from '../connection/call.ts';
@@ -12,23 +12,23 @@ export type HostSkill = Awaited<ReturnType<SkillClient['list']>>[number];
 
 const PREFIX = 'skill__';
 
-/** The name of its tool and of its prompt. */
+/** Returns the name of its tool and of its prompt. */
 export const skillToolName = (name: string): string => `${PREFIX}${name}`;
-/** The skill that a name of a prompt means. */
+/** Returns the skill that a name of a prompt means. */
 export const skillOfPrompt = (name: string): string | undefined =>
   name.startsWith(PREFIX) ? name.slice(PREFIX.length) : undefined;
 
-/** True for a skill that a call runs. */
+/** Returns true for a skill that a call runs. */
 export const isRun = ({ metadata }: HostSkill): boolean => metadata?.runs === true;
 
-/** Those that can be used; none where the host cannot list them now. */
+/** Returns the usable skills; none if the host cannot list them now. */
 export async function skillsOf(client: SkillClient | undefined, options: CallOptions = {}): Promise<HostSkill[]> {
   if (client === undefined) return [];
   const listed = await Promise.resolve(client.list({}, options)).catch(() => []);
   return listed.filter(({ status }) => status === 'Published');
 }
 
-/** A skill as a prompt. */
+/** Returns a skill as a prompt. */
 export function promptOfSkill(skill: HostSkill): object {
   const { name, description, input_schema: schema } = skill;
   const properties = !isRun(skill) && isObject(schema?.properties) ? schema.properties : {};
@@ -41,7 +41,7 @@ export function promptOfSkill(skill: HostSkill): object {
   return { name: skillToolName(name), description, ...(args.length > 0 && { arguments: args }) };
 }
 
-/** The messages of the prompt of a skill. Rejects with `unknown_skill`, `schema_violation`. */
+/** Returns the messages of the prompt of a skill. Rejects with `unknown_skill`, `schema_violation`. */
 export async function messagesOfSkill(
   client: SkillClient,
   name: string,

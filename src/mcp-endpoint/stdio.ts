@@ -1,5 +1,5 @@
 /**
- * MCP on a link of text lines: what `handfast mcp` serves on its pipes.
+ * MCP on a link of text lines, as `handfast mcp` serves it on its pipes.
  *
  * When the client closes its end, running requests have a moment to end; then they are cancelled.
  */
@@ -25,7 +25,7 @@ export function serveMcpLink(link: Link, requests: McpRequests): Promise<CloseIn
   };
   const session = new McpSession(requests, exchange.notify);
   let reading = true;
-  /** A client that does not read its replies is not read either. */
+  /** Stops reading from a client that does not read its replies. */
   const slowDown = (): void => {
     if (!reading || link.buffered < MAX_UNREAD_BYTES) return;
     reading = false;

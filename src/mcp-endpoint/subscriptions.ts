@@ -1,8 +1,8 @@
 /**
- * Resources of which clients want to know changes: those of servers behind the host, which are subscribed to once for all who want them, and
- * those of the memory, which is watched as a whole.
+ * Resources whose changes clients subscribe to: those of servers behind the host, each subscribed to once for all
+ * holders, and those of the memory, which is watched as a whole.
  *
- * A part of `host-session.ts`. A holder is a client of the sessions era, or one request that listens.
+ * A holder is a client of the sessions era, or one request that listens.
  */
 import type { McpClient } from '../capabilities/mcp/client.ts';
 import { fail } from '../wire/errors.ts';
@@ -12,7 +12,7 @@ import { keyOfResource } from './memory-tools.ts';
 export const MAX_SUBSCRIPTIONS = 256;
 const MAX_ALL = 4_096;
 
-/** What is needed of an agent session with the host. */
+/** Members of an agent session with the host that are used. */
 interface ResourceHost {
   readonly mcp: Pick<McpClient, 'subscribe' | 'unsubscribe'> | undefined;
   readonly memory: object | undefined;
@@ -36,7 +36,7 @@ export class Subscriptions {
     try {
       if (isRemembered(uri, host)) return;
       if (host.mcp === undefined) throw fail('not_found', `there is no resource ${uri}`);
-      // Also where another holder has it: it is subscribed to once, and this says that it can be.
+      // Also if another holder has it: it is subscribed to once, and this shows that it can be.
       await host.mcp.subscribe(uri, '', { signal, timeoutMs: 0 });
       if (!own.has(uri)) this.#unsubscribe(uri, host.mcp);
     } catch (error) {
@@ -45,7 +45,7 @@ export class Subscriptions {
     }
   }
 
-  /** Ends one; nothing where there is none. */
+  /** Ends a subscription; does nothing without one. */
   remove(holder: object, uri: string, host: ResourceHost | undefined): void {
     const own = this.#byHolder.get(holder);
     if (own?.delete(uri) !== true) return;
@@ -66,7 +66,7 @@ export class Subscriptions {
     return this.#byHolder.get(holder)?.has(uri) === true;
   }
 
-  /** Those of the memory, of all holders. */
+  /** The resources of the memory, of all holders. */
   get remembered(): string[] {
     return [...this.#byUri.keys()].filter((uri) => keyOfResource(uri) !== undefined);
   }

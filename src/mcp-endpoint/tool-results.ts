@@ -1,5 +1,5 @@
 /**
- * Tools of a host as MCP has them: definitions out of descriptions, annotations out of risks, results and errors as
+ * Tools of a host in the form of MCP: definitions out of descriptions, annotations out of risks, results and errors as
  * content. Pure.
  */
 import type { ToolDescription, ToolParameter, ToolResult } from '../capabilities/tools/messages.ts';
@@ -16,7 +16,7 @@ export interface McpTool {
   readonly annotations: object;
 }
 
-/** True for a schema whose values are objects: the protocol has structured results for these alone. */
+/** Returns true for a schema whose values are objects: the protocol has structured results for these alone. */
 export const isObjectSchema = (schema: unknown): boolean => isObject(schema) && [schema.type].flat().includes('object');
 
 export function toolOf(tool: ToolDescription): McpTool {
@@ -30,7 +30,10 @@ export function toolOf(tool: ToolDescription): McpTool {
   };
 }
 
-/** What is not known of a tool stays unsaid: clients then assume the worst, as the protocol has it. */
+/**
+ * Returns the annotations of a tool. An unknown property is left out: clients then assume the worst, as the protocol
+ * demands.
+ */
 export function annotationsOf(risks: readonly string[] | undefined, idempotent: boolean): object {
   if (risks === undefined) return { idempotentHint: idempotent };
   const runs = risks.includes('exec');
@@ -43,7 +46,7 @@ export function annotationsOf(risks: readonly string[] | undefined, idempotent: 
   };
 }
 
-/** The schema of a tool whose host sends only the flat form. */
+/** Returns the schema of a tool whose host sends only the flat form. */
 function schemaOf(parameters: readonly ToolParameter[] = []): object {
   const properties = parameters.map((parameter) => {
     const { name, type, description, enum: values, properties: inner } = parameter;
@@ -54,7 +57,7 @@ function schemaOf(parameters: readonly ToolParameter[] = []): object {
   return { type: 'object', properties: Object.fromEntries(properties), ...(required.length > 0 && { required }) };
 }
 
-/** The members of a result, as JSON without braces. */
+/** Returns the members of a result, as JSON without braces. */
 export function resultMembers({ data }: ToolResult, tool: ToolDescription | undefined): string {
   const structured = isObjectSchema(tool?.output_schema);
   const content = contentIn(data);
@@ -62,27 +65,27 @@ export function resultMembers({ data }: ToolResult, tool: ToolDescription | unde
   return dataMembers(data, structured);
 }
 
-/** The members of a result that is data. */
+/** Returns the members of a result that is data. */
 export function dataMembers(data: unknown, structured: boolean): string {
   const json = JSON.stringify(data ?? null);
   const members = textMembers(structured ? json : plainText(data, json));
   return structured ? `${members},"structuredContent":${json}` : members;
 }
 
-/** The members of a result that is a text. */
+/** Returns the members of a result that is a text. */
 export const textMembers = (text: string): string => `"content":[{"type":"text","text":${JSON.stringify(text)}}]`;
 
-/** The blocks of a server behind the host, which are passed on as they are. */
+/** Returns the blocks of a server behind the host, which are passed on unchanged. */
 const contentIn = (data: unknown): readonly unknown[] | undefined =>
   isObject(data) && Array.isArray(data.content) ? data.content : undefined;
 
-/** A tool that returned a text gives that text, not JSON of it. */
+/** Returns plain text: a tool that returned a text gives that text, not JSON of it. */
 function plainText(data: unknown, json: string): string {
   if (!isObject(data) || !('value' in data) || Object.keys(data).length !== 1) return json;
   return typeof data.value === 'string' ? data.value : JSON.stringify(data.value);
 }
 
-/** A failed call: its text for models, its code and whether a retry may succeed for programs. */
+/** Returns a failed call: its text for models, its code and whether a retry may succeed for programs. */
 export function errorMembers({ code, message, retryable, detail }: HandfastError): { members: string; meta: string } {
   const content = [{ type: 'text', text: `${code}: ${message}` }];
   const { may_have_run } = detail;

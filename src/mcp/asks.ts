@@ -1,15 +1,15 @@
 /**
- * What a server asks of its client while it works: an answer of a model, a word of a user. Which of its callers is asked is
- * decided here: the one whose call the question belongs to. Where that is not known, none is.
+ * Requests of a server to its client while it works: for an answer of a model or of a user. This file decides which of
+ * the client's callers gets the request: the one whose call the question belongs to. If that is unknown, none gets it.
  *
- * Used by `connection.ts`, which reads and writes the messages.
+ * `connection.ts` reads and writes the messages.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { evictOldest } from '../base/evict-oldest.ts';
 import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 
-/** What a server sends when a person has done what it asked for at an address. */
+/** The notification that a person has done the requested action at an address. */
 export const ELICITATION_COMPLETE = 'notifications/elicitation/complete';
 /** The number of the protocol for a request that needs a person to open addresses first. */
 export const ADDRESSES_REQUIRED = -32_042;
@@ -25,19 +25,22 @@ export interface McpAsk {
   readonly params: Readonly<Record<string, unknown>>;
   /** As the server numbered it. */
   readonly id: string;
-  /** Aborts when the server withdraws it, when it is lost, and when the calls of the one who is asked have ended. */
+  /**
+   * Aborts when the server withdraws the request, when the server is lost, and when the calls of the asked caller have
+   * ended.
+   */
   readonly signal: AbortSignal;
 }
 
 /** Answers questions of a server. */
 export interface McpAnswerer {
-  /** The server gets the message of what it rejects with. */
+  /** Answers a request. The server gets the message of the error it rejects with. */
   (ask: McpAsk): Promise<Readonly<Record<string, unknown>>>;
-  /** What a person was to do at an address is done: `id` is the `elicitationId` of the question. */
+  /** Called when a person has done the action at an address: `id` is the `elicitationId` of the question. */
   readonly completed?: (id: string) => void;
 }
 
-/** What a server may ask; without an entry it is refused, as the protocol has it. */
+/** Requests that a server may make; one without an entry is refused, as the protocol demands. */
 export interface McpAllowed {
   readonly sampling?: boolean;
   readonly elicitation?: boolean;
@@ -47,16 +50,16 @@ export interface McpAllowed {
   readonly answerer?: McpAnswerer | undefined;
 }
 
-/** The calls that run, by who answers for them. One for each connection. */
+/** The running calls, by the answerer for their questions. One for each connection. */
 export class AskedCallers {
   readonly #running = new Map<McpAnswerer, { count: number; readonly stop: AbortController }>();
-  /** The caller of what runs now: messages that belong to a call are read in its context. */
+  /** The caller of the code that runs now: messages that belong to a call are read in its context. */
   readonly #current = new AsyncLocalStorage<McpAnswerer | undefined>();
   readonly #otherwise: McpAnswerer | undefined;
   readonly #end = new AbortController();
-  /** Who was asked to open an address, by the ids of these questions. */
+  /** Answerers that were asked to open an address, by the ids of these questions. */
   readonly #opened = new Map<string, McpAnswerer>();
-  /** What is done and was not asked for yet. */
+  /** Ids of completed actions that were not requested yet. */
   readonly #early = new Set<string>();
 
   constructor(otherwise?: McpAnswerer) {
@@ -83,12 +86,12 @@ export class AskedCallers {
     }
   }
 
-  /** The server was lost: what it asked is withdrawn. */
+  /** Withdraws the requests of a lost server. */
   end(): void {
     this.#end.abort(fail('cancelled', 'the server that asked was lost'));
   }
 
-  /** Who answers for what runs now. */
+  /** The answerer for the code that runs now. */
   get current(): McpAnswerer | undefined {
     return this.#current.getStore();
   }
@@ -98,7 +101,10 @@ export class AskedCallers {
     this.#current.run(caller, read);
   }
 
-  /** Asks the one whose call it belongs to. Rejects with `refused` where that is not known, and as the answerer does. */
+  /**
+   * Sends a request to the answerer whose call it belongs to. Rejects with `refused` if that is unknown, and as the
+   * answerer does.
+   */
   async ask(ask: McpAsk): Promise<Readonly<Record<string, unknown>>> {
     const answerer = this.#answerer();
     const running = this.#running.get(answerer);
@@ -109,7 +115,10 @@ export class AskedCallers {
     return answerer({ ...ask, signal });
   }
 
-  /** The server says that what it asked a person to do at an address is done. What was asked of no one is ignored, as the protocol has it. */
+  /**
+   * Handles the server's notification that a person has done the action at an address. A notification for an unknown
+   * request is ignored, as the protocol demands.
+   */
   completed({ elicitationId: id }: Readonly<Record<string, unknown>>): void {
     if (typeof id !== 'string' || id.length > MAX_ID) return;
     const answerer = this.#opened.get(id);
@@ -123,7 +132,7 @@ export class AskedCallers {
 
   #opens(id: string, answerer: McpAnswerer): void {
     if (answerer.completed === undefined || id.length > MAX_ID) return;
-    // What comes with the message that asks is read before it.
+    // A completion in the same message as the request is read before it.
     if (this.#early.delete(id)) setImmediate(answerer.completed, id);
     else evictOldest(this.#opened.set(id, answerer), MAX_OPENED);
   }
@@ -138,7 +147,7 @@ export class AskedCallers {
   }
 }
 
-/** The addresses that a person is to open before a request can be served, of an error that says so. */
+/** Returns the addresses that a person must open before a request can be served, from an error that lists them. */
 export function requiredAddresses(thrown: unknown): readonly Readonly<Record<string, unknown>>[] {
   const { code, data } = (thrown ?? {}) as { readonly code?: unknown; readonly data?: unknown };
   const elicitations = isObject(data) ? data.elicitations : undefined;

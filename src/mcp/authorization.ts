@@ -1,8 +1,8 @@
 /**
- * The tokens of one MCP server over HTTP: read from the file of its sign-in, renewed before they expire and when the server refuses
- * them, once for all processes of the user. What a person has to do is left to `sign-in.ts`.
+ * The tokens of one MCP server over HTTP: read from the file of its sign-in, renewed before they expire and when the
+ * server refuses them, once for all processes of the user. `sign-in.ts` handles the steps that need a person.
  *
- * Used by `connection.ts` for each request, and by `server.ts`, which reports `needs_auth`.
+ * `server.ts` reports `needs_auth`.
  */
 import { orAborted } from '../base/race.ts';
 import type { Clock } from '../base/timer-queue.ts';
@@ -22,12 +22,12 @@ export interface McpAuthorizationOptions {
   readonly url: string;
   readonly file: SignInFile;
   readonly settings?: OAuthSettings | undefined;
-  /** Epoch milliseconds. */
+  /** Returns epoch milliseconds. */
   readonly now?: () => number;
   readonly monotonic?: Clock['monotonic'];
 }
 
-/** What a server asks for when it refuses a request. */
+/** The demand of a server that refuses a request. */
 export interface Challenge {
   readonly scope?: string | undefined;
   readonly resourceMetadataUrl?: URL | undefined;
@@ -37,7 +37,7 @@ export interface Challenge {
 const EARLY_S = 30;
 /** Longest renewal, with the wait for that of another process. */
 const RENEW_MS = 60_000;
-/** What other processes store is seen after this. */
+/** Interval after which tokens that other processes store are seen. */
 const READ_EVERY_MS = 1_000;
 
 export class McpAuthorization {
@@ -69,7 +69,10 @@ export class McpAuthorization {
     this.#monotonic = monotonic;
   }
 
-  /** The token for a request; undefined without a sign-in. Rejects with `unauthorized` where it has expired and cannot be renewed. */
+  /**
+   * Returns the token for a request; undefined without a sign-in. Rejects with `unauthorized` if it has expired and
+   * cannot be renewed.
+   */
   async token(signal: AbortSignal): Promise<string | undefined> {
     const { tokens, expiresAt } = await this.#current();
     if (tokens === undefined) return undefined;
@@ -84,8 +87,8 @@ export class McpAuthorization {
   }
 
   /**
-   * The server refused `token`: resolves when there is another one. Rejects with `unauthorized` when a person has to sign in, and with
-   * `unreachable` when the authorization server does not answer.
+   * Handles the server's refusal of `token`: resolves when another token exists. Rejects with `unauthorized` when a
+   * person has to sign in, and with `unreachable` when the authorization server does not respond.
    */
   async refused(token: string | undefined, challenge: Challenge, signal: AbortSignal): Promise<void> {
     this.#readAt = Number.NEGATIVE_INFINITY;
@@ -95,12 +98,12 @@ export class McpAuthorization {
     await this.#renewOnce(tokens?.access_token, signal, challenge);
   }
 
-  /** No person signs in. */
+  /** True if no person signs in. */
   get #isAlone(): boolean {
     return this.settings.clientCredentials === true;
   }
 
-  /** The error that says that a person has to sign in; what the server asked for is stored for that. Never rejects. */
+  /** Returns the error that a person has to sign in; stores the server's demand for the sign-in. Never rejects. */
   async needed({ scope, resourceMetadataUrl }: Challenge): Promise<HandfastError> {
     const token = this.#stored?.tokens?.access_token;
     this.#refused = token;
@@ -112,12 +115,12 @@ export class McpAuthorization {
       JSON.stringify(stored.challenge ?? {}) === JSON.stringify(asked) ? stored : { ...stored, challenge: asked };
     // Without it a sign-in asks the server again.
     await this.file.change(AbortSignal.timeout(RENEW_MS), noted).catch(() => {});
-    // The next request is to see what a sign-in stores.
+    // The next request must see the result of a sign-in.
     this.#readAt = Number.NEGATIVE_INFINITY;
     return this.#needsSignIn(scope === undefined || token === undefined ? '' : ` for ${scope.slice(0, 100)}`);
   }
 
-  /** There is a token that was not refused. Never rejects. */
+  /** Resolves with true if a token exists that was not refused. Never rejects. */
   async hasToken(): Promise<boolean> {
     this.#readAt = Number.NEGATIVE_INFINITY;
     const { tokens } = await this.#current().catch((): StoredSignIn => ({ server: this.url }));
@@ -131,9 +134,9 @@ export class McpAuthorization {
     return this.#stored;
   }
 
-  /** One renewal in this process; the lock of the file sees to the others. */
+  /** Runs one renewal in this process; the lock of the file excludes other processes. */
   async #renewOnce(token: string | undefined, signal: AbortSignal, challenge: Challenge = {}): Promise<void> {
-    // It is not the caller's alone, so its end does not end it.
+    // The renewal is not the caller's alone, so the caller's end does not end it.
     const bound = AbortSignal.timeout(RENEW_MS);
     this.#renewing ??= (
       this.#isAlone ? this.#ask(token, challenge, bound) : this.#renew(token as string, bound)

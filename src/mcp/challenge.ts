@@ -7,7 +7,7 @@ import type { Challenge } from './authorization.ts';
 const SCHEME = /(?:^|,)\s*(bearer|dpop)(?=\s|,|$)/gi;
 const MAX_HEADER = 8_192;
 
-/** The challenge of the scheme `Bearer`, or `DPoP`; empty without one. */
+/** Returns the challenge of the scheme `Bearer`, or `DPoP`; empty without one. */
 export function challengeOf({ headers }: Response): Challenge {
   const header = (headers.get('www-authenticate') ?? '').slice(0, MAX_HEADER);
   // A word within quotes is not a scheme.
@@ -23,7 +23,7 @@ export function challengeOf({ headers }: Response): Challenge {
 
 const PARAM = /^[\s,]*([\w-]{1,64})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))/;
 
-/** The parameters up to the next scheme. */
+/** Returns the parameters up to the next scheme. */
 function paramsOf(text: string): Readonly<Record<string, string | undefined>> {
   const params: Record<string, string | undefined> = Object.create(null);
   for (let rest = text; ; ) {

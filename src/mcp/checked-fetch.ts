@@ -61,7 +61,7 @@ export function checkedFetch(url: string, signal: AbortSignal): CheckedFetch {
   };
 }
 
-/** The address a browser is sent to. Throws `login_failed` for one that is not HTTPS, but on this machine. */
+/** Returns the address that a browser is sent to. Throws `login_failed` for one that is neither HTTPS nor on this machine. */
 export function checkedPage(page: URL, server: string): URL {
   mustBeSecure(page, new URL(server));
   return page;
@@ -69,7 +69,7 @@ export function checkedPage(page: URL, server: string): URL {
 
 async function addressesFor(target: URL, server: URL, signal: AbortSignal): Promise<readonly ResolvedAddress[]> {
   mustBeSecure(target, server);
-  // What the configuration names may be anywhere.
+  // An address of the configuration may be anywhere.
   if (target.origin === server.origin) return addressesOf(target, {}, signal);
   const own = await addressesOf(server, {}, signal);
   const isOnLoopback = own.some(({ address }) => isLoopbackAddress(address));
@@ -96,7 +96,7 @@ const isLoopbackHost = (host: string): boolean =>
 
 const isLoopbackAddress = (address: string): boolean => address === '::1' || /^127(?:\.\d{1,3}){3}$/.test(address);
 
-/** A network of a house or a company: not the local link, where clouds have their metadata. */
+/** Returns true for an address in a network of a house or a company: not the local link, where clouds have their metadata. */
 const isPrivateAddress = (address: string): boolean =>
   /^(?:10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|f[cd][0-9a-f]{2}:)/i.test(address);
 

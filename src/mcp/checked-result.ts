@@ -7,13 +7,16 @@ import type { JsonSchema } from '../base/json-schema.ts';
 import { asError, fail, HandfastError } from '../wire/errors.ts';
 import type { McpResult } from './definition.ts';
 
-/** In place of the validator of the client: there is none, and the client checks nothing. */
+/** Replaces the validator of the client, which then checks nothing. */
 export const acceptsAll = { getValidator: () => undefined as never };
 
 /** Longest text of a server in an error, in characters. */
 const MAX_TEXT = 4_000;
 
-/** The result of a call. Rejects with `schema_violation` and its text where it does not fit, and before the call where its schema is broken. */
+/**
+ * Returns the result of a call. Rejects with `schema_violation` and its text if it does not match its schema, and
+ * before the call if its schema is broken.
+ */
 export async function checkedResult(
   tool: string,
   schema: JsonSchema | undefined,
@@ -37,7 +40,7 @@ export async function checkedResult(
   return result;
 }
 
-/** The error with the text of the result: often it is all that there is to know, and the call is not to be made twice. */
+/** Returns the error with the text of the result: often it has all the facts, and the call must not be made twice. */
 function withText(
   { code, message, detail, retryable, cause }: HandfastError,
   { content = [] }: McpResult,

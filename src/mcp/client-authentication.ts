@@ -6,12 +6,12 @@
 /** The methods of one client, the preferred one first. */
 const METHODS = ['client_secret_basic', 'client_secret_post', 'none'] as const;
 
-/** The method that a new registration asks for: a program of a user has no secret to prove itself with. */
+/** Returns the method that a new registration asks for: a program of a user has no secret to prove itself with. */
 export const methodToRegister = (supported: readonly string[] | undefined): string | undefined =>
   ['none', ...METHODS].find((method) => supported?.includes(method));
 
 /**
- * Adds what proves the client to a request.
+ * Adds the client's authentication to a request.
  * @param client as it was registered
  * @param supported the methods of the endpoint; none: not known
  */

@@ -1,8 +1,8 @@
 /**
- * Tokens for an MCP server without a person: the client proves itself to the authorization server, with its secret or with a token signed by
- * its private key (extension `io.modelcontextprotocol/oauth-client-credentials`).
+ * Tokens for an MCP server without a person: the client proves itself to the authorization server, with its secret or
+ * with a token signed by its private key (extension `io.modelcontextprotocol/oauth-client-credentials`).
  *
- * Used by `authorization.ts`, under the lock of the stored sign-in. @see docs/mcp.md#sign-in
+ * It runs under the lock of the stored sign-in. @see docs/mcp.md#sign-in
  */
 import { fail, HandfastError } from '../wire/errors.ts';
 import type { CheckedFetch } from './checked-fetch.ts';
@@ -14,15 +14,15 @@ import type { OAuthSettings } from './oauth-settings.ts';
 import type { McpSdk } from './sdk.ts';
 import { granted, type StoredSignIn } from './sign-in-file.ts';
 
-/** What the server asked for when it refused a request. */
+/** The demand of a server that refused a request. */
 interface Refused {
   readonly scope?: string | undefined;
   readonly resourceMetadataUrl?: URL | undefined;
 }
 
 /**
- * What is stored with a new token. Rejects with `unauthorized` where the authorization server refuses the client, with `login_failed` for
- * addresses that are not allowed, and with `unreachable` where there is no answer.
+ * Returns the stored sign-in with a new token. Rejects with `unauthorized` if the authorization server refuses the
+ * client, with `login_failed` for addresses that are not allowed, and with `unreachable` if no response comes.
  * @param now epoch milliseconds
  */
 export async function tokensOfClient(
@@ -68,7 +68,7 @@ export async function tokensOfClient(
     if (thrown instanceof HandfastError) throw thrown;
     const { code, message } = thrown as { readonly code?: unknown; readonly message: string };
     const why = issuesOf(message);
-    // The authorization server said so.
+    // The authorization server reported this reason.
     if (typeof code === 'string' && /^[a-z_]+$/.test(code)) {
       throw fail('unauthorized', `the authorization server refuses the client: ${code}: ${why}`, {}, thrown);
     }

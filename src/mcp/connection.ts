@@ -1,8 +1,8 @@
 /**
- * A connection to an MCP server, as a program on its pipes or over streamable HTTP, by the official client of the Model Context
- * Protocol.
+ * A connection to an MCP server, as a program on its pipes or over streamable HTTP, by the official client of the Model
+ * Context Protocol.
  *
- * Called by `server.ts`, which decides when a server runs. What a connection started has ended when `end` resolves.
+ * `server.ts` decides when a server runs. Everything that a connection started has ended when `end` resolves.
  */
 import { childEnvironment } from '../base/child-environment.ts';
 import { type ProgramOptions, programEnvironment } from '../base/program.ts';
@@ -40,10 +40,10 @@ import { callAsTask, needsTask, type TaskRequest } from './tasks.ts';
 import { MAX_MESSAGE } from './too-long.ts';
 
 const CLIENT = { name: 'handfast', version: '1.0.0' };
-/** How long a server that was asked to end may take before SIGTERM, and before SIGKILL. */
+/** Time for a server that should end before SIGTERM, and before SIGKILL. */
 const LEAVE_MS = 200;
 const TERMINATE_MS = 300;
-/** How long ending the session with a server over HTTP may take. */
+/** Time for ending the session with a server over HTTP. */
 const GOODBYE_MS = 300;
 /** Longest wait for a stream of notifications to open. */
 const LISTEN_MS = 30_000;
@@ -58,7 +58,7 @@ export interface ConnectOptions {
   readonly cwd: string;
   /** Bounds the opening. */
   readonly signal: AbortSignal;
-  /** What the server may ask. Default nothing. */
+  /** Requests that the server may make. Default none. */
   readonly allowed?: McpAllowed | undefined;
   /** The sign-in of a server over HTTP. */
   readonly authorization?: McpAuthorization | undefined;
@@ -70,7 +70,7 @@ export interface ConnectOptions {
   readonly onAttempt?: (attempt: McpConnection) => void;
   /** Gets each notification that belongs to no call. */
   readonly onNotification?: (method: string, params: Readonly<Record<string, unknown>>) => void;
-  /** A stream of a server over HTTP was cut off: the server may have ended. */
+  /** Called when a stream of a server over HTTP was cut off: the server may have ended. */
   readonly onDoubt?: (connection: McpConnection) => void;
 }
 
@@ -104,7 +104,7 @@ export async function connectMcp(
       // A server of one generation only refuses the opening of the other; everything else would happen again.
       const isRefused = !isOpen && attempt.answered && !attempt.unauthorized && !signal.aborted;
       if (isRefused && mode !== modes[1]) continue;
-      // A server that is not reached at all says nothing about its generation.
+      // An unreachable server proves nothing about its generation.
       if (known !== undefined && (isRefused || (signal.aborted && !isOpen))) await era.write(undefined);
       throw thrown;
     }
@@ -117,7 +117,7 @@ export interface McpCallOptions {
   /** Longest time without progress. */
   readonly timeoutMs: number;
   readonly onProgress?: (progress: McpProgress) => void;
-  /** Answers what the server asks meanwhile, as far as it may ask. */
+  /** Answers the requests that the server makes meanwhile, as far as it may make them. */
   readonly answerer?: McpAnswerer | undefined;
 }
 
@@ -128,7 +128,7 @@ export class McpConnection {
   ended: Error | undefined;
   /** As the last listing had them. */
   tools: readonly McpTool[] = [];
-  /** Messages that were not understood: noise between messages, and what was too long. */
+  /** Number of messages that were not understood: noise between messages, and messages that were too long. */
   dropped = 0;
   readonly #server: McpAddress;
   readonly #cwd: string;
@@ -191,7 +191,7 @@ export class McpConnection {
     if (sampling) client.setRequestHandler('sampling/createMessage', this.#asked(sdk) as never);
     if (elicitation) client.setRequestHandler('elicitation/create', this.#asked(sdk) as never);
     if (roots) client.setRequestHandler('roots/list', () => ({ roots: roots.map((each) => ({ ...each })) }));
-    // What a server sends too late belongs to no request.
+    // A message that a server sends too late belongs to no request.
     client.onerror = () => {};
     client.onclose = () => {
       this.isClosed = true;
@@ -199,7 +199,7 @@ export class McpConnection {
       this.#closed.resolve();
     };
     client.fallbackNotificationHandler = async ({ method, params = {} }) => {
-      // It concerns the one who was asked alone.
+      // It concerns only the caller that was asked.
       if (method === ELICITATION_COMPLETE) this.#callers.completed(params);
       else onNotification?.(method, params);
     };
@@ -232,7 +232,7 @@ export class McpConnection {
     };
   }
 
-  /** A server without sessions sends what a stream asks for. */
+  /** Opens the stream of a server without sessions, which sends only the notifications that a stream requests. */
   #listenOn(client: Client): void {
     const { tools, prompts, resources } = client.getServerCapabilities() ?? {};
     const lists = {
@@ -256,27 +256,27 @@ export class McpConnection {
     return this.#closed.promise;
   }
 
-  /** The server sent any response. */
+  /** True once the server sent any response. */
   get answered(): boolean {
     return this.#http?.answered ?? this.#hasPrinted;
   }
 
-  /** The server refused the last message for lack of a token. */
+  /** True if the server refused the last message for lack of a token. */
   get unauthorized(): boolean {
     return this.#http?.unauthorized === true;
   }
 
-  /** The server no longer knows the HTTP session. */
+  /** True if the server no longer knows the HTTP session. */
   get expired(): boolean {
     return this.#http?.expired === true;
   }
 
-  /** Whether the server refused a request because it does not know the session: it did not run the request. */
+  /** Returns true if the server refused a request because it does not know the session: it did not run the request. */
   forgot(thrown: unknown): boolean {
     return this.#http?.forgot(thrown) === true;
   }
 
-  /** Who the server says it is. */
+  /** The server's name and version, as it sends them. */
   get info(): McpInfo {
     const { name = '', version = '' } = this.#client?.getServerVersion() ?? {};
     return { name, version, protocol: this.#client?.getNegotiatedProtocolVersion() ?? '' };
@@ -309,18 +309,18 @@ export class McpConnection {
   }
 
   /**
-   * The server sends messages of this level and above from now on, where it sends any. Rejects as a request does.
+   * Makes the server send messages of this level and above, if it sends any. Rejects as a request does.
    * @internal
    */
   async log(sdk: McpSdk, level: McpLogLevel, signal: AbortSignal): Promise<void> {
     const client = this.#client as Client;
     if (client.getServerCapabilities()?.logging === undefined) return;
-    // Without sessions each call says it.
+    // Without sessions each call carries the level.
     if (this.era === 'stateless') this.#logMeta = { [sdk.LOG_LEVEL_META_KEY]: level };
     else await orAborted(client.setLoggingLevel(level, { signal }), signal);
   }
 
-  /** Its resources, all pages; none where it has no such capability. */
+  /** Returns its resources, all pages; none if it has no such capability. */
   async resources(signal: AbortSignal): Promise<readonly McpResource[]> {
     const client = this.#client;
     if (client?.getServerCapabilities()?.resources === undefined) return [];
@@ -328,7 +328,7 @@ export class McpConnection {
     return bounded(resources, 'resources') as readonly McpResource[];
   }
 
-  /** Its templates of resources, all pages; none where it has no such capability. */
+  /** Returns its templates of resources, all pages; none if it has no such capability. */
   async templates(signal: AbortSignal): Promise<readonly McpTemplate[]> {
     const client = this.#client;
     if (client?.getServerCapabilities()?.resources === undefined) return [];
@@ -342,7 +342,7 @@ export class McpConnection {
     }
   }
 
-  /** Its prompts, all pages; none where it has no such capability. */
+  /** Returns its prompts, all pages; none if it has no such capability. */
   async prompts(signal: AbortSignal): Promise<readonly McpPrompt[]> {
     const client = this.#client;
     if (client?.getServerCapabilities()?.prompts === undefined) return [];
@@ -366,7 +366,7 @@ export class McpConnection {
     return (await orAborted(this.#callers.during(answerer, getting), signal)) as McpPromptText;
   }
 
-  /** What an argument may become; nothing where it has no such capability. */
+  /** Returns the possible values of an argument; none if it has no such capability. */
   async complete(
     { of, argument: name, value, others }: McpCompletion,
     { signal, timeoutMs: timeout }: McpCallOptions,
@@ -381,7 +381,7 @@ export class McpConnection {
     return (await orAborted(client.complete(params, { signal, timeout }), signal)).completion;
   }
 
-  /** From now on the server notifies of changes of a resource. Rejects where it offers no subscriptions. */
+  /** Subscribes to changes of a resource. Rejects if the server offers no subscriptions. */
   async subscribe(uri: string, signal: AbortSignal): Promise<void> {
     const client = this.#client as Client;
     const subscribing: Promise<unknown> = this.#listening?.add(uri) ?? client.subscribeResource({ uri }, { signal });
@@ -417,7 +417,10 @@ export class McpConnection {
     return orAborted(answerer === undefined ? calling() : this.#callers.during(answerer, calling), signal);
   }
 
-  /** The error that says that a person has to sign in, for a request that failed for that; else undefined. Never rejects. */
+  /**
+   * Returns the error that a person has to sign in, for a request that failed for that reason; else undefined. Never
+   * rejects.
+   */
   async signInNeeded(thrown: unknown): Promise<HandfastError | undefined> {
     if (this.#authorization === undefined) return undefined;
     if (thrown instanceof HandfastError) return thrown.code === 'unauthorized' ? thrown : undefined;
@@ -433,7 +436,10 @@ export class McpConnection {
     return this.#authorization.needed({ scope, resourceMetadataUrl });
   }
 
-  /** Whether the server may have received a request that got no response; undefined for another failure, and on pipes. */
+  /**
+   * Returns true if the server may have received a request that got no response; undefined for another failure, and on
+   * pipes.
+   */
   mayHaveReceived(thrown: unknown): boolean | undefined {
     return typeof thrown === 'object' && thrown !== null ? this.#http?.mayHaveReceived(thrown) : undefined;
   }
@@ -444,7 +450,7 @@ export class McpConnection {
     await orAborted<unknown>(this.era === 'sessions' ? client.ping({ signal }) : client.discover({ signal }), signal);
   }
 
-  /** Leaves, and sees to it that nothing that was started stays. Bounded, never rejects. */
+  /** Ends the connection, and ensures that nothing it started remains. Bounded, never rejects. */
   async end(): Promise<void> {
     await this.#end();
   }
@@ -473,7 +479,7 @@ export class McpConnection {
 
   async #asProgram({ command, args = [], env, onlyEnv, cover }: NonNullable<McpAddress['stdio']>): Promise<Transport> {
     const stop = new AbortController();
-    // Whose request a response belongs to: a question within the response is one to its caller.
+    // The caller of each request: a question within a response is one to the caller of that request.
     const callers = new Map<unknown, McpAnswerer>();
     const transport: Transport = {
       start: async () => {},
@@ -503,7 +509,7 @@ export class McpConnection {
       maxLineChars: MAX_MESSAGE,
       onLine: (line) => {
         const messages = line.length < MAX_MESSAGE ? this.#reader.text(line) : this.#reader.tooMany(line, 'characters');
-        // Some servers print lines of their own before they start the protocol.
+        // Some servers print other lines before they start the protocol.
         if (messages.length === 0) this.dropped += 1;
         else this.#hasPrinted = true;
         for (const message of messages) receive(message);

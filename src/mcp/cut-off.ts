@@ -7,17 +7,17 @@ import { ValueCounter } from '../wire/depth.ts';
 
 const CUT_OFF = 'the response ended before its result';
 
-/** In place of a response whose stream ended: an error for its request, so that the caller does not wait. */
+/** Returns, in place of a response whose stream ended, an error for its request, so that the caller does not wait. */
 export const cutOff = (id: string | number) => ({
   jsonrpc: '2.0' as const,
   id,
   error: { code: -32_603, message: CUT_OFF, data: CUT_OFF },
 });
 
-/** The error of a request whose response was cut off. */
+/** Returns true for the error of a request whose response was cut off. */
 export const isCutOff = (thrown: object): boolean => (thrown as { readonly data?: unknown }).data === CUT_OFF;
 
-/** The connection was refused, so nothing was sent. */
+/** Returns true if the connection was refused, so that nothing was sent. */
 export const isRefusedLink = (thrown: unknown): boolean =>
   (thrown as { readonly cause?: { readonly code?: unknown } }).cause?.code === 'ECONNREFUSED';
 
@@ -26,18 +26,18 @@ export interface Watching {
   readonly maxBytes: number;
   /** Most values of JSON in it, as `wire/depth.ts` counts them. */
   readonly maxValues: number;
-  /** The body ended, however it did. */
+  /** Called when the body ended in any way. */
   readonly onEnd?: (() => void) | undefined;
-  /** The body has more of this than it may have, and fails. */
+  /** Called with the unit of which the body has more than its limit; the body fails. */
   readonly onTooLong: (unit: 'bytes' | 'values') => void;
 }
 
-/** The response, whose body fails where a message of it is too long, and whose end is reported. */
+/** Returns the response. Its body fails if one of its messages is too long, and its end is reported. */
 export function watched(response: Response, { maxBytes, maxValues, onEnd, onTooLong }: Watching): Response {
   const { body, status, statusText, headers } = response;
   if (body === null) return response;
   const isStream = isEventStream(headers.get('content-type'));
-  // Of a compressed body the length says nothing.
+  // The length of a compressed body proves nothing.
   const length = headers.has('content-encoding') ? Number.NaN : Number(headers.get('content-length') ?? Number.NaN);
   // A short body cannot have too many values.
   if (!isStream && length <= Math.min(maxBytes, maxValues) && onEnd === undefined) return response;
@@ -75,7 +75,7 @@ export function watched(response: Response, { maxBytes, maxValues, onEnd, onTooL
   });
 }
 
-/** The bytes of all chunks so far. */
+/** Returns a counter of the bytes of all chunks so far. */
 function lengthOfAll(): (chunk: Uint8Array) => number {
   let length = 0;
   return (chunk) => {
@@ -84,7 +84,7 @@ function lengthOfAll(): (chunk: Uint8Array) => number {
   };
 }
 
-/** The bytes since the last empty line, which ends an event. */
+/** Returns a counter of the bytes since the last empty line, which ends an event. */
 function lengthOfEvent(): (chunk: Uint8Array) => number {
   let length = 0;
   let end = '';

@@ -1,7 +1,9 @@
-/** An MCP server as this side sees it: where it is, what it offers, how it is. Shared by `connection.ts`, `server.ts` and users. */
+/**
+ * An MCP server as this side sees it: its address, its offer, its health.
+ */
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
 
-/** Where a server is: a program that is started, or an address of streamable HTTP. */
+/** The address of a server: a program that is started, or an address of streamable HTTP. */
 export interface McpAddress {
   readonly stdio?: {
     readonly command: string;
@@ -10,7 +12,7 @@ export interface McpAddress {
     readonly env?: Readonly<Record<string, string>>;
     /** The whole environment, in place of `env`. */
     readonly onlyEnv?: Readonly<Record<string, string>>;
-    /** It runs with protected paths covered. */
+    /** Settings with which it runs with protected paths covered. */
     readonly cover?: { readonly guard: PathGuard; readonly workspace: string } | undefined;
   };
   readonly http?: { readonly url: string; readonly headers?: Readonly<Record<string, string>> };
@@ -23,7 +25,7 @@ export interface McpTool {
   readonly description?: string;
   readonly inputSchema: Readonly<Record<string, unknown>>;
   readonly outputSchema?: Readonly<Record<string, unknown>>;
-  /** Hints of the server about what the tool does; nothing holds it to them. */
+  /** Hints of the server about the tool's behaviour; nothing enforces them. */
   readonly annotations?: Readonly<Record<string, unknown>>;
   /** `taskSupport`: whether a call becomes a task. */
   readonly execution?: { readonly taskSupport?: string };
@@ -54,7 +56,7 @@ export interface McpTemplate {
   readonly annotations?: Readonly<Record<string, unknown>>;
 }
 
-/** What is completed: an argument of a prompt, or a variable of a template. */
+/** The subject of a completion: an argument of a prompt, or a variable of a template. */
 export interface McpCompletion {
   readonly of: { readonly prompt: string } | { readonly uriTemplate: string };
   readonly argument: string;
@@ -99,7 +101,7 @@ export interface McpProgress {
 /** The levels of messages of a server, the least first, as syslog has them. */
 export type McpLogLevel = 'debug' | 'info' | 'notice' | 'warning' | 'error' | 'critical' | 'alert' | 'emergency';
 
-/** What a server says of itself. */
+/** A server's description of itself. */
 export interface McpInfo {
   readonly name: string;
   readonly version: string;
@@ -108,14 +110,14 @@ export interface McpInfo {
 }
 
 /**
- * How a server is. `idle`: it was not needed yet. `needs_auth`: it refused for lack of a sign-in. `timeout`: it did not
- * answer while it was started.
+ * State of a server. `idle`: it was not needed yet. `needs_auth`: it refused for lack of a sign-in. `timeout`: it did
+ * not respond while it was started.
  */
 export type McpState = 'idle' | 'starting' | 'ready' | 'failed' | 'needs_auth' | 'timeout' | 'closed';
 
 export interface McpHealth {
   readonly state: McpState;
-  /** Why it is not ready, in one line; may contain output of the server. */
+  /** Reason why it is not ready, in one line; may contain output of the server. */
   readonly detail: string;
   /** The last lines of its standard error. */
   readonly stderr: readonly string[];

@@ -1,7 +1,8 @@
 /**
- * Where to get tokens for an MCP server: found by the metadata of the server and of its authorization server.
+ * The authorization server that issues tokens for an MCP server: found by the metadata of the server and of its
+ * authorization server.
  *
- * Used by `sign-in.ts`, where a person signs in, and by `client-credentials.ts`, where none does.
+ * It serves sign-ins by a person (`sign-in.ts`) and without one (`client-credentials.ts`).
  */
 import { fail } from '../wire/errors.ts';
 import type { CheckedFetch } from './checked-fetch.ts';
@@ -21,11 +22,11 @@ interface Asked {
 
 export type Discovery = Awaited<ReturnType<McpSdk['discoverOAuthServerInfo']>> & { resourceMetadataUrl?: string };
 
-/** The name of the authorization server. */
+/** Returns the name of the authorization server. */
 export const issuerOf = ({ authorizationServerMetadata, authorizationServerUrl }: Discovery): string =>
   authorizationServerMetadata?.issuer ?? authorizationServerUrl;
 
-/** Whether both name one authorization server: a slash at the end makes no difference. */
+/** Returns true if both name one authorization server: a slash at the end makes no difference. */
 export const isSameIssuer = (one: string, other: string): boolean =>
   one.replace(/\/$/, '') === other.replace(/\/$/, '');
 
@@ -79,7 +80,7 @@ export async function discovered(
   return { ...found, ...(resourceMetadataUrl !== undefined && { resourceMetadataUrl }) };
 }
 
-/** The listed authorization servers: the one of the configuration alone where it is listed, else that of the last sign-in first. */
+/** Returns the listed authorization servers: only the configured one if it is listed, else that of the last sign-in first. */
 function inOrder(listed: readonly string[], only: string | undefined, before: string | undefined): readonly string[] {
   const [allowed] = listed.filter((each) => only !== undefined && isSameIssuer(each, only));
   if (allowed !== undefined) return [allowed];
@@ -87,7 +88,10 @@ function inOrder(listed: readonly string[], only: string | undefined, before: st
   return [...listed.filter(isKnown), ...listed.filter((each) => !isKnown(each))].slice(0, MAX_SERVERS);
 }
 
-/** The first of the authorization servers that has metadata; else the first. Rejects as its requests do where none has. */
+/**
+ * Returns the first of the authorization servers that has metadata; else the first. Rejects as its requests do if none
+ * has.
+ */
 async function firstOf(
   sdk: McpSdk,
   servers: readonly string[],
@@ -153,7 +157,7 @@ async function elsewhere(named: string, documents: OAuthDocuments): Promise<Disc
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
-/** The resource that tokens are for, as the server writes it; undefined without metadata. */
+/** Returns the resource that tokens are for, as the server writes it; undefined without metadata. */
 export const resourceOf = ({ resourceMetadata }: Pick<Discovery, 'resourceMetadata'>): string | undefined =>
   resourceMetadata?.resource;
 

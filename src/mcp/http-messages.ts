@@ -1,8 +1,8 @@
 /**
- * Reads the messages of servers in responses over HTTP, and gives the official client messages that it accepts. A response without the
- * reply to its request fails that request at once, with the reason.
+ * Reads the messages of servers in responses over HTTP, and gives the official client messages that it accepts. A
+ * response without the reply to its request fails that request at once, with the reason.
  *
- * Used by `over-http.ts`, whose `fetch` returns these responses to the client.
+ * The client gets these responses from the `fetch` of `over-http.ts`.
  */
 import { isEventStream, SseReader } from '../base/http/sse-reader.ts';
 import { type Id, type Message, type MessageReader, unreadable } from './read-message.ts';
@@ -17,9 +17,9 @@ const mediaType = (response: Response): string =>
 const isJson = (response: Response): boolean => /^application\/(?:[\w.-]+\+)?json$/.test(mediaType(response));
 
 export interface Reading {
-  /** The body broke off with this error. */
+  /** Called with the error when the body broke off. */
   readonly onLost: (thrown: object) => void;
-  /** The error for a body that was not read to its end because it is too long. */
+  /** Returns the error for a body that was not read to its end because it is too long. */
   readonly tooLong: () => Message | undefined;
   /** Gets each message, and returns the message for the client. */
   readonly received: (message: Message) => Message;
@@ -47,11 +47,11 @@ export async function readMessages(
   return withMessages(new Response(null, { status: response.status, headers }), messages);
 }
 
-/** The client gets messages that are read already in place of a text. */
+/** Returns a response whose messages are read already; the client gets them in place of a text. */
 const withMessages = (response: Response, messages: readonly Message[]): Response =>
   Object.assign(response, { json: async () => messages });
 
-/** The response to a request that the server accepted without sending anything for it. */
+/** Returns the response to a request that the server accepted without sending a reply. */
 export function nothingFor(own: Id): Response {
   const response = new Response(null, { headers: { 'content-type': 'application/json' } });
   return withMessages(response, [unreadable(own, 'the server accepted the request and sent nothing')]);
@@ -67,7 +67,7 @@ function read(body: string, response: Response, reader: MessageReader, own: Id):
   return isAnswered ? messages : [...messages, unreadable(own, 'it is for another request')];
 }
 
-/** A stream of events with messages that the client accepts, without other events. */
+/** Returns a stream of events with messages that the client accepts, without other events. */
 function events(response: Response, reader: MessageReader, own: Id | undefined, reading: Reading): Response {
   const { body, status, headers } = response;
   if (body === null) return response;
@@ -124,7 +124,7 @@ function isJsonText(text: string): boolean {
   }
 }
 
-/** The first part of the body of an error response. */
+/** Returns the first part of the body of an error response. */
 export async function errorBody(response: Response): Promise<string> {
   const parts: Uint8Array[] = [];
   let size = 0;

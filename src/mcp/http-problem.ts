@@ -1,10 +1,8 @@
 /**
  * Reads an error response over HTTP: whether the server has forgotten the session, and the reason in one line. Pure.
  *
- * The protocol has 404 for a session that a server does not know. Servers reply with 400, 401, 410 or 5xx too, as their SDK and their
- * gateway do, and some with an error of JSON-RPC; the text of these errors decides.
- *
- * Used by `over-http.ts` and `server.ts`, and by the files of the sign-in.
+ * The protocol has 404 for a session that a server does not know. Servers reply with 400, 401, 410 or 5xx too, as their
+ * SDK and their gateway do, and some with an error of JSON-RPC; the text of these errors decides.
  */
 import { isObject } from '../wire/json.ts';
 
@@ -25,15 +23,15 @@ const FORGOTTEN_MESSAGE = new RegExp(
 const MAX_READ = 4_096;
 const MAX_LINE = 240;
 
-/** Whether an error response means that the session is not known. */
+/** Returns true if an error response means that the session is not known. */
 export const forgetsSession = (status: number, body: string): boolean =>
   status === 404 || status === 410 || (status >= 400 && FORGOTTEN.test(body.slice(0, MAX_READ)));
 
-/** Whether the message of a JSON-RPC error, under a status of success, means that the session is not known. */
+/** Returns true if the message of a JSON-RPC error, under a status of success, means that the session is not known. */
 export const messageForgetsSession = (message: string): boolean =>
   message.length <= MAX_LINE && FORGOTTEN_MESSAGE.test(message);
 
-/** The reason of an error response in one line: `HTTP 502 Bad Gateway: upstream is down`. */
+/** Returns the reason of an error response in one line: `HTTP 502 Bad Gateway: upstream is down`. */
 export function lineOf(status: number, statusText: string, body: string): string {
   const words = wordsOf(body).replaceAll(/\s+/g, ' ').trim();
   const name = `HTTP ${status}${statusText === '' ? '' : ` ${statusText.slice(0, 64)}`}`;
@@ -55,7 +53,7 @@ function wordsOf(body: string): string {
   return title ?? text.replaceAll(/<[^>]{0,1000}>?/g, ' ');
 }
 
-/** The reason in an object, under the names that frameworks use. */
+/** Returns the reason in an object, under the names that frameworks use. */
 function saidIn(value: unknown, depth = 0): string | undefined {
   if (typeof value === 'string') return value === '' ? undefined : value;
   if (!isObject(value) || depth > 2) return undefined;
@@ -75,8 +73,8 @@ interface ClientProblem {
 }
 
 /**
- * The reason of an error of the official client in one line: an error response, or a result that does not fit, whose messages may be long.
- * Undefined for another error.
+ * Returns the reason of an error of the official client in one line: an error response, or a result that does not match
+ * its schema, whose messages may be long. Undefined for another error.
  */
 export function clientProblem(thrown: unknown): ClientProblem | undefined {
   const { code, message, data, status, statusText } = (thrown ?? {}) as Readonly<Record<string, unknown>>;
@@ -92,7 +90,7 @@ export function clientProblem(thrown: unknown): ClientProblem | undefined {
   return { message: `the response cannot be read: ${issuesOf(message)}`, mayHaveRun: true };
 }
 
-/** A message of the official client in one line; the issues of a schema are printed as JSON in it. */
+/** Returns a message of the official client in one line; the issues of a schema are printed as JSON in it. */
 export function issuesOf(message: string): string {
   const start = message.indexOf('[');
   try {

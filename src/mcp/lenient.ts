@@ -1,8 +1,8 @@
 /**
- * Readers for values that differ from the protocol: `null` for an absent member, a member of the wrong type, a missing list. They leave out
- * optional members that do not fit, and entries without a member that is needed, and change nothing else. Pure.
+ * Readers for values that differ from the protocol: `null` for an absent member, a member of the wrong type, a missing
+ * list. They leave out invalid optional members, and entries without a required member, and change nothing else. Pure.
  *
- * A reader returns a value that fits as it is, not as a copy.
+ * A reader returns a valid value itself, not a copy.
  */
 import { isObject } from '../wire/json.ts';
 
@@ -13,7 +13,7 @@ export const text: Reader = (value) => (typeof value === 'string' ? value : unde
 export const flag: Reader = (value) => (typeof value === 'boolean' ? value : undefined);
 export const number: Reader = (value) => (typeof value === 'number' ? value : undefined);
 export const object: Reader = (value) => (isObject(value) ? value : undefined);
-/** Also `true`, as servers write a capability without members. */
+/** Reads a capability; also `true`, as servers write a capability without members. */
 export const capability: Reader = (value) => (value === true ? {} : object(value));
 
 export const oneOf =
@@ -43,7 +43,10 @@ export const listOf =
     return read.filter((each) => each !== undefined);
   };
 
-/** An object by its members: others stay. `needed` are read also where they are missing; without a value the object does not fit. */
+/**
+ * Returns a reader of an object by its members: other members stay. `needed` members are read also if they are missing;
+ * without a value for one the object is invalid.
+ */
 export function objectOf(
   members: Readonly<Record<string, Reader>>,
   needed: Readonly<Record<string, Reader>> = {},

@@ -1,15 +1,18 @@
-/** What a list of a server may be: a long one, or one long definition, would leave no room for those of others. Used by `connection.ts`. */
+/**
+ * The bounds of a list of a server: a long list, or one long definition, would leave no space for lists of other
+ * servers.
+ */
 import { fail } from '../wire/errors.ts';
 import type { McpTool } from './definition.ts';
 
 /** Most pages of a list, and most entries. */
 export const MAX_PAGES = 64;
 const MAX_ENTRIES = 2_000;
-/** Bytes of one entry, and of all, as JSON: half of what a message of a host has by default. */
+/** Bytes of one entry, and of all, as JSON: half of the default message limit of a host. */
 const MAX_ENTRY_BYTES = 64 * 1024;
 const MAX_BYTES = 512 * 1024;
 
-/** The entries. Throws `too_large`. */
+/** Returns the entries. Throws `too_large`. */
 export function bounded<T>(entries: readonly T[], what: string): readonly T[] {
   if (entries.length > MAX_ENTRIES) {
     throw fail('too_large', `the server has ${entries.length} ${what}, more than ${MAX_ENTRIES}`);
@@ -26,7 +29,10 @@ export function bounded<T>(entries: readonly T[], what: string): readonly T[] {
   return entries;
 }
 
-/** A call could reach either of two tools of one name. A tool that is there twice, as pages that overlap have it, is one. Throws `schema_violation`. */
+/**
+ * Returns each tool once: a tool that is listed twice, as by pages that overlap, is one. A call could reach either of
+ * two tools with one name, so different ones throw `schema_violation`.
+ */
 export function namedOnce(tools: readonly McpTool[]): readonly McpTool[] {
   const named = new Map<string, McpTool>();
   for (const tool of tools) {

@@ -1,8 +1,9 @@
 /**
- * Notifications of a server of the generation without sessions: it sends only what a stream asks for, and a stream asks for all
- * at once. Holds one stream open: opened again with what was added, and with a delay after it ended.
+ * Notifications of a server of the generation without sessions: it sends only notifications that a stream requests, and
+ * a stream requests all at once. Holds one stream open: opened again with additional resources, and with a delay after
+ * it ended.
  *
- * Used by `connection.ts`, which opens the streams.
+ * `connection.ts` opens the streams.
  */
 import { Backoff } from '../base/backoff.ts';
 import { processTimer } from '../base/timer-queue.ts';
@@ -10,7 +11,7 @@ import { fail } from '../wire/errors.ts';
 
 /** An open stream. */
 export interface Stream {
-  /** The resources of which the server will tell changes. */
+  /** The resources whose changes the server will report. */
   readonly resources: readonly string[];
   /** Resolves when it has ended. */
   readonly closed: Promise<unknown>;
@@ -38,7 +39,10 @@ export class Listening {
     return this.#change(async () => this.#open()).catch(() => {});
   }
 
-  /** Rejects as opening a stream does, and with `not_supported` where the server does not tell changes of the resource. */
+  /**
+   * Adds a resource. Rejects as opening a stream does, and with `not_supported` if the server does not report changes
+   * of the resource.
+   */
   add(uri: string): Promise<void> {
     return this.#change(async () => {
       this.#resources.add(uri);
@@ -59,7 +63,7 @@ export class Listening {
     });
   }
 
-  /** No stream is opened any more. The connection closes the last one. */
+  /** Opens no further stream. The connection closes the last one. */
   end(): void {
     this.#isEnded = true;
   }
@@ -70,7 +74,7 @@ export class Listening {
     return changed;
   }
 
-  /** The new stream is there before the old one ends: no change is missed between them. */
+  /** Opens a stream. The new stream exists before the old one ends: no change is missed between them. */
   async #open(): Promise<void> {
     const stream = await this.#listen([...this.#resources]);
     const before = this.#stream;

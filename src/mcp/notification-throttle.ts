@@ -1,6 +1,7 @@
 /**
- * Notifications of a server that sends more than can be of use: reading each costs time that other servers and agents need. Those past a rate
- * are dropped before they are read; of those that say that something has changed, the last of each kind is delivered later.
+ * Limits the notifications of a server that sends too many: reading each costs time that other servers and agents need.
+ * Those past a rate are dropped before they are read; of those that announce a change, the last of each kind is
+ * delivered later.
  */
 import { processTimer } from '../base/timer-queue.ts';
 import { TokenBucket } from '../base/token-bucket.ts';
@@ -22,7 +23,7 @@ export class NotificationThrottle {
   readonly #waiting = new Map<string, () => void>();
   #isEnded = false;
 
-  /** Delivers a message now, later, or never: what is no notification always now. */
+  /** Delivers a message now, later, or never: a message that is no notification always now. */
   pass(message: object, deliver: () => void): void {
     const { method, params } = message as Partial<Notification>;
     // The end of a question is one of a few.
@@ -34,7 +35,7 @@ export class NotificationThrottle {
     if (this.#waiting.has(kind) || this.#waiting.size < MAX_WAITING) this.#waiting.set(kind, deliver);
   }
 
-  /** Nothing is delivered any more. */
+  /** Delivers no further message. */
   end(): void {
     this.#isEnded = true;
   }

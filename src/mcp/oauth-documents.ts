@@ -1,10 +1,10 @@
 /**
- * Reads the documents of a sign-in for the official client: metadata of a server and of its authorization server, the reply to a
- * registration, tokens. Authorization servers write `null` and `""` for absent members, numbers as texts, scopes as lists, and
- * some reply with a page to every address. The client gets a document without members that do not fit; a document without a member
- * that it needs fails with its address and the name of the member.
+ * Reads the documents of a sign-in for the official client: metadata of a server and of its authorization server, the
+ * reply to a registration, tokens. Authorization servers write `null` and `""` for absent members, numbers as texts,
+ * scopes as lists, and some reply with a page to every address. The client gets a document without members that do not
+ * fit; a document without a member that it needs fails with its address and the name of the member.
  *
- * Used by `discovery.ts`, `sign-in.ts`, `client-credentials.ts` and `authorization.ts`, in front of every request.
+ * Every request of a sign-in passes through it.
  */
 import { fail } from '../wire/errors.ts';
 import { isObject, type JsonObject, membersOf } from '../wire/json.ts';
@@ -95,7 +95,7 @@ const NEEDS = {
   tokens: ['access_token'],
 } as const;
 const MAX_NOTES = 8;
-/** Where an authorization server registers no clients by itself. */
+/** Advice for an authorization server that registers no clients by itself. */
 export const REGISTER_BY_HAND =
   'register a client there by hand, and name it in oauth.client_id of the server in handfast.yaml';
 
@@ -131,7 +131,7 @@ export class OAuthDocuments {
       : this.#registered(at, response, body, membersOf(jsonOf(form)));
   };
 
-  /** The metadata, or status 404: another address may have them. */
+  /** Returns the metadata, or status 404: another address may have them. */
   #found(at: URL, response: Response, body: string): Response {
     const document = jsonOf(body);
     const isOfResource = at.href === this.#named || at.pathname.includes('oauth-protected-resource');
@@ -185,7 +185,10 @@ export class OAuthDocuments {
   }
 }
 
-/** A redirect that the official client follows. Throws `login_failed` for another one of a POST, which has a code or a secret. */
+/**
+ * Returns a redirect that the official client follows. Throws `login_failed` for another redirect of a POST, which has
+ * a code or a secret.
+ */
 function redirected(at: URL, response: Response, method = 'GET'): Response {
   const location = response.headers.get('location');
   const target = location === null ? null : URL.parse(location, at.href);
@@ -215,7 +218,7 @@ function jsonOf(body: string): JsonObject | undefined {
   }
 }
 
-/** Some authorization servers reply with a form in place of JSON. */
+/** Parses a form: some authorization servers reply with one in place of JSON. */
 function formOf(body: string): JsonObject | undefined {
   const form = Object.fromEntries(new URLSearchParams(body));
   return form.access_token === undefined && form.error === undefined ? undefined : form;

@@ -1,10 +1,12 @@
-/** Our client at an authorization server, as the configuration has it. */
+/**
+ * This client at an authorization server, as the configuration describes it.
+ */
 
-/** Our client at the authorization server, where it was registered by hand. */
+/** This client at the authorization server, if it was registered by hand. */
 export interface OAuthSettings {
   readonly clientId?: string | undefined;
   readonly clientSecret?: string | undefined;
-  /** Address of the document that describes our client, for authorization servers that read one. */
+  /** Address of the document that describes this client, for authorization servers that read one. */
   readonly clientMetadataUrl?: string | undefined;
   /** The only authorization server that may be used. */
   readonly issuer?: string | undefined;
@@ -15,11 +17,11 @@ export interface OAuthSettings {
   readonly privateKey?: string | undefined;
   /** Its algorithm. Default ES256. */
   readonly signingAlgorithm?: string | undefined;
-  /** Port of the address a browser comes back to, where it is registered. */
+  /** Port of the address to which a browser returns, if it is registered. */
   readonly callbackPort?: number | undefined;
 }
 
-/** The registration, with the secret of the configuration, which is not stored. */
+/** Returns the registration, with the secret of the configuration, which is not stored. */
 export function clientOf(
   client: Readonly<Record<string, unknown>>,
   { clientId, clientSecret }: OAuthSettings,

@@ -20,7 +20,7 @@ import { MAX_MESSAGE, tooLong } from './too-long.ts';
 type Init = Parameters<typeof httpFetch>[1];
 const NOT_FOUND = 404;
 const ACCEPTED = 202;
-/** The data of an error that says that the session is not known. */
+/** The data of an error that reports an unknown session. */
 const FORGOTTEN = 'the server does not know the session';
 const NOT_ALLOWED = 405;
 /** Least wait before a stream is opened again, also where the server wishes a shorter one. */
@@ -35,7 +35,7 @@ export interface OverHttpOptions {
   readonly address: NonNullable<McpAddress['http']>;
   readonly authorization: McpAuthorization | undefined;
   readonly reader: MessageReader;
-  /** A stream was cut off: the server may have ended. */
+  /** Called when a stream was cut off: the server may have ended. */
   readonly onDoubt: () => void;
 }
 
@@ -43,21 +43,24 @@ export class OverHttp {
   readonly transport: InstanceType<McpSdk['StreamableHTTPClientTransport']>;
   /** The server sent any response. */
   answered = false;
-  /** It refused the last message for lack of a token. */
+  /** True if the server refused the last message for lack of a token. */
   unauthorized = false;
-  /** It no longer knows the session. */
+  /** True if the server no longer knows the session. */
   expired = false;
   readonly #options: OverHttpOptions;
   readonly #end = new AbortController();
   /** The request that the transport sends now. */
   readonly #sending = new AsyncLocalStorage<Id | undefined>();
-  /** The tokens that were refused, by the responses that say so. */
+  /** The tokens that were refused, by the responses that report it. */
   readonly #refused = new WeakMap<Response, string | undefined>();
   /** Requests that got no response, by their errors: true where the server may have received it. */
   readonly #unanswered = new WeakMap<object, boolean>();
   /** Streams of notifications that are open, or asked for. */
   #streams = 0;
-  /** When the last of them was opened, in monotonic milliseconds, and how many before it ended at once. */
+  /**
+   * Time at which the last of them was opened, in monotonic milliseconds, and the number of earlier ones that ended at
+   * once.
+   */
   #opened = 0;
   #ended = 0;
 
@@ -87,12 +90,12 @@ export class OverHttp {
     };
   }
 
-  /** Whether the server may have received a request that got no response; undefined for another failure. */
+  /** Returns true if the server may have received a request that got no response; undefined for another failure. */
   mayHaveReceived(thrown: object): boolean | undefined {
     return isCutOff(thrown) || this.#unanswered.get(thrown);
   }
 
-  /** Whether the server refused a request because it does not know the session: it did not run the request. */
+  /** Returns true if the server refused a request because it does not know the session: it did not run the request. */
   forgot(thrown: unknown): boolean {
     const { status, data } = (thrown ?? {}) as { readonly status?: unknown; readonly data?: unknown };
     return this.expired && (status === NOT_FOUND || data === FORGOTTEN);
@@ -103,7 +106,10 @@ export class OverHttp {
     this.#end.abort();
   }
 
-  /** How long to wait before a stream is opened again: a server that ends each at once would get one request after the other. */
+  /**
+   * Returns the milliseconds to wait before a stream is opened again: a server that ends each at once would get one
+   * request after the other.
+   */
   #reopensIn(wished: number): number {
     const least = Math.max(wished, MIN_REOPEN_MS);
     // The rest of a response is waited for within the time of its call.
@@ -160,7 +166,7 @@ export class OverHttp {
     });
   }
 
-  /** Marks an error of JSON-RPC that says that the session is not known. */
+  /** Marks an error of JSON-RPC that reports an unknown session. */
   #received(message: Message): Message {
     if (this.transport.sessionId === undefined || !('error' in message)) return message;
     if (!messageForgetsSession(message.error.message)) return message;
@@ -168,7 +174,7 @@ export class OverHttp {
     return { ...message, error: { ...message.error, data: FORGOTTEN } };
   }
 
-  /** An error response, with a part of its body. */
+  /** Returns an error response, with a part of its body. */
   async #failed(response: Response, init: Init): Promise<Response> {
     const { status, statusText, headers } = response;
     const body = await errorBody(response).catch(() => '');
@@ -193,6 +199,6 @@ export class OverHttp {
   }
 }
 
-/** The token that a request was sent with. */
+/** Returns the token that a request was sent with. */
 const bearerOf = (headers: unknown): string | undefined =>
   new Headers(headers as ConstructorParameters<typeof Headers>[0]).get('authorization')?.replace(/^Bearer /, '');

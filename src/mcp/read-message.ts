@@ -1,8 +1,9 @@
 /**
- * Reads messages of servers for the official client, which refuses an envelope with a member too many or a `null`, and a whole result for
- * one odd member. A message that cannot be read becomes an error for its request, so that its caller does not wait.
+ * Reads messages of servers for the official client, which refuses an envelope with a member too many or a `null`, and
+ * a whole result for one odd member. A message that cannot be read becomes an error for its request, so that its caller
+ * does not wait.
  *
- * Used by `connection.ts` for pipes, and by `http-messages.ts`.
+ * It reads messages from pipes and over HTTP.
  */
 import { evictOldest } from '../base/evict-oldest.ts';
 import { MAX_REPLY_VALUES, moreValues, nestedTooDeeply } from '../wire/depth.ts';
@@ -14,20 +15,20 @@ import { type TooMany, tooDeep, tooLong } from './too-long.ts';
 export type Message = Parameters<NonNullable<Transport['onmessage']>>[0];
 export type Id = string | number;
 
-/** Most requests whose methods are held; a response to an older request stays as it came. */
+/** Most requests whose methods are stored; a response to an older request stays unchanged. */
 const MAX_PENDING = 4_096;
 const INTERNAL_ERROR = -32_603;
 const MAX_WHY = 300;
 
 const UNREADABLE = 'the response cannot be read';
 
-/** The error for a request whose response cannot be read. */
+/** Returns the error for a request whose response cannot be read. */
 export const unreadable = (id: unknown, why: string): Message => {
   const message = `${UNREADABLE}: ${why.replaceAll(/\s+/g, ' ').slice(0, MAX_WHY)}`;
   return { jsonrpc: '2.0' as const, id: id as Id, error: { code: INTERNAL_ERROR, message, data: UNREADABLE } };
 };
 
-/** Whether an error is for a response that could not be read: the server may have run its request. */
+/** Returns true if an error is for a response that could not be read: the server may have run its request. */
 export const isUnreadable = (thrown: unknown): boolean =>
   (thrown as { readonly data?: unknown } | null)?.data === UNREADABLE;
 
@@ -55,8 +56,8 @@ export class MessageReader {
   }
 
   /**
-   * The messages of a text for this client.
-   * @param own the request that the text answers, where the transport says so
+   * Returns the messages of a text for this client.
+   * @param own the request to which the text replies, if the transport names it
    */
   text(text: string, own?: Id): Message[] {
     if (moreValues(text, MAX_REPLY_VALUES)) return this.tooMany(text, 'values', own);
@@ -74,7 +75,7 @@ export class MessageReader {
     return (Array.isArray(value) ? value : [value]).flatMap((each) => this.#read(each, own));
   }
 
-  /** The error in place of a text that passes a limit. */
+  /** Returns the error in place of a text that passes a limit. */
   tooMany(text: string, unit: TooMany, own?: Id): Message[] {
     return this.#failed(this.#named(text.slice(0, 200), own), (id) => tooLong(id, unit));
   }
@@ -97,7 +98,7 @@ export class MessageReader {
     return [this.#response(value, request, wanted)];
   }
 
-  /** The request that a response is for. */
+  /** Returns the request that a response is for. */
   #requestOf(id: unknown, { error }: JsonObject, own: Id | undefined): Id | undefined {
     if (this.#pending.has(id as Id)) return id as Id;
     // Some servers send numbers back as texts.
@@ -116,7 +117,10 @@ export class MessageReader {
     return unreadable(id, `its result is not one of ${method}`);
   }
 
-  /** The request of this client that a text without JSON answers: a request or a notification of the server answers none. */
+  /**
+   * Returns the request of this client to which a text without JSON replies: a request or a notification of the server
+   * replies to none.
+   */
   #named(text: string, own: Id | undefined): Id | undefined {
     const head = text.slice(0, MAX_SEARCHED);
     if (/["'](?:(method)["']\s*:\s*["']|(?:result|error)["']\s*:)/.exec(head)?.[1] !== undefined) return undefined;
@@ -131,7 +135,7 @@ export class MessageReader {
 const BYTE_ORDER_MARK = 0xfe_ff;
 const MAX_SEARCHED = 4_096;
 
-/** The reason without the text, which may be long, and may be secret. */
+/** Returns the reason without the text, which may be long, and may be secret. */
 function notJson(text: string, { message }: Error): string {
   if (text.trim() === '') return 'it is empty';
   if (/[:[,]\s*-?(?:NaN|Infinity)\b/.test(text)) return 'it is not JSON: NaN and Infinity are no values of it';
@@ -150,7 +154,7 @@ function errorOf(error: unknown): { code: number; message: string; data?: unknow
   };
 }
 
-/** A request or a notification of a server, without members that are null. */
+/** Returns a request or a notification of a server, without members that are null. */
 function asked({ id, params }: JsonObject, method: string): Message {
   const read = isObject(params) ? withoutNulls(params) : undefined;
   const isRequest = typeof id === 'string' || typeof id === 'number';

@@ -45,7 +45,7 @@ const properties: Reader = (value) => {
 };
 const objectSchema = objectOf({ properties, required: listOf(text) });
 
-/** Arguments are an object, however the schema of a server says it. */
+/** Reads arguments as an object, for any form of a server's schema. */
 const inputSchema: Reader = (value) => {
   const schema = objectSchema(value) ?? {};
   return (schema as JsonObject).type === 'object' ? schema : { ...schema, type: 'object' };
@@ -81,7 +81,7 @@ const statelessTool = objectOf({ ...toolMembers, outputSchema: objectSchema }, {
 
 // Contents.
 
-/** Base64 of either alphabet, also broken into lines, and as a `data:` address. */
+/** Reads base64 of either alphabet, also broken into lines, and as a `data:` address. */
 const base64: Reader = (value) => (typeof value === 'string' ? plainBase64(value) : undefined);
 const blobContents = objectOf({ mimeType: text, _meta: object }, { uri: otherwise(text, ''), blob: base64 });
 const textContents = objectOf({ mimeType: text, _meta: object }, { uri: otherwise(text, ''), text });
@@ -144,7 +144,7 @@ const isOfFamily = (result: JsonObject): boolean =>
   (typeof result.resultType === 'string' && result.resultType !== 'complete');
 
 const role = oneOf('user', 'assistant');
-/** Splits a message whose content is a list into messages of one block. */
+/** Reads a list of messages, and splits a message whose content is a list into messages of one block. */
 const messages: Reader = (value) => {
   if (!Array.isArray(value)) return undefined;
   return value.flatMap((message: unknown) => {
@@ -225,7 +225,7 @@ const cached = objectOf(
   },
 );
 
-/** The result to use; undefined for a value that is not a result of the method. */
+/** Returns the result to use; undefined for a value that is not a result of the method. */
 export function readResult(method: string, result: unknown, isStateless: boolean): unknown {
   // The code that follows tasks, and the official client, read these.
   if (isObject(result) && isOfFamily(result)) return result;

@@ -1,8 +1,8 @@
 /**
- * Loads the official client of the Model Context Protocol, an optional peer, with the first server. The adapter file of the package:
- * the only one that names it.
+ * Loads the official client of the Model Context Protocol, an optional peer, with the first server. The adapter file of
+ * the package: the only one that names it.
  *
- * Used by the files of this folder. Declarations that their users see must not name its types: they may not have the package.
+ * Public declarations must not name its types: users may not have the package.
  */
 import { fail } from '../wire/errors.ts';
 
@@ -11,12 +11,12 @@ export type McpSdk = typeof import('@modelcontextprotocol/client');
 
 const PACKAGE = '@modelcontextprotocol/client';
 
-/** Fails with `not_configured`, whose message names the package to install, where it cannot be loaded. */
+/** Loads the package. Fails with `not_configured`, whose message names the package to install, if it cannot be loaded. */
 export async function requireMcpClient(): Promise<void> {
   await loadMcpClient();
 }
 
-/** The package. Fails as {@link requireMcpClient} does. */
+/** Returns the package. Fails as {@link requireMcpClient} does. */
 export async function loadMcpClient(): Promise<McpSdk> {
   try {
     return await import('@modelcontextprotocol/client');

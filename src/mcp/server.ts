@@ -1,9 +1,8 @@
 /**
- * One MCP server over time: started when it is first needed, started again after it was lost, asked for its tools, called.
- * Health, backoff and accepted definitions are decided here, for every use of MCP servers in this project.
+ * One MCP server over time: started when it is first needed, started again after it was lost, asked for its tools,
+ * called. This file decides health, backoff and accepted definitions, for every use of MCP servers in this project.
  *
- * Made by the probes of the fleet's workers (`fleet/worker/mcp-probe.ts`) and for the servers of sessions
- * (`server/control/mcp-peers.ts`). Every wait is bounded, and `close` leaves no process.
+ * Every wait is bounded, and `close` leaves no process.
  */
 import { backoffMs } from '../base/backoff.ts';
 import { orAborted } from '../base/race.ts';
@@ -20,21 +19,24 @@ import { acceptTools, memoryPins, type PinnedTool, type PinStore, pinned } from 
 
 export interface McpServerOptions {
   readonly address: McpAddress;
-  /** The sign-in of a server over HTTP. Default: none, what it asks for is in the headers of its address. */
+  /** The sign-in of a server over HTTP. Default: none, and the headers of its address have the credentials it demands. */
   readonly authorization?: McpAuthorization | undefined;
   /** Folder a program is started in, absolute. */
   readonly cwd: string;
   /** Longest start with the list of tools, milliseconds. Default 60,000: a package runner may first download the server. */
   readonly startTimeoutMs?: number;
-  /** Called before each start; the returned function when what was started has ended. Rejecting refuses the start. */
+  /**
+   * Called before each start; the returned function is called when the started process has ended. Rejecting refuses the
+   * start.
+   */
   readonly acquire?: (signal: AbortSignal) => Promise<(() => void) | undefined>;
   /** Starts a lost server again by itself, not only with its next use. */
   readonly keepRunning?: boolean;
   /** The least level of messages that the server is to send, which are notifications. Default: it decides. */
   readonly logLevel?: McpLogLevel | undefined;
-  /** What the server may ask. Default nothing. */
+  /** Requests that the server may make. Default none. */
   readonly allowed?: McpAllowed | undefined;
-  /** The health or the tools have changed. */
+  /** Called when the health or the tools have changed. */
   readonly onChange?: () => void;
   /** Gets each notification of the server that belongs to no call. */
   readonly onNotification?: (method: string, params: Readonly<Record<string, unknown>>) => void;
@@ -43,7 +45,7 @@ export interface McpServerOptions {
   /** The generation of the protocol that it spoke last. Default: in memory. */
   readonly era?: EraStore | undefined;
   readonly clock?: Clock;
-  /** 0 ≤ x < 1, of the jitter of the backoff. */
+  /** Returns 0 ≤ x < 1, for the jitter of the backoff. */
   readonly random?: () => number;
 }
 
@@ -51,11 +53,11 @@ export const START_MS = 60_000;
 /** The delay after the second failure in a row; the first is followed by a start at once. */
 const FIRST_DELAY_MS = 1_000;
 const MAX_DELAY_MS = 30_000;
-/** A server that ran this long ran well: what fails then is a first failure. */
+/** Time after which a server counts as stable: a later failure is a first failure. */
 const STABLE_MS = 10_000;
 /** Longest reading of a list that has changed. */
 const LIST_MS = 30_000;
-/** Lists that follow one another within this time are one burst; after so many of a burst each waits as long. */
+/** Lists that follow one another within this time are one burst; after `MAX_BURST` of a burst each waits as long. */
 const BURST_MS = 1_000;
 const MAX_BURST = 5;
 const MAX_DETAIL = 280;
@@ -76,9 +78,9 @@ export class McpServer {
   #cancelRetry: (() => void) | undefined;
   #starting: Promise<McpConnection> | undefined;
   #connection: McpConnection | undefined;
-  /** What `acquire` gave for each open connection. */
+  /** The release functions that `acquire` returned, for each open connection. */
   readonly #acquired = new Map<McpConnection, (() => void) | undefined>();
-  /** What has to end before `close` resolves. */
+  /** Work that must end before `close` resolves. */
   readonly #ending = new Set<Promise<void>>();
   #tools: readonly PinnedTool[] = [];
   #byName: ReadonlyMap<string, PinnedTool> = new Map();
@@ -106,19 +108,19 @@ export class McpServer {
     };
   }
 
-  /** Who the server says it is; undefined while it is not connected. */
+  /** The server's name and version, as it sends them; undefined while it is not connected. */
   get info(): McpInfo | undefined {
     return this.#connection?.info;
   }
 
-  /** The tools as last listed; those that are not accepted say so and cannot be called. */
+  /** The tools of the last list; unaccepted ones are marked and cannot be called. */
   get tools(): readonly PinnedTool[] {
     return this.#tools;
   }
 
   /**
-   * Starts the server where it does not run. Rejects with why it cannot be used, `unreachable`, `unauthorized`, `timeout` or
-   * what `acquire` rejects with, and at once while a start would come too soon after failures.
+   * Starts the server if it does not run. Rejects with the reason why it cannot be used, `unreachable`, `unauthorized`,
+   * `timeout` or the error of `acquire`, and at once while a start would be too soon after failures.
    * @param signal ends the wait, not the start
    */
   async start(signal?: AbortSignal): Promise<void> {
@@ -268,7 +270,7 @@ export class McpServer {
         },
       });
       this.#setTools(await pinned(connection.tools, this.#pins));
-      // A resource that is there no longer has nothing to tell of.
+      // A resource that no longer exists has no changes to report.
       await Promise.allSettled([...this.#subscriptions].map((uri) => connection.subscribe(uri, signal)));
       this.#acquired.set(connection, release);
       this.#connection = connection;
@@ -300,7 +302,7 @@ export class McpServer {
     this.#ending.add(ending);
   }
 
-  /** The connection ended, by itself or because it is of no use. */
+  /** Handles the end of the connection, by itself or because it is of no use. */
   async #lost(connection: McpConnection, why?: HandfastError, state: McpState = 'failed'): Promise<void> {
     if (this.#connection !== connection) return;
     this.#connection = undefined;
@@ -349,7 +351,7 @@ export class McpServer {
     this.#options.onChange?.();
   }
 
-  /** Reads the tools again; one reading at a time, and one more for what changed while it ran. */
+  /** Reads the tools again; one reading at a time, and one more for changes while it ran. */
   async #relist(): Promise<void> {
     this.#listAgain = true;
     this.#listing ??= (async () => {
@@ -367,7 +369,7 @@ export class McpServer {
     await this.#listing;
   }
 
-  /** A server whose tools change with every list is not listed all the time. */
+  /** Waits before a list, so that a server whose tools change with every list is not listed continuously. */
   async #pace(): Promise<void> {
     const now = this.#clock.monotonic();
     this.#burst = now - this.#listedAt < BURST_MS ? this.#burst + 1 : 0;
@@ -392,12 +394,12 @@ const isTimeout = (thrown: unknown): boolean => (thrown as { code?: unknown }).c
 const lostDuringCall = (why: string, thrown: unknown): HandfastError =>
   fail('connection_lost', `${why}; the tool may or may not have taken effect`, { may_have_run: true }, thrown);
 
-/** The error in one line; one of ours as it is. */
+/** Returns the error in one line; a `HandfastError` unchanged. */
 function whyOf(code: 'unreachable' | 'unauthorized' | 'connection_lost', thrown: unknown): HandfastError {
   const { message, cause } = asError(thrown);
   const problem = clientProblem(thrown);
   if (problem !== undefined) return fail(code, problem.message.slice(0, MAX_DETAIL), undefined, thrown);
-  // `fetch failed` alone says too little.
+  // `fetch failed` alone has too little information.
   const why = cause instanceof Error && cause !== thrown ? cause : (cause as Error | undefined)?.cause;
   const full = why instanceof Error && !message.includes(why.message) ? `${message}: ${why.message}` : message;
   const text = full.replace(/\s+/g, ' ').slice(0, MAX_DETAIL);

@@ -1,8 +1,6 @@
 /**
- * What is stored of the sign-in to one MCP server: a private file of this user, and a lock that all processes of the user share. A
- * change is made under the lock, on what the file says then.
- *
- * Used by `authorization.ts`, which renews tokens, and by `sign-in.ts`.
+ * The stored sign-in to one MCP server: a private file of this user, and a lock that all processes of the user share. A
+ * change is made under the lock, on the content that the file has then.
  */
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
@@ -19,9 +17,9 @@ export interface StoredSignIn {
   readonly server: string;
   /** The authorization server that all of this is from. */
   readonly issuer?: string;
-  /** Our registration there. */
+  /** This client's registration there. */
   readonly client?: Readonly<Record<string, unknown>>;
-  /** The address that the registration lets a browser come back to. */
+  /** The address to which the registration lets a browser return. */
   readonly redirectUri?: string;
   readonly tokens?: {
     readonly access_token: string;
@@ -31,9 +29,9 @@ export interface StoredSignIn {
   };
   /** Epoch seconds; undefined: not known. */
   readonly expiresAt?: number;
-  /** What discovery found. */
+  /** The result of discovery. */
   readonly discovery?: Readonly<Record<string, unknown>>;
-  /** What the server asked for when it refused last. */
+  /** The server's demand at its last refusal. */
   readonly challenge?: { readonly scope?: string; readonly resourceMetadataUrl?: string };
 }
 
@@ -47,7 +45,7 @@ export class SignInFile {
   readonly #server: string;
   readonly #log: Log;
 
-  /** @param folder that of all sign-ins to MCP servers */
+  /** @param folder the folder of all sign-ins to MCP servers */
   constructor(folder: string, name: string, server: string, log: Log = silentLog) {
     this.#folder = folder;
     this.#server = server;
@@ -55,7 +53,10 @@ export class SignInFile {
     this.#file = join(folder, `${name}-${createHash('sha256').update(server).digest('hex').slice(0, 16)}.json`);
   }
 
-  /** Empty where nothing is stored, or what is stored is of another server. Rejects with `config_invalid`. */
+  /**
+   * Reads the stored sign-in; empty if none is stored, or the stored one is of another server. Rejects with
+   * `config_invalid`.
+   */
   async read(): Promise<StoredSignIn> {
     const text = await readPrivateFile(this.#file, this.#log);
     const empty: StoredSignIn = { server: this.#server };
@@ -71,8 +72,9 @@ export class SignInFile {
   }
 
   /**
-   * Runs `work` with what is stored while no other process changes it, and stores what it returns: undefined removes it, the same
-   * object changes nothing. Rejects with `timeout` where another process has the lock too long, and as `work` does.
+   * Runs `work` with the stored sign-in while no other process changes it, and stores the result: undefined removes it,
+   * the same object changes nothing. Rejects with `timeout` if another process has the lock too long, and as `work`
+   * does.
    */
   async change(
     signal: AbortSignal,
@@ -98,14 +100,14 @@ export class SignInFile {
   }
 }
 
-/** The stored sign-in without tokens that no header can have: then a person signs in again. */
+/** Returns the stored sign-in without tokens that no header can have: then a person signs in again. */
 function withUsableTokens(stored: StoredSignIn): StoredSignIn {
   if (tokenProblem(stored.tokens) === undefined) return stored;
   const { tokens: _, ...rest } = stored;
   return rest;
 }
 
-/** Why tokens cannot be used; undefined where they can, or there are none. */
+/** Returns the reason why tokens cannot be used; undefined if they can, or none exist. */
 function tokenProblem(tokens: StoredSignIn['tokens']): string | undefined {
   if (tokens === undefined) return undefined;
   const { access_token: access, refresh_token: refresh } = tokens;
@@ -113,7 +115,10 @@ function tokenProblem(tokens: StoredSignIn['tokens']): string | undefined {
   return headerProblem(access) ?? (refresh === undefined ? undefined : headerProblem(String(refresh)));
 }
 
-/** The members of the stored sign-in that a reply with tokens gives. Throws `login_failed` for tokens that no header can have. */
+/**
+ * Returns the members of the stored sign-in that a reply with tokens gives. Throws `login_failed` for tokens that no
+ * header can have.
+ */
 export function granted(
   tokens: { readonly access_token: string; readonly expires_in?: number | undefined },
   now: number,

@@ -1,9 +1,8 @@
 /**
- * Signing in to an MCP server, which a person does in a browser: finds the authorization server, registers this program there if need
- * be, sends the person to it, and stores the tokens that come back. And signing out.
+ * Sign-in to an MCP server, which a person does in a browser: finds the authorization server, registers this program
+ * there if need be, sends the person to it, and stores the returned tokens. Also sign-out.
  *
- * Called by `handfast mcp login` and `logout`. The protocol's own checks (PKCE, state, issuer, resource) are those of the
- * official client.
+ * The official client makes the protocol's own checks (PKCE, state, issuer, resource).
  * @see docs/mcp.md#sign-in
  */
 import { type Arrival, openCallback } from '../base/http/sign-in-callback.ts';
@@ -26,15 +25,15 @@ export interface SignInOptions {
   readonly show: (address: string) => void;
   /** The address the browser was sent back to, for a browser that is not on this machine. */
   readonly pasted?: Promise<string> | undefined;
-  /** Epoch milliseconds. */
+  /** Returns epoch milliseconds. */
   readonly now?: () => number;
 }
 
 type Provider = NonNullable<Parameters<McpSdk['auth']>[0]>;
 const CALLBACK_PATH = '/callback';
-/** How long finding out what the server asks for may take. */
+/** Time limit for learning the server's demand. */
 const PROBE_MS = 30_000;
-/** How long a person may take. */
+/** Time for a person. */
 const PERSON_MS = 15 * 60_000;
 /** Longest wait for the file of the sign-in, after a sign-in that failed. */
 const FORGET_MS = 5_000;
@@ -80,8 +79,9 @@ export async function signIn(authorization: McpAuthorization, options: SignInOpt
 }
 
 /**
- * Forgets a registration with which a person did not come back: an authorization server that has forgotten it shows the person an error and
- * sends no one back, so the next sign-in registers again. A registration that renews tokens stays; the renewal shows whether the server knows it.
+ * Removes a registration after which the browser did not return: an authorization server that has lost it shows the
+ * person an error and redirects no browser, so the next sign-in registers again. A registration that renews tokens
+ * stays; the renewal shows whether the server knows it.
  */
 async function forgetClient(file: SignInFile, { client_id: id }: NonNullable<StoredSignIn['client']>): Promise<void> {
   await file.change(AbortSignal.timeout(FORGET_MS), async (stored) => {
@@ -90,19 +90,19 @@ async function forgetClient(file: SignInFile, { client_id: id }: NonNullable<Sto
   });
 }
 
-/** Forgets a sign-in, after revoking its tokens where the authorization server does that. False: there was none. */
+/** Removes a sign-in, after revoking its tokens if the authorization server supports that. False: none existed. */
 export async function signOut(authorization: McpAuthorization, signal: AbortSignal): Promise<boolean> {
   let wasThere = false;
   await authorization.file.change(signal, async (stored) => {
     wasThere = stored.tokens !== undefined;
-    // What cannot be revoked expires.
+    // Tokens that cannot be revoked expire.
     if (wasThere) await revoke(authorization, stored, checkedFetch(authorization.url, signal)).catch(() => {});
     return undefined;
   });
   return wasThere;
 }
 
-/** What is stored, with what the server asks for: it is asked where it was not asked yet. */
+/** Returns the stored sign-in, with the server's demand: a request asks for it if it is not stored yet. */
 async function asked({ name, url, file, settings }: McpAuthorization, signal: AbortSignal): Promise<StoredSignIn> {
   const stored = await file.read();
   if (stored.challenge !== undefined) return stored;
@@ -110,7 +110,7 @@ async function asked({ name, url, file, settings }: McpAuthorization, signal: Ab
   const bound = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
   const options = { cwd: '/', signal: bound, authorization: probe };
   const connecting = connectMcp({ http: { url } }, options).then((connection) => connection.end());
-  // It refuses, which is stored; one that does not refuse yet may still have a sign-in.
+  // The server refuses, which is stored; one that does not refuse yet may still have a sign-in.
   await connecting.catch((thrown: unknown) => {
     signal.throwIfAborted();
     if (asError(thrown).code !== 'unauthorized') throw thrown;
@@ -231,7 +231,7 @@ const portOf = (address: string | undefined): number | undefined =>
 const configuredClient = ({ settings }: McpAuthorization, issuer: string): Record<string, unknown> | undefined =>
   settings.clientId === undefined ? undefined : clientOf({ issuer }, settings);
 
-/** The client of the configuration, else the one that was registered before, if it can still be used. */
+/** Returns the client of the configuration, else the one that was registered before, if it is still usable. */
 function usableClient(
   { client, redirectUri }: StoredSignIn,
   wanted: string,
@@ -244,12 +244,12 @@ function usableClient(
   if (client === undefined || redirectUri !== wanted) return undefined;
   const { client_secret_expires_at: expiresAt = 0, client_id: id } = client;
   const isExpired = typeof expiresAt === 'number' && expiresAt !== 0 && expiresAt * 1_000 <= now;
-  // One that the configuration describes by a document now is not the one that was registered.
+  // A client that the configuration now describes by a document is not the registered one.
   const isOther = settings.clientMetadataUrl !== undefined && id !== settings.clientMetadataUrl;
   return isExpired || isOther ? undefined : { ...client };
 }
 
-/** The arrival of a browser on another machine. Throws `login_failed` for an address that is not of this sign-in. */
+/** Returns the arrival of a browser on another machine. Throws `login_failed` for an address that is not of this sign-in. */
 function pastedArrival(text: string, state: string): Arrival {
   const url = URL.parse(text.trim());
   if (url === null)
@@ -264,7 +264,7 @@ function pastedArrival(text: string, state: string): Arrival {
   return { url, show: () => {} };
 }
 
-/** RFC 7009: the refresh token, which ends the others. */
+/** Revokes the refresh token (RFC 7009), which ends the other tokens. */
 async function revoke(authorization: McpAuthorization, stored: StoredSignIn, fetch: CheckedFetch): Promise<void> {
   const { tokens, client = {}, discovery = {} } = stored;
   const metadata = discovery.authorizationServerMetadata as RevocationMetadata | undefined;
@@ -298,7 +298,7 @@ function loginFailure(thrown: unknown, url: string, issuer: string | undefined):
     readonly code?: unknown;
     readonly cause?: unknown;
   };
-  // `fetch failed` alone says too little.
+  // `fetch failed` alone has too little information.
   const more = cause instanceof Error ? `: ${cause.message}` : '';
   const why = issuesOf(`${String(message)}${more}`);
   const known = typeof code === 'string' && !why.includes(code) ? `${code}: ` : '';

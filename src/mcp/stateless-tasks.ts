@@ -1,13 +1,13 @@
 /**
  * Calls that a server of the generation without sessions answers with a task in place of their result (the extension
- * `io.modelcontextprotocol/tasks`). The official client takes such an answer for an error, so tasks are followed between it and its
- * transport: the client sees a call that makes progress, may ask, and ends with its result.
+ * `io.modelcontextprotocol/tasks`). The official client reads a task as an error, so tasks are followed between it and
+ * its transport: the client sees a call that makes progress, may ask, and ends with its result.
  *
- * - A task is asked for until it has ended, as often as its server says. Its messages are progress of the call.
- * - What a task asks is given to the client as what a result asks; its answers are sent as `tasks/update`.
+ * - A task is polled until it has ended, at the interval of its server. Its messages are progress of the call.
+ * - The client gets the questions of a task as those of a result; its answers are sent as `tasks/update`.
  * - A call that ends before its task cancels it.
  *
- * The generation with sessions has tasks of its own: `tasks.ts`.
+ * `tasks.ts` has the tasks of the generation with sessions.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
@@ -29,7 +29,7 @@ const SERVER_ERROR = -32_000;
 /** A call of a tool, from its first request to its end. */
 interface Call {
   readonly ended: AbortController;
-  /** The task that works for it, until that has ended. */
+  /** Cancels the task that works for it, until the task has ended. */
   cancel?: (() => void) | undefined;
 }
 
@@ -37,18 +37,18 @@ interface Call {
 interface Run {
   readonly call: Call;
   readonly taskId: string;
-  /** What every request of this client says about itself. */
+  /** Metadata that every request of this client carries about the client. */
   readonly meta: Readonly<Record<string, unknown>>;
   /** The request of the client that waits for the result now; another one after each question. */
   id: Id;
   progressToken: unknown;
-  /** The names of what was asked. */
+  /** The names of the questions. */
   readonly asked: Set<string>;
   message: string;
   changes: number;
 }
 
-/** What the client gets in place of the task. */
+/** The outcome that the client gets in place of the task. */
 type Outcome = { readonly result: Readonly<Record<string, unknown>> } | { readonly error: unknown };
 
 /** Follows the tasks of one connection, from its construction on. */
@@ -56,13 +56,13 @@ export class StatelessTasks {
   readonly #send: Transport['send'];
   readonly #receive: NonNullable<Transport['onmessage']>;
   readonly #call = new AsyncLocalStorage<Call>();
-  /** Calls without a response, each with how to continue in its context. */
+  /** Calls without a response, each with the function that continues in its context. */
   readonly #sent = new Map<Id, (response: Record<string, unknown>) => void>();
-  /** Requests of the client whose task works. */
+  /** Requests of the client whose task runs. */
   readonly #working = new Set<Id>();
   /** Tasks that wait for answers, by the state that the client sends with them. */
   readonly #asking = new Map<string, Run>();
-  /** Requests of its own. */
+  /** Requests that this file sends itself. */
   readonly #waiting = new Map<Id, (response: Message) => void>();
 
   constructor(transport: Transport) {
@@ -86,7 +86,7 @@ export class StatelessTasks {
     }
   }
 
-  /** Whether a message of the client is not for the server as it is. */
+  /** Returns true if a message of the client must not reach the server unchanged. */
   #isTaken(message: Message): boolean {
     if (!('method' in message)) return false;
     const { method, params = {} } = message;
@@ -113,7 +113,7 @@ export class StatelessTasks {
     return true;
   }
 
-  /** Whether a message of the server is about a task, and not for the client. */
+  /** Returns true if a message of the server is about a task, and not for the client. */
   #isOfTask(message: Message): boolean {
     if ('method' in message || message.id === undefined) return false;
     const { id } = message;
@@ -132,7 +132,7 @@ export class StatelessTasks {
     return true;
   }
 
-  /** Gives the client what comes of a task: its result, its failure, or what it asks. */
+  /** Gives the client the outcome of a task: its result, its failure, or its questions. */
   async #follow(run: Run, first: Record<string, unknown> | undefined, inputResponses?: unknown): Promise<void> {
     const { call, taskId, id } = run;
     this.#working.add(id);
@@ -142,7 +142,7 @@ export class StatelessTasks {
       if (first === undefined) await this.#ask(run, 'tasks/update', { inputResponses });
       outcome = await this.#outcome(run, first ?? (await this.#ask(run, 'tasks/get')));
     } catch (thrown) {
-      // A request that was not answered at all is one whose server was lost.
+      // A request without any response is one whose server was lost.
       outcome = { error: thrown instanceof Error ? cutOff(id).error : thrown };
     }
     this.#working.delete(id);

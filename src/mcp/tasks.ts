@@ -1,8 +1,8 @@
 /**
- * Calls of tools that a server runs as tasks (the generation with sessions, 2025-11-25): the call gives a task, which is asked for
- * until it has ended, and then for its result. A cancel is passed on.
+ * Calls of tools that a server runs as tasks (the generation with sessions, 2025-11-25): the call returns a task, which
+ * is polled until it has ended; then its result is requested. A cancel is forwarded.
  *
- * Tasks of the generation without sessions are in `stateless-tasks.ts`, which uses the bounds of here.
+ * Tasks of the generation without sessions are in `stateless-tasks.ts`, which has the same bounds.
  */
 import { sleep } from '../base/sleep.ts';
 import { asError, fail } from '../wire/errors.ts';
@@ -19,11 +19,11 @@ export interface TaskCallOptions {
   readonly onProgress?: ((progress: McpProgress) => void) | undefined;
 }
 
-/** How often a task is asked for, milliseconds: within these bounds as its server says. */
+/** Interval between polls of a task, milliseconds: within these bounds as its server demands. */
 const MIN_POLL_MS = 100;
 const MAX_POLL_MS = 5_000;
 const POLL_MS = 1_000;
-/** How long the server need not store the result after its task was made. */
+/** Time after which the server need not store the result of a task. */
 const TTL_MS = 24 * 3_600_000;
 /** Longest cancel. */
 const CANCEL_MS = 5_000;
@@ -35,16 +35,16 @@ interface Task {
   readonly pollInterval?: number;
 }
 
-/** How long to wait before a task is asked for again, milliseconds, where its server says `ms`. */
+/** Returns the milliseconds to wait before a task is polled again, if its server demands `ms`. */
 export const pollDelay = (ms: unknown): number =>
   Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, typeof ms === 'number' ? ms : POLL_MS));
 
-/** The server runs this tool as a task alone. */
+/** Returns true if the server runs this tool only as a task. */
 export const needsTask = ({ execution }: McpTool): boolean => execution?.taskSupport === 'required';
 
 /**
- * Calls a tool as a task. Rejects as the requests do, with `timeout` when the task does not change for too long, and with the reason
- * of the signal; the task is cancelled then. What fails after the task was made has `may_have_run`.
+ * Calls a tool as a task. Rejects as the requests do, with `timeout` when the task does not change for too long, and
+ * with the reason of the signal; the task is cancelled then. A failure after the task was created has `may_have_run`.
  */
 export async function callAsTask(
   request: TaskRequest,
@@ -59,7 +59,7 @@ export async function callAsTask(
   try {
     const shown = (message: string, progress: number): void => onProgress?.({ progress, message });
     await ended(request, first, { signal, timeoutMs, shown });
-    // It waits for the end itself, and brings what the task asks meanwhile.
+    // The request waits for the end itself, and delivers the task's questions meanwhile.
     return (await request('tasks/result', { taskId }, signal)) as McpResult;
   } catch (thrown) {
     const failure = signal.aborted ? thrown : failureOf(thrown, timeoutMs);
@@ -95,7 +95,7 @@ async function ended(
   }
 }
 
-/** Fails with `schema_violation` for what is not a task. */
+/** Parses a task. Fails with `schema_violation` for any other value. */
 function taskOf(value: unknown): Task {
   if (isObject(value) && typeof value.taskId === 'string' && typeof value.status === 'string') {
     return value as unknown as Task;
@@ -106,7 +106,7 @@ function taskOf(value: unknown): Task {
 const late = (timeoutMs: number): Error =>
   fail('timeout', `the task has not changed within ${timeoutMs} ms`, { may_have_run: true });
 
-/** An error of the protocol is of the task; what was lost may have run. */
+/** Returns the failure of a task: an error of the protocol belongs to the task; a lost request may have run. */
 function failureOf(thrown: unknown, timeoutMs: number): unknown {
   const { code } = thrown as { readonly code?: unknown };
   if (typeof code === 'number' || code === 'timeout' || code === 'schema_violation') return thrown;

@@ -1,6 +1,6 @@
 /**
- * The limits of one message of a server, and what stands in place of a response beyond them, so that its caller does
- * not wait.
+ * The limits of one message of a server, and the errors in place of a response beyond them, so that its caller does not
+ * wait.
  */
 
 import { MAX_DEPTH, MAX_REPLY_VALUES } from '../wire/depth.ts';
@@ -11,7 +11,7 @@ export const MAX_MESSAGE = 16 * 1024 * 1024;
 /** The unit of an exceeded limit; values as `wire/depth.ts` counts them. */
 export type TooMany = 'bytes' | 'characters' | 'values';
 
-/** An error for the request whose response is too long. */
+/** Returns an error for the request whose response is too long. */
 export const tooLong = (id: string | number, unit: TooMany) => ({
   jsonrpc: '2.0' as const,
   id,
@@ -21,7 +21,7 @@ export const tooLong = (id: string | number, unit: TooMany) => ({
   },
 });
 
-/** An error for the request whose response is nested too deeply to be checked and passed on. */
+/** Returns an error for the request whose response is nested too deeply to be checked and passed on. */
 export const tooDeep = (id: unknown) => ({
   jsonrpc: '2.0' as const,
   id: id as string | number,

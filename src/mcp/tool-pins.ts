@@ -1,8 +1,8 @@
 /**
- * Which definitions of a server's tools may be called: those it had when it was first listed, and those accepted since. A
- * server whose tools change behind a user's back could turn an accepted tool into another one.
+ * Decides which definitions of a server's tools may be called: those it had when it was first listed, and those
+ * accepted since. A server whose tools change behind a user's back could turn an accepted tool into another one.
  *
- * The caller that makes the server stores the digests, else they last as long as it does.
+ * The caller that creates the server stores the digests, else they last as long as the server.
  */
 import { digestOfJson } from '../base/canonical-json.ts';
 import type { McpTool } from './definition.ts';
@@ -10,9 +10,9 @@ import type { McpTool } from './definition.ts';
 /** Digest of each accepted definition by the name of its tool. */
 export type Pins = Readonly<Record<string, string>>;
 
-/** Where the digests of a server are stored. */
+/** The store for the digests of a server. */
 export interface PinStore {
-  /** Undefined: the server was never listed. */
+  /** Reads the digests; undefined if the server was never listed. */
   read(): Promise<Pins | undefined>;
   write(pins: Pins): Promise<void>;
 }
@@ -36,7 +36,7 @@ export function memoryPins(): PinStore {
   };
 }
 
-/** The tools with what is known of their definitions. All of a server that was never listed are accepted. */
+/** Returns the tools with the state of their definitions. All tools of a server that was never listed are accepted. */
 export async function pinned(tools: readonly McpTool[], store: PinStore): Promise<readonly PinnedTool[]> {
   const listed = tools.map((tool) => ({ ...tool, digest: digestOf(tool) }));
   let pins = await store.read();
@@ -47,7 +47,7 @@ export async function pinned(tools: readonly McpTool[], store: PinStore): Promis
   return listed.map((tool) => ({ ...tool, pin: stateOf(tool, pins) }));
 }
 
-/** Accepts the definitions as they are now: those named, or all. What was accepted before and is not listed now stays. */
+/** Accepts the present definitions: those named, or all. Accepted tools that are not listed now stay accepted. */
 export async function acceptTools(
   tools: readonly PinnedTool[],
   store: PinStore,
@@ -64,6 +64,6 @@ function stateOf({ name, digest }: { readonly name: string; readonly digest: str
   return pins[name] === digest ? 'accepted' : 'changed';
 }
 
-/** What a model or a user decides by: not, for example, icons. */
+/** Returns the digest of the members by which a model or a user decides: not, for example, icons. */
 const digestOf = ({ name, title, description, inputSchema, outputSchema, annotations }: McpTool): string =>
   digestOfJson({ name, title, description, inputSchema, outputSchema, annotations });

@@ -1,8 +1,8 @@
 /**
- * What a capability declares: its name, its plugin for hosts, its client for agents, its commands, its checks. Packages
- * export such a value as `capability`; the capabilities that come with Handfast are such values too.
+ * A capability's declaration: its name, its plugin for hosts, its client for agents, its commands, its checks. Packages
+ * export a value of this form as `capability`; the capabilities that come with Handfast have it too.
  *
- * Hosts (`server/`), agents (`connect.ts`) and the command line (`cli/`) read it; none of them knows a capability by name.
+ * Hosts, agents and the command line work with these values; none of them knows a capability by name.
  * @see docs/capabilities.md
  */
 import type { AgentSession } from '../agent/agent.ts';
@@ -15,7 +15,7 @@ import type { Wire } from '../wire/schema.ts';
 export type CapabilityOptions = Readonly<Record<string, unknown>>;
 
 export interface Capability<Name extends string = string> {
-  /** One of the protocol, or a name of its own: `a-z`, digits, `_`, `.`, `-`. */
+  /** A name of the protocol, or another name: `a-z`, digits, `_`, `.`, `-`. */
   readonly name: Name;
   /** One sentence for `handfast doctor` and help. */
   readonly about: string;
@@ -26,21 +26,23 @@ export interface Capability<Name extends string = string> {
    */
   readonly options?: SettingSchema;
   /**
-   * Of a capability that comes with Handfast: a host whose configuration names no plugins has it. But for `tools`, with the options
-   * it then has it neither runs a program nor spends money nor leaves the machine. The schema of its options is in `options.schema.ts` of its folder.
+   * For a capability that comes with Handfast: a host whose configuration names no plugins has it. With its options of
+   * that case it neither runs a program nor spends money nor leaves the machine; `tools` is the exception. The schema
+   * of its options is in `options.schema.ts` of its folder.
    */
   readonly byDefault?: boolean;
   /** Makes the plugin of a host; loaded and called only by hosts. */
   readonly plugin?: (options: CapabilityOptions) => Made<Plugin | readonly Plugin[]>;
   /**
-   * What hosts offer in handshakes before the plugin is loaded: the `metadata`, `grant` and `store` of the plugin. With it,
-   * `plugin` is called behind the handshake of the first session that was granted the capability; it makes one plugin, of the
-   * name of the capability, and where the offer says so one of tools for its sessions, in this order. Undefined for options with which the plugin must be there at the start.
+   * Returns the offer of hosts in handshakes before the plugin is loaded: the `metadata`, `grant` and `store` of the
+   * plugin. With it, `plugin` is called after the handshake of the first session that was granted the capability; it
+   * creates one plugin, with the name of the capability, and, if the offer declares it, one of tools for its sessions,
+   * in this order. Undefined for options with which the plugin must exist at the start.
    */
   readonly offer?: (options: CapabilityOptions) => PluginOffer | undefined;
   /**
-   * Of a capability that comes with Handfast: absolute paths of files and folders whose content its plugin runs. Principals who are not
-   * administrators may read them and not change them.
+   * Returns, for a capability that comes with Handfast, the absolute paths of files and folders whose content its
+   * plugin runs. Principals that are not administrators may read them and not change them.
    */
   readonly trustedPaths?: (options: CapabilityOptions, host: CheckedHost) => readonly string[];
   /**
@@ -56,16 +58,19 @@ export interface Capability<Name extends string = string> {
   readonly hostCommands?: Listed<CapabilityHostCommand>;
   /** Commands below `handfast <name>` that need no host. */
   readonly localCommands?: Listed<CapabilityLocalCommand>;
-  /** What `handfast task retry` says about a task of the fleet that a command of this capability submitted. Of built-in capabilities. */
+  /**
+   * Returns the note of `handfast task retry` about a task of the fleet that a command of this capability submitted.
+   * For built-in capabilities.
+   */
   readonly retryNote?: (fleetTaskId: string) => string | undefined;
-  /** What `handfast doctor` looks at, with the options of the configuration. */
+  /** Returns the findings for `handfast doctor`, with the options of the configuration. */
   readonly check?: (options: CapabilityOptions, host: CheckedHost) => Made<readonly CapabilityFinding[]>;
 }
 
 type Made<T> = T | Promise<T>;
 type Listed<T> = readonly T[] | (() => Made<readonly T[]>);
 
-/** What `handfast doctor` knows of the host that the configuration describes. */
+/** Facts of `handfast doctor` about the host that the configuration describes. */
 export interface CheckedHost {
   /** Absolute path of the workspace. */
   readonly workspace: string;
@@ -75,7 +80,7 @@ export interface CheckedHost {
 export interface CapabilityFinding {
   readonly status: 'ok' | 'warn' | 'fail';
   readonly message: string;
-  /** What to do about it; of `ok`: how to get what is not there. */
+  /** The remedy; for `ok`: how to get a missing feature. */
   readonly fix?: string;
 }
 
@@ -84,7 +89,7 @@ export interface CapabilityCommand {
   /** Name and arguments: `add <text>`, `ls`, `show <id> [more...]`. */
   readonly usage: string;
   readonly about: string;
-  /** Options as commander writes them: `['--all', 'also what is hidden']`. `--json` is always there. */
+  /** Options as commander writes them: `['--all', 'also what is hidden']`. `--json` always exists. */
   readonly options?: readonly (readonly [flags: string, about: string])[];
   /** Text behind the help: examples. */
   readonly help?: string;
@@ -92,16 +97,19 @@ export interface CapabilityCommand {
   readonly capabilities?: readonly string[];
   /** The id of its agent. Default `handfast-cli`. */
   readonly agentId?: string;
-  /** It works with a fleet too: has `--fleet`, `--fleet-connect`, `--fleet-token-file`, and `openFleet`. Its agents reconnect for 2 s. */
+  /**
+   * True if it also works with a fleet: it has `--fleet`, `--fleet-connect`, `--fleet-token-file`, and `openFleet`. Its
+   * agents reconnect for 2 s.
+   */
   readonly fleet?: boolean;
-  /** Does the work. What it throws is reported, and its row of the error table gives the exit code. */
+  /** Does the work. An error that it throws is reported, and its row of the error table gives the exit code. */
   run(context: CommandContext): Promise<number | undefined>;
 }
 
-/** A command that runs a host whose plugin of this capability has other options than the configuration gives it. */
+/** A command that runs a host whose plugin of this capability has options that differ from the configuration. */
 export interface CapabilityHostCommand extends Pick<CapabilityCommand, 'usage' | 'about' | 'options' | 'help'> {
   /**
-   * The options of the plugin, with camelCase keys. Throws `usage`.
+   * Returns the options of the plugin, with camelCase keys. Throws `usage`.
    * @param base those of the configuration
    */
   pluginOptions(given: Pick<CommandContext, 'args' | 'options'>, base: CapabilityOptions): CapabilityOptions;
@@ -110,8 +118,8 @@ export interface CapabilityHostCommand extends Pick<CapabilityCommand, 'usage' |
 /** A command that works on files of this machine. */
 export interface CapabilityLocalCommand extends Pick<CapabilityCommand, 'usage' | 'about' | 'options' | 'help'> {
   /**
-   * Does the work. What it throws is reported, and its row of the error table gives the exit code.
-   * @param configured reads the options of the plugin; undefined where the configuration does not name it. Fails with
+   * Does the work. An error that it throws is reported, and its row of the error table gives the exit code.
+   * @param configured reads the options of the plugin; undefined if the configuration does not name it. Fails with
    * `config_invalid`
    */
   run(
@@ -127,11 +135,14 @@ export interface CommandContext {
   /** An agent with this capability, and its client as `agent.<name>`, by the address of the command line. */
   readonly agent: AgentSession;
   /**
-   * Another agent, for a command that continues when `agent` was lost with its host: finds the host again. The command closes it.
-   * Fails with `unreachable` and what a handshake fails with.
+   * Opens another agent, for a command that continues when `agent` was lost with its host: finds the host again. The
+   * command closes it. Fails with `unreachable` and the errors of a handshake.
    */
   readonly openAgent: () => Promise<AgentSession>;
-  /** A client of the fleet that the options name. Of a command with `fleet`. Fails with `unreachable`, `usage`, `auth_failed`. */
+  /**
+   * Opens a client of the fleet that the options name. For a command with `fleet`. Fails with `unreachable`, `usage`,
+   * `auth_failed`.
+   */
   readonly openFleet: () => Promise<CommandFleet>;
   /** Aborts at Ctrl-C. */
   readonly signal: AbortSignal;
@@ -141,38 +152,44 @@ export interface CommandContext {
 export type FleetTask = Wire<typeof fleet.TaskRecord>;
 export type FleetTaskSpec = Wire<typeof fleet.TaskSpec>;
 
-/** A fleet as a command has it. Each method fails as the orchestrator does; what only reads waits half a minute for a lost fleet. */
+/**
+ * A fleet in the form for commands. Each method fails as the orchestrator does; a method that only reads waits half a
+ * minute for a lost fleet.
+ */
 export interface CommandFleet extends AsyncDisposable {
   readonly name: string;
-  /** The same `task_id` with the same content is the same task. Fails with `duplicate_conflict`, `denied`, `over_capacity`. */
+  /**
+   * Submits a task. The same `task_id` with the same content is the same task. Fails with `duplicate_conflict`,
+   * `denied`, `over_capacity`.
+   */
   submit(spec: FleetTaskSpec): Promise<FleetTask>;
   /** Fails with `not_found`. */
   get(taskId: string): Promise<FleetTask>;
   cancel(taskId: string, reason?: string): Promise<FleetTask>;
-  /** What happened and happens to a task, until it has ended or was parked: then the task. */
+  /** Yields the past and future events of a task, until it has ended or was parked: then returns the task. */
   follow(
     taskId: string,
     options?: { readonly signal?: AbortSignal },
   ): AsyncGenerator<{ readonly kind: string; readonly body?: Readonly<Record<string, unknown>> }, FleetTask>;
 }
 
-/** Where a command prints: results to stdout, what is about them to stderr. */
+/** The output of a command: results to stdout, notes about them to stderr. */
 export interface CommandTerminal {
   /** True when `--json` was given: print documents. */
   readonly json: boolean;
-  /** One line of result. */
+  /** Prints one line of the result. */
   line(text?: string): void;
-  /** Text of a result without a line break of its own. Control characters in it are shown, not obeyed. */
+  /** Prints text of a result without adding a line break. Control characters in it are shown, not obeyed. */
   raw(text: string): void;
-  /** Text of the other side's standard error, in the same way. */
+  /** Prints text of the other side's standard error, in the same way. */
   rawError(text: string): void;
-  /** Output of a program: byte for byte into a pipe or a file. */
+  /** Prints output of a program: byte for byte into a pipe or a file. */
   exact(text: string): void;
-  /** The standard error of a program, in the same way. */
+  /** Prints the standard error of a program, in the same way. */
   exactError(text: string): void;
-  /** One JSON document, on one line. */
+  /** Prints one JSON document, on one line. */
   document(value: unknown): void;
-  /** One line about the result, for people: to stderr. */
+  /** Prints one line about the result, for people: to stderr. */
   note(text: string): void;
   /** Rows below headings, fitted into the width of the terminal. */
   table(headings: readonly string[], rows: readonly (readonly string[])[]): void;

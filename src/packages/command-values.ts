@@ -1,6 +1,6 @@
 /**
- * Reads what a user typed for the commands of a capability, and words the mistakes: which option, what it expects, what it
- * got. All functions fail with `usage`.
+ * Parses a user's arguments for the commands of a capability, and words the errors: the option, the expected value, the
+ * given value. All functions fail with `usage`.
  */
 import { exactJson } from '../base/exact-json.ts';
 import { suggest } from '../base/suggest.ts';
@@ -10,7 +10,7 @@ import { isObject } from '../wire/json.ts';
 /** Longest part of a wrong value that an error shows, in characters. */
 const MAX_SHOWN = 80;
 
-/** A whole number of an option, `what` as `--limit`; undefined where it was not given. */
+/** Returns a whole number of an option, `what` as `--limit`; undefined if it was not given. */
 export function wholeNumber(
   value: unknown,
   what: string,
@@ -23,7 +23,7 @@ export function wholeNumber(
   throw unexpected(what, `a whole number${range}`, value);
 }
 
-/** One of some words. */
+/** Returns one of some words. */
 export function oneOf<const Word extends string>(value: string, what: string, words: readonly Word[]): Word {
   const known = words.find((word) => word === value);
   if (known !== undefined) return known;
@@ -33,15 +33,18 @@ export function oneOf<const Word extends string>(value: string, what: string, wo
 }
 
 /**
- * The JSON object of an argument; empty where it was not given.
- * @param example one that fits, for the error
+ * Returns the JSON object of an argument; empty if it was not given.
+ * @param example a valid one, for the error
  */
 export function jsonArguments(text: string | undefined, example: string): Readonly<Record<string, unknown>> {
   if (text === undefined) return {};
   return typedObject(text, `the arguments must be a JSON object, e.g. '${example}'`);
 }
 
-/** The JSON object in a word. Fails with `message` and the reason: an error of syntax, or digits or keys that it would lose. */
+/**
+ * Returns the JSON object in a word. Fails with `message` and the reason: an error of syntax, or digits or keys that it
+ * would lose.
+ */
 export function typedObject(text: string, message: string): Readonly<Record<string, unknown>> {
   const read = exactJson(text);
   if (!('value' in read)) throw fail('usage', `${message}: ${read.message}`);
@@ -49,7 +52,7 @@ export function typedObject(text: string, message: string): Readonly<Record<stri
   throw fail('usage', message);
 }
 
-/** The JSON value of a word; a word that is not JSON is a text. Fails for JSON that would lose digits or keys. */
+/** Returns the JSON value of a word; a word that is not JSON is a text. Fails for JSON that would lose digits or keys. */
 export function jsonOrText(text: string, what: string): unknown {
   const read = exactJson(text);
   if ('value' in read) return read.value;
@@ -57,14 +60,14 @@ export function jsonOrText(text: string, what: string): unknown {
   return text;
 }
 
-/** The error of a value that an option does not accept. */
+/** Returns the error of a value that an option does not accept. */
 export function unexpected(what: string, expected: string, value: unknown, advice = ''): HandfastError {
   const text = String(value);
   const got = JSON.stringify(text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text);
   return fail('usage', `${what}: expected ${expected}, got ${got}${advice}`);
 }
 
-/** What is wrong with a file that was named, where the name is what is wrong; else what was thrown. */
+/** Returns the error about a named file, if its name causes the failure; else the thrown error. */
 export function fileError(thrown: unknown, file: string, what: string): unknown {
   switch ((thrown as NodeJS.ErrnoException | undefined)?.code) {
     case 'ENOENT':

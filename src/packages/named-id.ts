@@ -1,15 +1,15 @@
 /**
- * Which thing an id on the command line names: the whole id, its first characters, or `last`. Prefixes work as in git: one that
- * fits several ids is an error which lists them.
+ * Finds the object that an id on the command line names: the whole id, its first characters, or `last`. Prefixes work
+ * as in git: one that matches several ids is an error that lists them.
  *
- * Called by every command that accepts the id of a session, a task, a run, a subagent or a process.
+ * For ids of sessions, tasks, runs, subagents and processes.
  */
 import { type ErrorName, fail, type HandfastError } from '../wire/errors.ts';
 
 /** Most candidates that an error lists. */
 const MAX_LISTED = 5;
 
-/** How the errors of {@link byPrefix} name what is looked for. */
+/** The words of the errors of {@link byPrefix} for the sought object. */
 export interface Sought {
   /** In the singular, e.g. `session`. */
   readonly noun: string;
@@ -25,8 +25,8 @@ const missingError = (missing: Sought['missing'], message: string): HandfastErro
   typeof missing === 'function' ? missing(message) : fail(missing, message);
 
 /**
- * The one of the candidates that an id or a prefix of an id names. Fails with `usage` when the prefix fits several, and with
- * `missing` when it fits none.
+ * Returns the candidate that an id or a prefix of an id names. Fails with `usage` when the prefix matches several, and
+ * with `missing` when it matches none.
  */
 export function byPrefix<Item>(
   given: string,
@@ -53,7 +53,7 @@ export function byPrefix<Item>(
   );
 }
 
-/** The same, where `last` is the newest. Fails with `missing` where there is none. */
+/** Works as {@link byPrefix}; `last` is the newest. Fails with `missing` if no candidate exists. */
 export function lastOrByPrefix<Item>(
   given: string,
   newestFirst: readonly Item[],

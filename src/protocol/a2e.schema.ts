@@ -2,20 +2,20 @@
  * The core messages of A2E 1.0 as schemas: handshake, liveness, shutdown, errors and events, and Handfast's extensions
  * (cancel, journal). One definition each: the static types, the validators and `schema/a2e.json` come from here.
  *
- * Readers are tolerant: only what a receiver cannot do without is required, unknown fields pass.
+ * Readers are tolerant: only fields that a receiver needs are required, unknown fields pass.
  * @see docs/protocol/a2e.md#core-messages
  */
 import { type Static, Type } from '../wire/schema.ts';
 import { NOTE } from './member.ts';
 import { anyObject } from './shapes.schema.ts';
 
-// A pattern, not minLength: Ajv counts code points for minLength with a run-time part of its own.
+// A pattern, not minLength: for minLength Ajv counts code points with a separate run-time part.
 const nonEmpty = (description: string) => Type.String({ pattern: '^[\\s\\S]', description });
 const id = nonEmpty('Unique per message; any non-empty text.');
 const text = (description: string) => Type.Optional(Type.String({ description }));
 const open = (description: string) => Type.Optional(anyObject(description));
 
-/** Who sends a message: requests of agents are checked by hosts, all others by agents. */
+/** The sender of a message: hosts check requests of agents, agents check all others. */
 export const fromAgent = { [NOTE]: { from: 'agent' } };
 export const fromHost = { [NOTE]: { from: 'host' } };
 

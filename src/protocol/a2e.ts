@@ -29,7 +29,7 @@ export type {
   Shutdown,
 };
 
-/** The version both stamps carry. A peer whose major number differs is refused. */
+/** The version that both stamps carry. A peer whose major number differs is refused. */
 export const A2E_VERSION = '1.0';
 
 /**
@@ -55,7 +55,7 @@ export type CapabilityName = (typeof capabilityNames)[number];
 
 const known: ReadonlySet<string> = new Set(capabilityNames);
 
-/** Other spellings seen in the field, and what they mean. Always answered with the standard name. */
+/** Other spellings seen in the field, with their meanings. The reply always has the standard name. */
 const aliases: ReadonlyMap<string, CapabilityName> = new Map([
   ['skills', 'skill'],
   ['learn', 'learning'],
@@ -64,12 +64,12 @@ const aliases: ReadonlyMap<string, CapabilityName> = new Map([
   ['chain', 'chains'],
 ]);
 
-/** The standard name for a requested one, or undefined when it is no capability. */
+/** Returns the standard name for a requested one, or undefined when it is no capability. */
 export function capabilityOf(name: string): CapabilityName | undefined {
   return known.has(name) ? (name as CapabilityName) : aliases.get(name);
 }
 
-/** Why a handshake was refused. */
+/** Reasons of a refused handshake. */
 export type HandshakeReason = 'auth_failed' | 'version_mismatch' | 'no_caps' | 'server_error';
 
 /** Extensions of Handfast; offered only to peers that ask for them by name in the handshake. */
@@ -85,7 +85,7 @@ export const EXTENSION_CAPABILITIES = 'handfast/capabilities';
 /** Requests that hosts send to agents in plain A2E, without the extension. */
 export const plainHostRequests: ReadonlySet<string> = new Set(['mcp/sample/req', 'mcp/root/list/req']);
 
-/** True for a name that a capability beside those of the protocol may have. */
+/** Returns true for a name that a capability beside those of the protocol may have. */
 export function isAdditionalCapability(name: unknown): name is string {
   return typeof name === 'string' && /^[a-z][a-z0-9_.-]{0,63}$/.test(name) && capabilityOf(name) === undefined;
 }

@@ -1,7 +1,9 @@
 /**
- * What the `fleet.*` methods carry, as schemas: the request for a task, its record, and the explanation of a decision.
+ * The values of the `fleet.*` methods, as schemas: the request for a task, its record, and the explanation of a
+ * decision.
  *
- * `fleet/orchestrator/task.ts` and `fleet/route/profile.ts` have their types; `fleet-rpc.schema.ts` builds methods of them.
+ * `fleet/orchestrator/task.ts` and `fleet/route/profile.ts` have their types; `fleet-rpc.schema.ts` builds methods of
+ * them.
  * @see docs/fleet.md#operating-a-fleet
  */
 import { Type } from '../wire/schema.ts';

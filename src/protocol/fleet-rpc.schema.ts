@@ -1,8 +1,8 @@
 /**
- * The methods by which people operate a fleet, as schemas: additive to session RPC, announced in `methods` by servers that
- * run an orchestrator.
+ * The methods with which people operate a fleet, as schemas: additive to session RPC, announced in `methods` by servers
+ * that run an orchestrator.
  *
- * The method values are in `fleet-rpc.generated.ts`, imported by `server/fleet/` and by `bridge/fleet-client.ts`.
+ * The method values are in `fleet-rpc.generated.ts`.
  * @see docs/fleet.md#operating-a-fleet
  */
 import { Type, type Wire } from '../wire/schema.ts';

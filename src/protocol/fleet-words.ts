@@ -2,20 +2,24 @@
  * The words and the limits of the fleet handshake 2.0, shared by its schemas (`fleet.schema.ts`) and by the code that
  * handles its messages.
  *
- * Exported to the rest of the project by `fleet.ts`.
+ * `fleet.ts` exports them to the rest of the project.
  * @see docs/protocol/fleet.md
  */
 
-/** The version that this side speaks and writes. */
+/** The version of this side. */
 export const FLEET_VERSION = '2.0';
 
-/** Names this protocol where A2A peers list what they speak beside A2A: agent cards, headers, metadata. No comma in it. */
+/**
+ * Name of this protocol where A2A peers list the protocols they speak beside A2A: agent cards, headers, metadata. No
+ * comma in it.
+ */
 export const FLEET_EXTENSION = 'https://handfast.dev/fleet-handshake/v2';
 
 /**
- * What a peer understands beside the three messages. `ack` TASK_ACK · `progress` TASK_PROGRESS · `cancel` TASK_CANCEL ·
- * `lease` renewals by progress and heartbeat · `heartbeat` SESSION_HEARTBEAT and SESSION_BYE · `accept` SESSION_ACCEPT ·
- * `announce` ANNOUNCE_REQUEST · `poll` TASK_POLL · `steer` TASK_STEER · `questions` TASK_QUESTION and TASK_ANSWER.
+ * Features that a peer understands beside the three messages. `ack` TASK_ACK · `progress` TASK_PROGRESS · `cancel`
+ * TASK_CANCEL · `lease` renewals by progress and heartbeat · `heartbeat` SESSION_HEARTBEAT and SESSION_BYE · `accept`
+ * SESSION_ACCEPT · `announce` ANNOUNCE_REQUEST · `poll` TASK_POLL · `steer` TASK_STEER · `questions` TASK_QUESTION and
+ * TASK_ANSWER.
  */
 export const FEATURES = [
   'ack',
@@ -59,7 +63,7 @@ export type Status = (typeof STATUSES)[number];
 export const HEALTHS = ['ok', 'timeout', 'error', 'starting', 'auth_required', 'disabled', 'unknown'] as const;
 export type Health = (typeof HEALTHS)[number];
 
-/** Whether a task changes the repository. */
+/** The effect of a task on the repository. */
 export type Access = 'read' | 'write';
 
 /**
@@ -69,7 +73,7 @@ export type Access = 'read' | 'write';
 export const FORBIDDEN =
   '\\u0000-\\u001f\\u007f-\\u009f\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff';
 
-/** The id of an agent: it stands in subjects, file names and logs. */
+/** The pattern of an agent's id, which occurs in subjects, file names and logs. */
 export const AGENT_ID = '^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$';
 
 /** Most entries of a list of names. */

@@ -2,8 +2,8 @@
  * The messages of the fleet handshake 2.0, one schema value each. The types of `fleet.ts`, the reader
  * (`fleet/messages/reader.ts`), `schema/fleet.json` and the tables of docs/protocol/fleet.md come from here.
  *
- * A schema says what this side writes. Its notes say where the decoder reads more kindly or more strictly than that; rules
- * between members are in `fleet/messages/rules.ts`.
+ * A schema describes the messages that this side writes. Its notes name the members that the decoder reads more
+ * tolerantly or more strictly; rules between members are in `fleet/messages/rules.ts`.
  * @see docs/protocol/fleet.md
  */
 import { type TObject, type TOptional, type TSchema, Type, type Wire } from '../wire/schema.ts';
@@ -20,7 +20,7 @@ import {
 import { NOTE, type Note } from './member.ts';
 import { anyObject, flag, may, orNull as nullable, oneOf, shape } from './shapes.schema.ts';
 
-/** The note of a message: who sends it, and the feature that its receiver must list. */
+/** The note of a message: its sender, and the feature that its receiver must list. */
 export interface MessageNote extends Note {
   readonly from: 'worker' | 'orchestrator' | 'both';
   readonly feature?: Feature;
@@ -34,9 +34,9 @@ export interface Filled {
 const note = (value: Note) => ({ [NOTE]: value });
 
 const text = (description: string, own: Note = {}) => Type.String({ description, ...note({ ...own }) });
-/** A text with something to see in it; a blank one counts as absent. */
+/** Returns the schema of a text with visible characters; a blank one counts as absent. */
 const filled = (description: string) => Type.String({ pattern: '\\S', description, ...note({ as: 'filled' }) });
-/** A text for a model; one that is too long is refused, never cut. */
+/** Returns the schema of a text for a model; one that is too long is refused, never cut. */
 const prompt = (description: string) => Type.String({ pattern: '\\S', description, ...note({ as: 'prompt' }) });
 const id = (description: string) =>
   Type.String({
@@ -47,7 +47,7 @@ const id = (description: string) =>
     ...note({ as: 'id' }),
   });
 const agentId = (description: string) => Type.String({ pattern: AGENT_ID, description, ...note({ as: 'agent_id' }) });
-/** A name, read in canonical form. */
+/** Returns the schema of a name, read in canonical form. */
 const name = (description: string, own: Note = {}) =>
   Type.String({
     pattern: `^[^${FORBIDDEN}]*[^\\s${FORBIDDEN}][^${FORBIDDEN}]*$`,
@@ -66,17 +66,17 @@ const maximum = Number.MAX_SAFE_INTEGER;
 const count = (description: string) => Type.Integer({ minimum: 0, maximum, description });
 const positive = (description: string) => Type.Integer({ minimum: 1, maximum, description });
 const seconds = (description: string) => Type.Number({ minimum: 0, maximum, description });
-/** A word of an open list: another one is read as `other`. */
+/** Returns the schema of a word of an open list: another one is read as `other`. */
 const open = <W extends string>(words: readonly W[], other: W, description: string) =>
   Type.Unsafe<W>({ type: 'string', description, ...note({ words, other }) });
-/** May be absent or null, which mean the same. */
+/** Returns the schema of a member that may be absent or null, which mean the same. */
 const orNull = <T extends TSchema>(schema: T) => may(nullable(schema));
 /** Gives readers a value where an optional member is absent. */
 const absentAs = <T extends TSchema>(value: unknown, schema: T): T & Filled => {
   const { [NOTE]: own } = schema as { readonly [NOTE]?: Note };
   return Object.assign(schema, note({ ...own, absent: value })) as unknown as T & Filled;
 };
-/** The object as readers get it where its note says `full`. */
+/** The object in the form for readers if its note has `full`. */
 export type Full<S extends TObject> = {
   readonly [K in keyof S['properties']]: S['properties'][K] extends Filled
     ? NonNullable<Wire<S['properties'][K]>>
@@ -115,9 +115,9 @@ const base = {
   envelope: may(Envelope),
 };
 
-/** One of the three messages of the protocol itself. */
+/** Returns the note of one of the three messages of the protocol itself. */
 const protocol = (from: MessageNote['from']): MessageNote => ({ from, full: true, warns: true });
-/** An additive message, sent only to peers that list the feature. */
+/** Returns the note of an additive message, sent only to peers that list the feature. */
 const additive = (feature: Feature, from: MessageNote['from']): MessageNote => ({ from, feature, warns: true });
 
 const message = <T extends string, P extends Readonly<Record<string, TSchema>>>(
@@ -127,7 +127,7 @@ const message = <T extends string, P extends Readonly<Record<string, TSchema>>>(
   members: P,
 ) => Type.Object({ type: Type.Literal(type), ...base, ...members }, { description, ...note(own) });
 
-/** A part of a message whose members are read into the message. */
+/** Returns the schema of a part of a message whose members are read into the message. */
 const group = <P extends Readonly<Record<string, TSchema>>>(description: string, members: P) =>
   Type.Object(members, { description, ...note({ full: true, spread: true, warns: true }) });
 

@@ -1,9 +1,9 @@
 /**
- * The messages of the fleet handshake 2.0 as they are on the wire: the types of the schemas in `fleet.schema.ts`, and the
- * words they are made of.
+ * The messages of the fleet handshake 2.0 as they are on the wire: the types of the schemas in `fleet.schema.ts`, and
+ * their words.
  *
- * Three messages carry the protocol (`SESSION_ANNOUNCE`, `TASK_DISPATCH`, `TASK_RESULT`); the others are additive and go
- * only to peers whose announce, or whose `SESSION_ACCEPT`, lists the feature. Messages that are written fit
+ * Three messages carry the protocol (`SESSION_ANNOUNCE`, `TASK_DISPATCH`, `TASK_RESULT`); the others are additive and
+ * go only to peers whose announce, or whose `SESSION_ACCEPT`, lists the feature. Messages that are written fit
  * `schema/fleet.json`; messages that arrive are read by `fleet/messages/`.
  * @see docs/protocol/fleet.md
  */
@@ -28,19 +28,19 @@ export {
   TASK_STATES,
 } from './fleet-words.ts';
 
-/** Who sent a message, when, and for which attempt. */
+/** Sender, time and attempt of a message. */
 export type Envelope = Wire<typeof schemas.Envelope>;
-/** Worker → orchestrator: who it is, what it can do, and its state. */
+/** Worker → orchestrator: its identity, its abilities, and its state. */
 export type SessionAnnounce = Wire<typeof schemas.SessionAnnounce>;
-/** Orchestrator → worker: a task and what must hold for it. */
+/** Orchestrator → worker: a task and its requirements. */
 export type TaskDispatch = Wire<typeof schemas.TaskDispatch>;
-/** What a turn of an executor has used. */
+/** Usage of a turn of an executor. */
 export type Usage = Wire<typeof schemas.Usage>;
-/** Why a task did not start, for machines. */
+/** Reason why a task did not start, for machines. */
 export type Blocked = Wire<typeof schemas.Blocked>;
 /** Worker → orchestrator: how a task ended. */
 export type TaskResult = Wire<typeof schemas.TaskResult>;
-/** Both ways: a dispatch is accepted, what a poll found, or a result is durably stored. */
+/** Both ways: confirms that a dispatch is accepted, the outcome of a poll, or that a result is durably stored. */
 export type TaskAck = Wire<typeof schemas.TaskAck>;
 /** Worker → orchestrator: a task continues. Renews its lease. */
 export type TaskProgress = Wire<typeof schemas.TaskProgress>;

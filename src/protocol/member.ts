@@ -1,23 +1,23 @@
 /**
- * How the members of a message are read, where a protocol says more about reading than a JSON Schema can: as a note of the
- * schema, and in the short form that `npm run generate` writes for the reader of the dialect.
+ * Rules for reading the members of a message that a JSON Schema cannot express: as a note of the schema, and in the
+ * short form that `npm run generate` writes for the reader of the dialect.
  *
- * Notes are written in `*.schema.ts` (key {@link NOTE}, which the published schemas leave out). `scripts/members.ts` makes
- * the short form; `fleet/messages/reader.ts` and `rpc-reader.ts` walk it.
+ * Notes are written in `*.schema.ts` (key {@link NOTE}, which the published schemas leave out). `scripts/members.ts`
+ * writes the short form; `fleet/messages/reader.ts` and `rpc-reader.ts` walk it.
  */
 
 /** The key of a note in a schema. */
 export const NOTE = 'x-read';
 
-/** What a dialect says about reading a value, beside its JSON Schema. */
+/** A dialect's rules for reading a value, beside its JSON Schema. */
 export interface Note {
-  /** The class of the value, a word of the dialect; absent: the JSON type says it. */
+  /** The class of the value, a word of the dialect; absent: the JSON type determines it. */
   readonly as?: string;
-  /** What readers get where the value is absent, so that it need not be there. */
+  /** Value that readers get if the value is absent, so that it may be left out. */
   readonly absent?: unknown;
   /** Known words. A string outside them is accepted, with a warning. */
   readonly words?: readonly string[];
-  /** What a string outside `words` is read as; absent: as it is. */
+  /** Value as which a string outside `words` is read; absent: the string itself. */
   readonly other?: string;
   /** The words of the refusal of a text outside `oneOf`. */
   readonly refusal?: string;
@@ -25,15 +25,15 @@ export interface Note {
   readonly long?: true;
   /** Of an object: members that no schema names are warned of. */
   readonly warns?: true;
-  /** Of an object: what is read has every member, null where it is absent. */
+  /** For an object: the read value has every member, null for an absent one. */
   readonly full?: true;
   /** Of an object: its members are read into the object that holds it. */
   readonly spread?: true;
-  /** Checked, then left out of what is read. */
+  /** Checked, then left out of the read value. */
   readonly unused?: true;
 }
 
-/** A value in its short form: the note, and what the reader needs of the schema. */
+/** A value in its short form: the note, and the parts of the schema that the reader needs. */
 export interface Member extends Note {
   readonly as: string;
   /** Refused where it is absent. */

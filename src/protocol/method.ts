@@ -1,6 +1,6 @@
 /**
- * A method is a value: the message types of a request, its answer and its events, their validators, and the capability it
- * belongs to. Callers (`connection/outgoing-calls.ts`) and handlers (`host/plugin.ts`) share it.
+ * A method is a value: the message types of a request, its reply and its events, their validators, and the capability
+ * it belongs to. Callers (`connection/outgoing-calls.ts`) and handlers (`host/plugin.ts`) share it.
  */
 import { type JsonSchema, lazyCheck } from '../base/json-schema.ts';
 import type { Check } from '../wire/check.ts';
@@ -26,37 +26,43 @@ export interface Method<Request extends object = object, Reply extends object = 
   readonly capability: string;
   readonly checkRequest: Check;
   /**
-   * Checks the events, where they carry fields of their own beside `kind`, `data` and `seq`; readers then find those in
+   * Checks the events, if they carry other fields beside `kind`, `data` and `seq`; readers then find those in
    * `event.fields`.
    */
   readonly checkEvent?: Check;
-  /** Checks the answer, for those who call it: see {@link answered}. A host does not load the checks of its own answers. */
+  /** Checks the reply, for its callers: see {@link answered}. A host does not load the checks of its own replies. */
   readonly checkReply?: Check;
-  /** True where repeating the request does no more than making it once, as for lists. Absent: its handler or caller says so. */
+  /**
+   * True if repeating the request has no more effect than making it once, as for lists. Absent: its handler or caller
+   * decides it.
+   */
   readonly idempotent?: boolean;
-  /** For events that read something stored: what an event says to be missing there, for `call.gaps`. */
+  /** For events that read stored data: returns the missing range that an event reports, for `call.gaps`. */
   readonly gapOf?: (
     data: Readonly<Record<string, unknown>>,
   ) => { readonly from: number; readonly to: number } | undefined;
-  /** What the journal stores of a request whose fields may hold what must not be stored. Default: the request as it came. */
+  /**
+   * Returns the part of a request that the journal stores, for requests whose fields may hold data that must not be
+   * stored. Default: the request as it arrived.
+   */
   readonly stored?: (request: Body<Request>) => object;
   /** True where its events continue behind the reply: a subscription. */
   readonly subscribes?: boolean;
   /** True where it starts work in the workspace of its host: a host with another workspace does not make it for this one. */
   readonly inWorkspace?: boolean;
   /**
-   * For list requests: joins the answers of several plugins, highest priority first. Without it, a request goes to the
+   * For list requests: joins the replies of several plugins, highest priority first. Without it, a request goes to the
    * first plugin that owns it.
    */
   readonly merge?: (replies: readonly Body<Reply>[], request: Body<Request>) => Body<Reply>;
-  /** The caller's time limit in milliseconds, where the message has one; undefined = none given. */
+  /** Returns the caller's timeout in milliseconds, if the message has one; undefined = none given. */
   readonly limitMs?: (request: Body<Request>) => number | undefined;
   /**
-   * True for a request that may only wait, for a time, for a later message: a result that is awaited, a claim, a chain with an
-   * approval. It takes no place of the concurrency limit while it waits (`CallContext.yieldSlot`).
+   * Returns true for a request that may only wait, for a time, for a later message: a result that is awaited, a claim,
+   * a chain with an approval. It takes no place of the concurrency limit while it waits (`CallContext.yieldSlot`).
    */
   readonly waits?: (request: Body<Request>) => boolean;
-  /** False when the caller asked for no events. Absent = events are always sent. */
+  /** Returns false when the caller asked for no events. Absent = events are always sent. */
   readonly streaming?: (request: Body<Request>) => boolean;
   /**
    * Writes the answer's own fields as JSON members (no braces) where that is worth more speed than JSON.stringify gives.
@@ -64,8 +70,9 @@ export interface Method<Request extends object = object, Reply extends object = 
    */
   readonly writeReply?: (reply: Body<Reply>, seconds: string) => string;
   /**
-   * What is sent in place of an answer that exceeds the message size limit of the peer: less of it, and that something was left
-   * out. Without it, and where the shorter one exceeds the limit too, the answer is the error `too_large`.
+   * Returns a shorter reply in place of one that exceeds the message size limit of the peer: a part of it, with a mark
+   * that a part was left out. Without it, and if the shorter one exceeds the limit too, the reply is the error
+   * `too_large`.
    * @param maxBytes of the whole message
    */
   readonly shorten?: (reply: Body<Reply>, maxBytes: number) => Body<Reply>;
@@ -153,7 +160,7 @@ export function method(value: Method | (MethodSchemas<AnySchema, AnySchema> & Me
   };
 }
 
-/** What the methods of one capability have in common. */
+/** Members that the methods of one capability share. */
 type Shared = Pick<Method, 'capability' | 'event' | 'idempotent'>;
 
 /** Declares the methods of one capability: a reply is named after its request, `memory/init/resp` after `memory/init/req`. */
@@ -181,10 +188,13 @@ const envelopeFields: Readonly<Record<Envelope, true>> = {
   cursor: true,
 };
 
-/** What events have beside their envelope. */
+/** Fields of events beside their envelope. */
 const eventFields = { kind: true, data: true, seq: true } as const;
 
-/** The schema of the whole message: one that allows no other members allows those of the envelope, and `more`. */
+/**
+ * Returns the schema of the whole message: a schema that allows no other members allows those of the envelope, and
+ * `more`.
+ */
 function withEnvelope(schema: AnySchema, more: Readonly<Record<string, true>> = {}): JsonSchema {
   const { properties: stated } = schema as JsonSchema;
   const properties = isObject(stated) ? stated : {};
@@ -195,12 +205,15 @@ function withEnvelope(schema: AnySchema, more: Readonly<Record<string, true>> = 
 
 const anyShape: Check = Object.assign(() => true, { errors: null });
 
-/** A method of this name without schemas: for messages that are read by other means, or that this library has no schema for. */
+/**
+ * Returns a method of this name without schemas: for messages that are read by other means, or for which this library
+ * has no schema.
+ */
 export function untyped(name: string): Method {
   return { request: name, reply: '', event: '', capability: '', checkRequest: anyShape };
 }
 
-/** The method as its callers have it: with the check of its answer. */
+/** Returns the method in the form for callers: with the check of its reply. */
 export function answered<Request extends object, Reply extends object>(
   value: Method<Request, Reply>,
   checkReply: Check,

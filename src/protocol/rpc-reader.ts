@@ -1,8 +1,8 @@
 /**
- * The reader of the session RPC dialect: walks the short forms of the parameters of a method. Reading is part of the wire
- * contract: the order of the checks, what counts as absent, and the words of each refusal are fixed.
+ * The reader of the session RPC dialect: walks the short forms of the parameters of a method. Reading is part of the
+ * wire contract: the order of the checks, the values that count as absent, and the words of each refusal are fixed.
  *
- * Called by `control/rpc/` with the method values of `session-rpc.ts` and `fleet-rpc.generated.ts`.
+ * The method values are in `session-rpc.ts` and `fleet-rpc.generated.ts`.
  * @see docs/protocol/session-rpc.md#parameters
  */
 import { fail } from '../wire/errors.ts';
@@ -13,7 +13,7 @@ import type { Member, Members } from './member.ts';
 /** A method of session RPC as a value, made of its schema by `npm run generate`; its caller and its handler share it. */
 export interface RpcMethod<Params extends object = Readonly<Record<string, unknown>>, Result = unknown> {
   readonly name: string;
-  /** `ignored`: anything may stand in `params`. `optional`: absent and `null` count as `{}`. `required`: an object. */
+  /** `ignored`: `params` may be any value. `optional`: absent and `null` count as `{}`. `required`: an object. */
   readonly takes: 'ignored' | 'optional' | 'required';
   /** In the order in which they are checked. */
   readonly params: Members;
@@ -23,23 +23,23 @@ export interface RpcMethod<Params extends object = Readonly<Record<string, unkno
 
 /** The method value of a schema. */
 export type MethodOf<S extends { readonly params: TSchema; readonly result: TSchema }> = RpcMethod<
-  // No members: TypeBox says `object`, which has no members to destructure.
+  // No members: TypeBox gives `object`, which has no members to destructure.
   keyof Wire<S['params']> extends never ? Record<never, never> : Wire<S['params']>,
   Wire<S['result']>
 >;
 
-/** What a handler gets, and a caller passes, as the parameters of a method. */
+/** The parameters of a method, as a handler gets them and a caller passes them. */
 export type ParamsOf<M> = M extends RpcMethod<infer Params, unknown> ? Params : never;
 
-/** What a method returns. */
+/** The result of a method. */
 export type ResultOf<M> = M extends RpcMethod<object, infer Result> ? Result : never;
 
-/** Fails as the protocol says for a parameter of the wrong kind. */
+/** Returns the protocol's error for a parameter of the wrong kind. */
 export function wrongParam(method: string, field: string, expected: string): Error {
   return fail('schema_violation', `invalid params for ${method}: \`${field}\` must be ${expected}`, { field });
 }
 
-/** What a parameter must be, in the words of its refusal. */
+/** Returns the expected value of a parameter, in the words of its refusal. */
 function expectedOf({ as, needed, oneOf = [] }: Member): string {
   switch (as) {
     case 'string':

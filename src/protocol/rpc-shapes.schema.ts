@@ -1,8 +1,8 @@
 /**
- * How methods of session RPC are declared: a name, parameters, a result, and one line for the reference. Parameters are
+ * Declares methods of session RPC: a name, parameters, a result, and one line for the reference. Parameters are
  * declared with the kinds of this file, in the order in which they are checked.
  *
- * Used by `session-rpc.schema.ts` and `fleet-rpc.schema.ts`; `npm run generate` makes the method values of it.
+ * `npm run generate` writes the method values from these declarations.
  * @see docs/protocol/session-rpc.md#parameters
  */
 import { type TSchema, Type } from '../wire/schema.ts';
@@ -13,40 +13,46 @@ type Members = Readonly<Record<string, TSchema>>;
 
 const described = (description: string | undefined) => description && { description };
 
-/** A string that is not blank; trimmed. */
+/** Returns the schema of a string that is not blank; trimmed. */
 export const textParam = (description?: string) => Type.String({ minLength: 1, ...described(description) });
-/** A text that a user writes: it has at most a million characters. The reader bounds all other texts. */
+/**
+ * Returns the schema of a text that a user writes: it has at most a million characters. The reader bounds all other
+ * texts.
+ */
 export const proseParam = () => Type.String({ minLength: 1, [NOTE]: { long: true } });
-/** `true` or `false` only. */
+/** Returns the schema of `true` or `false` only. */
 export const flagParam = (description?: string) => Type.Boolean(described(description) || {});
 
-/** A parameter that may be left out or null. */
+/** Returns the schema of a parameter that may be left out or null. */
 export const optional = <T>(schema: object, description?: string) =>
   Type.Optional(Type.Unsafe<T>({ ...schema, ...described(description) }));
-/** A string, trimmed; a blank one counts as absent. */
+/** Returns the schema of a string, trimmed; a blank one counts as absent. */
 export const optionalText = (description?: string) => optional<string>({ type: ['string', 'null'] }, description);
 export const optionalProse = () => optional<string>({ type: ['string', 'null'], [NOTE]: { long: true } });
 export const optionalFlag = (description?: string) => optional<boolean>({ type: ['boolean', 'null'] }, description);
-/** A finite number. */
+/** Returns the schema of a finite number. */
 export const optionalNumber = (description?: string) => optional<number>({ type: ['number', 'null'] }, description);
 export const optionalTexts = (description?: string) =>
   optional<readonly string[]>({ type: ['array', 'null'], items: { type: 'string' } }, description);
 export const optionalObject = (description?: string) =>
   optional<Readonly<Record<string, unknown>>>({ type: ['object', 'null'] }, description);
-/** One of some words, compared exactly. */
+/** Returns the schema of one of some words, compared exactly. */
 export const optionalWord = <const W extends string>(words: readonly W[], description?: string) =>
   optional<W>({ enum: [...words, null] }, description);
-/** Anything; the method checks it itself. */
+/** Returns the schema of any value; the method checks it itself. */
 export const anything = (description?: string) => Type.Optional(Type.Unknown(described(description) || {}));
-/** One of some words, trimmed; another one is refused with these words, before the parameters behind it are checked. */
+/**
+ * Returns the schema of one of some words, trimmed; another one is refused with these words, before the later
+ * parameters are checked.
+ */
 export const wordParam = <const W extends string>(words: readonly W[], refusal: string) =>
   oneOf(words, undefined, { [NOTE]: { as: 'string', refusal } });
 
 type Takes = 'ignored' | 'optional' | 'required';
 
 /**
- * A method: `rpcMethod(name, summary).params({ … }).returns(result)`. With `params`, an object must stand in `params`; with
- * `optionalParams`, absent and `null` count as `{}`; with `anyParams`, anything may stand there and is ignored.
+ * Declares a method: `rpcMethod(name, summary).params({ … }).returns(result)`. With `params`, `params` must hold an
+ * object; with `optionalParams`, absent and `null` count as `{}`; with `anyParams`, any value is accepted and ignored.
  */
 export const rpcMethod = (name: string, summary: string) => {
   const taking =

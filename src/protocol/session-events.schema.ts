@@ -1,7 +1,7 @@
 /**
  * The events of session RPC as schemas of their payloads, by type.
  *
- * `session-events.ts` has their types; the tables of docs/protocol/session-rpc.md and `schema/session-rpc.json` are
+ * `session-events.ts` has their types. The tables of docs/protocol/session-rpc.md and `schema/session-rpc.json` are
  * generated from here. `session_id` and `turn_id` are added to each payload by the code that emits it.
  * @see docs/protocol/session-rpc.md#events
  */
@@ -25,7 +25,7 @@ import { anyObject, flag, may, number, orNull, shape, text } from './shapes.sche
 const list = Type.Array;
 const object = Type.Object;
 
-/** What every terminal event of a turn adds to the payload of 1.0.0. Exactly one of them comes per turn id. */
+/** Members that every terminal event of a turn adds to the payload of 1.0.0. Each turn id gets exactly one terminal event. */
 export const TurnEnd = shape('Addition: how a turn ended.', {
   stop_reason: StopReason,
   usage: Usage,

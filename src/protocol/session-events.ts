@@ -12,7 +12,7 @@ type Payloads<Events extends Readonly<Record<string, TSchema>>> = {
   readonly [Type in keyof Events]: Wire<Events[Type]>;
 };
 
-/** What every terminal event of a turn adds to the payload of 1.0.0. Exactly one of them comes per turn id. */
+/** Members that every terminal event of a turn adds to the payload of 1.0.0. Each turn id gets exactly one terminal event. */
 export type TurnEnd = Wire<typeof schemas.TurnEnd>;
 
 /** Payloads of the events of a session by type. `session_id` and `turn_id` are added by the code that emits them. */

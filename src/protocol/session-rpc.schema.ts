@@ -1,7 +1,7 @@
 /**
- * The methods of session RPC 1.0.0 and our additions as schemas: parameters and results. Names, parameter kinds and the
- * order of checks of the first block are the protocol's; the second block is additive and announced in `methods` of the
- * handshake.
+ * The methods of session RPC 1.0.0 and Handfast's additions as schemas: parameters and results. Names, parameter kinds
+ * and the order of checks of the first block are the protocol's; the second block is additive and announced in
+ * `methods` of the handshake.
  *
  * `session-rpc.ts` has the method values; the pages and `schema/session-rpc.json` are generated from here too.
  * @see docs/protocol/session-rpc.md#methods
@@ -47,9 +47,9 @@ const list = Type.Array;
 const object = Type.Object;
 const yes = Type.Literal(true);
 const session_id = textParam();
-/** The result of what makes or opens a session. */
+/** The result of methods that create or open a session. */
 const opened = object({ session_id: text(), state: SessionState });
-/** The result of a method that returns its session and more. */
+/** Returns the result of a method that returns its session and more. */
 const ofSession = <P extends Readonly<Record<string, TSchema>>>(members: P) =>
   object({ session_id: text(), ...members });
 

@@ -1,8 +1,8 @@
 /**
- * The methods of session RPC 1.0.0 and our additions, as values made of the schemas in `session-rpc.schema.ts`, and the
- * results that have a name.
+ * The methods of session RPC 1.0.0 and Handfast's additions, as values made of the schemas in `session-rpc.schema.ts`,
+ * and the results that have a name.
  *
- * Imported by the server (`control/`) and by the client (`control-client/`).
+ * The server and the client share them.
  * @see docs/protocol/session-rpc.md#methods
  */
 import type { ResultOf } from './rpc-reader.ts';
@@ -10,7 +10,7 @@ import type * as methods from './session-rpc.generated.ts';
 
 export * from './session-rpc.generated.ts';
 
-/** Version this server speaks; strict handshakes compare it exactly. */
+/** Version of this server; strict handshakes compare it exactly. */
 export const SESSION_RPC_VERSION = '1.0.0';
 
 export type HandshakeResult = ResultOf<typeof methods.handshake>;
@@ -22,7 +22,10 @@ export type HistoryListResult = ResultOf<typeof methods.historyList>;
 /** Methods that every connection may call. */
 export const openMethods: readonly string[] = ['rpc.handshake', 'system.ping'];
 
-/** Methods that only read, or set what ends with the connection: repeating one does no more than calling it once. */
+/**
+ * Methods that only read, or set state that ends with the connection: repeating one has no more effect than calling it
+ * once.
+ */
 export const readingMethods: readonly string[] = [
   'state.get',
   'debug.set',
@@ -53,5 +56,8 @@ export const longMethods: ReadonlySet<string> = new Set(['session.send', 'sessio
 
 const repeatable = new Set([...openMethods, ...readingMethods]);
 
-/** True for a method that may be called again when its reply is lost: it does no more than one call. */
+/**
+ * Returns true for a method that may be called again when its reply is lost: a repetition has no more effect than one
+ * call.
+ */
 export const isRepeatable = (method: string): boolean => repeatable.has(method);

@@ -1,6 +1,6 @@
 /**
- * The values session RPC sends, as schemas: sessions, messages, snapshots, models, approvals. Names are the wire's, whose
- * mixed spelling is part of the contract.
+ * The values that session RPC sends, as schemas: sessions, messages, snapshots, models, approvals. Names are the
+ * wire's, whose mixed spelling is part of the contract.
  *
  * `session-types.ts` has their types; `session-rpc.schema.ts` builds methods and events of them.
  * @see docs/protocol/session-rpc.md#types

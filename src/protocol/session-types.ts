@@ -1,7 +1,7 @@
 /**
- * The types of the values session RPC sends, from their schemas in `session-types.schema.ts`.
+ * The types of the values that session RPC sends, from their schemas in `session-types.schema.ts`.
  *
- * Imported by the server (`control/`) and by the client (`control-client/`).
+ * The server and the client share them.
  * @see docs/protocol/session-rpc.md#types
  */
 import type { Wire } from '../wire/schema.ts';
@@ -23,19 +23,19 @@ export {
 export type Image = Wire<typeof schemas.Image>;
 /** An image as a client names it: a data URL wins over a path. */
 export type ImageReference = Wire<typeof schemas.ImageReference>;
-/** One entry of what a UI shows. */
+/** One entry of a UI. */
 export type UiMessage = Wire<typeof schemas.UiMessage>;
-/** One message of what the model is given, without tools. */
+/** One message of a model's input, without tools. */
 export type ChatMessage = Wire<typeof schemas.ChatMessage>;
 /** A prompt that waits. `id` is the turn id that its caller was given. */
 export type QueueItem = Wire<typeof schemas.QueueItem>;
-/** What the estimate of a context consists of, tokens. */
+/** The parts of the estimate of a context, tokens. */
 export type ContextBreakdown = Wire<typeof schemas.ContextBreakdown>;
 /** A session as `session.get` returns it. */
 export type SessionState = Wire<typeof schemas.SessionState>;
-/** What a session decides for itself; what is absent follows the choice of the server. */
+/** Settings that a session decides for itself; absent ones follow the choice of the server. */
 export type SessionSettings = Wire<typeof schemas.SessionSettings>;
-/** Tokens and cost of a turn or a session. Counts are what the provider reported; `cost_usd` only where it did. */
+/** Tokens and cost of a turn or a session. Counts are as the provider reported; `cost_usd` only if it did. */
 export type Usage = Wire<typeof schemas.Usage>;
 /** One row of `session.list`. */
 export type SessionSummary = Wire<typeof schemas.SessionSummary>;
@@ -45,7 +45,7 @@ export type AntigravityProfile = Wire<typeof schemas.AntigravityProfile>;
 export type ModelOption = Wire<typeof schemas.ModelOption>;
 export type SavedChat = Wire<typeof schemas.SavedChat>;
 export type SavedChatRecord = Wire<typeof schemas.SavedChatRecord>;
-/** What is new of a running turn: thoughts, or a piece of the answer. */
+/** A new piece of a running turn: thoughts, or a part of the answer. */
 export type Chunk = Wire<typeof schemas.Chunk>;
 /** A call the model made. */
 export type ToolCall = Wire<typeof schemas.ToolCall>;
@@ -55,7 +55,7 @@ export type ToolDone = Wire<typeof schemas.ToolDone>;
 export type ApprovalAnswer = Wire<typeof schemas.ApprovalAnswer>;
 /** A question that waits for an answer, or waited. */
 export type Approval = Wire<typeof schemas.Approval>;
-/** What a question to the user is about. */
+/** The subject of a question to the user. */
 export type ApprovalKind = Approval['kind'];
 
 export const NO_USAGE: Usage = {

@@ -1,18 +1,24 @@
 /**
  * The words of session RPC that its schemas and the code share.
  *
- * Used by `session-types.schema.ts`; the rest of the project imports them from `session-types.ts`.
+ * `session-types.ts` exports them to the rest of the project.
  */
 
 /** The first three are the protocol's; the others appear only where they are configured. */
 export const PROVIDERS = ['openai', 'openrouter', 'antigravity', 'anthropic', 'google', 'compatible'] as const;
 export type Provider = (typeof PROVIDERS)[number];
 
-/** What enables a provider: a sign-in, a key that was stored here, a variable of the environment, or an address alone. */
+/**
+ * Sources that enable a provider: a sign-in, a key that was stored here, a variable of the environment, or an address
+ * alone.
+ */
 export const CREDENTIAL_SOURCES = ['sign_in', 'stored_key', 'environment', 'address'] as const;
 export type CredentialSource = (typeof CREDENTIAL_SOURCES)[number];
 
-/** What decided the model of a session, the strongest first. `credential`: nothing did, so it is the default of a provider. */
+/**
+ * Sources of a session's choice of model, the strongest first. `credential`: none of them, so it is the default of a
+ * provider.
+ */
 export const CHOICE_SOURCES = ['session', 'file', 'stored', 'credential'] as const;
 export type ChoiceSource = (typeof CHOICE_SOURCES)[number];
 
@@ -40,7 +46,7 @@ export const AUDIO_TYPES: Readonly<Record<string, string>> = {
   'audio/aac': 'audio/aac',
 };
 
-/** Providers some of whose models take audio, as their clients send it, with the types they take. */
+/** Providers with models that take audio, as their clients send it, with the accepted types. */
 export const AUDIO_OF_PROVIDERS: Readonly<Record<string, readonly string[]>> = {
   google: [...new Set(Object.values(AUDIO_TYPES))],
   antigravity: [...new Set(Object.values(AUDIO_TYPES))],
@@ -48,14 +54,14 @@ export const AUDIO_OF_PROVIDERS: Readonly<Record<string, readonly string[]>> = {
   compatible: ['audio/wav', 'audio/mpeg'],
 };
 
-/** True for what is heard: attachments of prompts are images or audio. */
+/** Returns true for audio: attachments of prompts are images or audio. */
 export const isAudio = (mimeType: string): boolean => mimeType.toLowerCase().startsWith('audio/');
 
-/** The marker of an attachment in the text of its prompt, counted from 1. */
+/** Returns the marker of an attachment in the text of its prompt, counted from 1. */
 export const markOf = (mimeType: string, number: number): string =>
   `[${isAudio(mimeType) ? 'Audio' : 'Image'} ${number}]`;
 
-/** Why a turn ended. Sent as `stop_reason` on every terminal event. */
+/** Reasons of a turn's end. Sent as `stop_reason` on every terminal event. */
 export const STOP_REASONS = [
   'end_turn',
   'max_tokens',
@@ -71,17 +77,20 @@ export const STOP_REASONS = [
 ] as const;
 export type StopReason = (typeof STOP_REASONS)[number];
 
-/** How system lines about MCP servers of a session begin. Editors show them also where they show no other system line. */
+/** Beginning of system lines about MCP servers of a session. Editors show them also if they show no other system line. */
 export const MCP_NOTICE = 'MCP server ';
 
-/** What is said of an MCP server that a session, or a task, named and cannot use. */
+/** Returns the notice about an MCP server that a session, or a task, named and cannot use. */
 export const mcpRefusal = (name: string, reason: string): string =>
   `${MCP_NOTICE}${JSON.stringify(name)} cannot be used: ${reason}`;
 
-/** What the user was asked to do at an address is done, as the MCP server says. */
+/** Returns the notice that the user's action at an address is done, as the MCP server reports. */
 export const mcpDone = (name: string, href: string): string =>
   `${MCP_NOTICE}${JSON.stringify(name)} says that it is done: ${href}`;
 
-/** Tools of an MCP server that are left out, because their definitions are others than when the session started. */
+/**
+ * Returns the notice about tools of an MCP server that are left out, because their definitions have changed since the
+ * session started.
+ */
 export const mcpChange = (name: string, tools: readonly string[]): string =>
   `${MCP_NOTICE}${JSON.stringify(name)} changed its tools, which this session does not use: ${tools.join(', ')}; a new session would`;

@@ -1,8 +1,6 @@
 /**
- * Writes a bundle while it is recorded. Lines are written in the order they come, several at once; a recorder that is killed
- * leaves a bundle that is read up to its last whole line and says that it is not complete.
- *
- * Used by the recorder, and by the import of a bundle.
+ * Writes a bundle while it is recorded. Lines are written in their order of arrival, several at once. A recorder that
+ * is killed leaves a bundle that is marked as incomplete, and read up to its last whole line.
  */
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -16,7 +14,7 @@ import { MANIFEST_FILE, type Manifest, MESSAGES_FILE } from './format.ts';
 /** Bytes that wait for the disk above which a recorder reads no further messages. */
 const HIGH_WATER_BYTES = 4 * 1024 * 1024;
 
-/** What the manifest says beyond what the writer knows. */
+/** Facts of the manifest beyond those that the writer knows. */
 export type ManifestFacts = Omit<Manifest, 'complete' | 'files' | 'ended_at'>;
 
 export class BundleWriter {
@@ -53,17 +51,17 @@ export class BundleWriter {
     }
   }
 
-  /** Bytes that wait for the disk are too many: accept nothing more until {@link drained}. */
+  /** True when too many bytes wait for the disk: accept no more until {@link drained}. */
   get isBehind(): boolean {
     return this.#waitingChars > HIGH_WATER_BYTES;
   }
 
-  /** Why it writes no more; undefined while it does. */
+  /** The reason why it writes no more; undefined while it writes. */
   get failed(): HandfastError | undefined {
     return this.#failed;
   }
 
-  /** Bytes of messages so far, those that wait included. */
+  /** Bytes of messages so far, waiting ones included. */
   get bytes(): number {
     return this.#bytes + this.#waitingChars;
   }
@@ -104,7 +102,7 @@ export class BundleWriter {
   }
 
   async #write(): Promise<void> {
-    // What is recorded in one turn leaves in one write.
+    // Lines that are recorded in one turn leave in one write.
     await Promise.resolve();
     while (this.#waiting.length > 0 && this.#failed === undefined) {
       const bytes = Buffer.from(`${this.#waiting.join('\n')}\n`);

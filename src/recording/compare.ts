@@ -1,7 +1,7 @@
 /**
- * Compares messages of two runs: everything but what differs in every run. Declared fields are left out, times of RFC 3339
- * are equal to each other, ids that a program made up are equal when they stand for each other everywhere, and a placeholder
- * of the redactor is equal to one text, everywhere the same. Pure but for the bindings it learns.
+ * Compares messages of two runs, except the parts that differ in every run. Declared fields are left out, times of RFC
+ * 3339 are equal to each other, ids that a program made up are equal when they correspond to each other everywhere, and
+ * a placeholder of the redactor is equal to one text, everywhere the same. Pure except for the bindings it learns.
  *
  * @see docs/record-replay.md#what-is-compared
  */
@@ -50,7 +50,7 @@ const TIMES = [
 
 const anywhere = TIMES.map((name) => `/**/${name}`);
 
-/** What differs in every run of a protocol. */
+/** Returns the fields that differ in every run of a protocol. */
 export function defaultVolatile(protocol: Protocol): VolatileFields {
   switch (protocol) {
     case 'a2e':
@@ -99,11 +99,11 @@ type Pattern = readonly string[];
 
 /** Tells which places of a message are left out. */
 export class VolatilePaths {
-  /** Names that are left out wherever they stand. */
+  /** Names that are left out at every place. */
   readonly #names = new Set<string>();
   readonly #patterns: Pattern[] = [];
 
-  /** Throws `recording.invalid` for what is no JSON Pointer. */
+  /** Throws `recording.invalid` for a text that is no JSON Pointer. */
   constructor(pointers: readonly string[]) {
     for (const text of pointers) {
       if (!text.startsWith('/') || text.length > MAX_POINTER)
@@ -118,7 +118,7 @@ export class VolatilePaths {
     }
   }
 
-  /** True when the member at `path` is left out. */
+  /** Returns true when the member at `path` is left out. */
   has(path: readonly string[]): boolean {
     const last = path[path.length - 1];
     if (last !== undefined && this.#names.has(last)) return true;
@@ -126,7 +126,10 @@ export class VolatilePaths {
   }
 }
 
-/** Never goes back behind the last `**`, so that no pattern of a recording takes more than its length times that of the path. */
+/**
+ * Returns true if a pattern matches a path. It never goes back before the last `**`, so that no pattern of a recording
+ * takes more than its length times that of the path.
+ */
 function matches(pattern: Pattern, path: readonly string[]): boolean {
   let [at, from] = [0, 0];
   let [star, tried] = [-1, 0];
@@ -141,7 +144,7 @@ function matches(pattern: Pattern, path: readonly string[]): boolean {
   return at === pattern.length;
 }
 
-/** A place where two messages differ; a member that is not there is undefined. */
+/** A place where two messages differ; a missing member is undefined. */
 export interface Difference {
   /** JSON Pointer. */
   readonly path: string;
@@ -162,7 +165,7 @@ interface Piece {
   readonly text: string;
 }
 
-/** A text in its constant and its made-up pieces. */
+/** Splits a text into its constant and its made-up pieces. */
 function piecesOf(text: string): Piece[] {
   const pieces: Piece[] = [];
   const found = [
@@ -183,7 +186,7 @@ function piecesOf(text: string): Piece[] {
   return pieces;
 }
 
-/** A text with its made-up pieces replaced by their kinds, by which equal messages of two runs are found. */
+/** Returns a text with its made-up pieces replaced by their kinds, by which equal messages of two runs are found. */
 export function withoutMadeUp(text: string): string {
   if (text.length < 7 || text.length > MAX_TEXT) return text;
   return piecesOf(text)
@@ -194,19 +197,22 @@ export function withoutMadeUp(text: string): string {
 /** Longest text that is looked through for made-up pieces. */
 const MAX_TEXT = 1024 * 1024;
 
-/** What stands for what: ids of one run for those of the other, texts for placeholders. Grows with each comparison that holds. */
+/**
+ * Correspondences: ids of one run to those of the other, texts to placeholders. They grow with each comparison that
+ * holds.
+ */
 export class Bindings {
   /** Left → right. */
   readonly ids = new Map<string, string>();
   readonly #back = new Map<string, string>();
-  /** Placeholder → the text it stands for. */
+  /** Text by placeholder. */
   readonly secrets = new Map<string, string>();
-  /** Ids of the left side that stand for themselves alone. */
+  /** Ids of the left side that only correspond to themselves. */
   fixed: ReadonlySet<string> = new Set();
-  /** What was learned, in order: undone from its end. */
+  /** Undo functions of the learned bindings, in order: undone from the end. */
   readonly #learned: (() => void)[] = [];
 
-  /** True when both stand for each other, which they do from now on. */
+  /** Returns true when both correspond to each other, which they do from now on. */
   pair(left: string, right: string): boolean {
     const known = this.ids.get(left);
     if (known !== undefined || this.#back.has(right)) return known === right;
@@ -228,7 +234,7 @@ export class Bindings {
     return true;
   }
 
-  /** Runs a comparison; what it learned is forgotten when it is false. */
+  /** Runs a comparison; bindings that it learned are removed when it is false. */
   attempt(holds: () => boolean): boolean {
     const before = this.#learned.length;
     const held = holds();
@@ -236,7 +242,7 @@ export class Bindings {
     return held;
   }
 
-  /** The value with every id and placeholder of the left side in place of which something stands. */
+  /** Returns the value with every bound id and placeholder of the left side replaced by its counterpart. */
   translate<T>(value: T): T {
     return this.ids.size === 0 && this.secrets.size === 0 ? value : (this.#translated(value) as T);
   }
@@ -254,7 +260,7 @@ export class Bindings {
   }
 }
 
-/** The ids that programs made up, in all texts of a value. */
+/** Collects the ids that programs made up, in all texts of a value. */
 export function madeUpIds(value: unknown, found: Set<string>): void {
   if (typeof value === 'string') {
     if (value.length < 7 || value.length > MAX_TEXT) return;
@@ -273,7 +279,7 @@ export interface Comparison {
   readonly idsMayDiffer?: boolean;
 }
 
-/** The differences between two messages, in the order of the left one. What is learned on the way stays in the bindings. */
+/** Returns the differences between two messages, in the order of the left one. Bindings learned on the way stay. */
 export function differences(left: unknown, right: unknown, comparison: Comparison): readonly Difference[] {
   const found: Difference[] = [];
   walk(left, right, [], '', comparison, found);
@@ -323,7 +329,7 @@ const own = (value: object, name: string): unknown =>
 function sameText(left: string, right: string, { bindings, idsMayDiffer = true }: Comparison): boolean {
   if (left.length > MAX_TEXT || right.length > MAX_TEXT) return false;
   const [ours, theirs] = [piecesOf(left), piecesOf(right)];
-  // A placeholder stands for any text: the constant pieces around it must be there.
+  // A placeholder matches any text: the constant pieces around it must be present.
   if (ours.some(({ kind }) => kind === 'secret')) return sameAround(ours, right, bindings);
   if (theirs.some(({ kind }) => kind === 'secret')) return sameAround(theirs, left, bindings);
   if (ours.length !== theirs.length) return false;
@@ -337,8 +343,8 @@ function sameText(left: string, right: string, { bindings, idsMayDiffer = true }
 }
 
 /**
- * True when `text` has the constant pieces in order; what stands between is what the placeholders stand for. Each piece is
- * searched for once, so that no text takes more than linear time.
+ * Returns true when `text` has the constant pieces in order; the texts between them are those of the placeholders. Each
+ * piece is searched once, so that no text takes more than linear time.
  */
 function sameAround(pieces: readonly Piece[], text: string, bindings: Bindings): boolean {
   const secrets: [placeholder: string, text: string][] = [];
@@ -365,7 +371,7 @@ function sameAround(pieces: readonly Piece[], text: string, bindings: Bindings):
 /** Characters of a value that are shown. */
 const SHOWN = 100;
 
-/** A value as an error message shows it. */
+/** Returns a value in the form of an error message. */
 export function shownValue(value: unknown): string {
   if (value === undefined) return 'nothing';
   const text = JSON.stringify(value);

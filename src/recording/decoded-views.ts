@@ -1,12 +1,14 @@
 /**
- * A text as decoders of its place would read it: percent-encoding, escapes of JSON, C, shells, YAML and TOML, HTML entities,
- * quoted-printable, folded lines, case and normal forms of Unicode; also several of them inside each other. Each view knows where
- * its characters stand in the text, so that a secret found in a view is replaced in the text. Pure; used by the redactor.
+ * A text as decoders of its place would read it: percent-encoding, escapes of JSON, C, shells, YAML and TOML, HTML
+ * entities, quoted-printable, folded lines, case and normal forms of Unicode; also several of them inside each other.
+ * Each view maps its characters to their positions in the text, so that a secret found in a view is replaced in the
+ * text. Pure.
  *
- * The work is linear in the length of a text: views are made of windows, and a window has at most {@link MAX_VIEWS} of them.
+ * The work is linear in the length of a text: views are made of windows, and a window has at most {@link MAX_VIEWS} of
+ * them.
  */
 
-/** A decoded text and, for each of its UTF-16 units, the range of the original that it stands for. */
+/** A decoded text and, for each of its UTF-16 units, the range of the original that it decodes. */
 export interface View {
   readonly text: string;
   readonly starts: Uint32Array;
@@ -24,7 +26,7 @@ const WINDOW = 256 * 1024;
 /** Most characters by which {@link MAX_LEVELS} levels of escapes spell one character of a secret. */
 const GROWTH = 40;
 
-/** Adds a decoded text that stands for `from` to `to` of the parent view. */
+/** Adds a decoded text for the range `from` to `to` of the parent view. */
 type Emit = (text: string, from: number, to: number) => void;
 
 interface Kind {
@@ -221,7 +223,8 @@ const DECIMAL_BYTES: Kind = {
     const bytes = [...token.matchAll(/\d+/g)];
     const text = Buffer.from(bytes.map(([digits]) => Number(digits))).toString('latin1');
     const utf8 = Buffer.from(text, 'latin1').toString();
-    // Of characters with several bytes it is not known which number is which: each stands for all of them.
+    // For characters with several bytes the assignment of numbers to bytes is unknown: each number counts for all of
+    // them.
     if (utf8.length !== text.length) return emit(utf8, at, at + token.length);
     for (const [index, { 0: digits, index: from }] of bytes.entries()) {
       emit(text[index] as string, at + from, at + from + digits.length);
@@ -229,7 +232,7 @@ const DECIMAL_BYTES: Kind = {
   },
 };
 
-/** A line of `xxd`, `hexdump -C` or `od -t x1`: each byte stands for the line, which has it a second time as text. */
+/** A line of `xxd`, `hexdump -C` or `od -t x1`: each byte counts for the whole line, which has it a second time as text. */
 const DUMPED_BYTES: Kind = {
   pattern:
     /^[\da-f]{6,16}:?[ \t]{1,3}(?:[\da-f]{2}(?:[\da-f]{2}){0,3}(?:[ \t]{1,2}|$)){1,32}[^\r\n]{0,64}(?:\r?\n|$)/gim,
@@ -279,7 +282,7 @@ const TOGETHER: Kind = {
   },
 };
 
-/** The kinds whose escapes a text has. */
+/** Returns the kinds of escapes that a text has. */
 function kindsOf(text: string): readonly Kind[] {
   const kinds: Kind[] = [];
   if (/%(?:u[\da-f]{4}|[\da-f]{2})/i.test(text)) kinds.push(PERCENT);
@@ -420,8 +423,8 @@ const ASCII = /^[\0-\x7f]*$/;
 const SEGMENTS = /\P{M}?\p{M}*/gsu;
 
 /**
- * The text as systems compare it that ignore case and forms of one character: host names, names of headers, file names. A plus sign is
- * a space, as in forms.
+ * Returns the text in the form for comparisons that ignore case and forms of one character: host names, names of
+ * headers, file names. A plus sign is a space, as in forms.
  */
 export const folded = (text: string): string =>
   ASCII.test(text)
@@ -430,7 +433,7 @@ export const folded = (text: string): string =>
 
 const foldedSegment = (segment: string): string => segment.normalize('NFKC').toLowerCase().replaceAll('+', ' ');
 
-/** The view in its {@link folded} form. */
+/** Returns the view in its {@link folded} form. */
 export function foldedView(view: View): View {
   if (ASCII.test(view.text)) return { ...view, text: folded(view.text) };
   const writer = new ViewWriter(view);
@@ -440,11 +443,11 @@ export function foldedView(view: View): View {
   return writer.view(view.joined);
 }
 
-/** The text itself as a view, in its {@link folded} form. */
+/** Returns the text itself as a view, in its {@link folded} form. */
 export const foldedText = (text: string): View => foldedView(plainView(text));
 
 /** An escape that the end of a piece has cut. */
 const CUT_ESCAPE = /(?:%[\da-f]?|\\(?:u[\da-f]{0,3}|x[\da-f]?|[0-7]{0,2})?|&#?\w{0,8}|=[\da-f]?)$/i;
 
-/** The text of a view without an escape that was cut at its end. */
+/** Returns the text of a view without an escape that was cut at its end. */
 export const withoutCut = (text: string): string => text.replace(CUT_ESCAPE, '');

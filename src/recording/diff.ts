@@ -1,8 +1,7 @@
 /**
- * Compares two recordings: the first place where they differ in what matters. Requests are found again by their content, so that
- * the order of parallel ones, their ids, times and declared fields make no difference; then their events and replies are compared.
- *
- * Used by `handfast diff`, by the replay of a client, and by tests.
+ * Compares two recordings and finds the first relevant difference. Requests are matched by their content, so that the
+ * order of parallel ones, their ids, times and declared fields make no difference; then their events and replies are
+ * compared.
  * @see docs/record-replay.md#comparing
  */
 import { canonicalJson } from '../base/canonical-json.ts';
@@ -31,14 +30,14 @@ export interface Divergence {
   readonly kind: DivergenceKind;
   /** Type or method; of a reply that of its request. */
   readonly type: string;
-  /** Which part of an exchange differs. */
+  /** The part of an exchange that differs. */
   readonly part: 'request' | 'event' | 'reply' | 'message';
   /** `seq` in the left and in the right recording; null where it has none. */
   readonly left: number | null;
   readonly right: number | null;
   /** JSON Pointer, of `changed` alone; null for others. */
   readonly path: string | null;
-  /** Both values as JSON, cut, without secrets; null where there is none. */
+  /** Both values as JSON, cut, without secrets; null for a missing one. */
   readonly left_value: string | null;
   readonly right_value: string | null;
 }
@@ -56,7 +55,7 @@ interface Unit {
   readonly type: string;
   readonly events: Step[];
   reply: Step | undefined;
-  /** Equal for units that are the same but for ids and times. */
+  /** Equal for units that differ only in ids and times. */
   readonly key: string;
 }
 
@@ -65,7 +64,10 @@ const MAX_OF_MESSAGE = 20;
 /** Divergences that are looked for at most. */
 const MAX_DIVERGENCES = 10_000;
 
-/** The divergences in the order of the left recording; those of the right one alone stand where they would be. */
+/**
+ * Returns the divergences in the order of the left recording; units only in the right one come at their place in this
+ * order.
+ */
 export function diffRecordings(
   left: Recording,
   right: Recording,
@@ -87,7 +89,7 @@ class Comparer {
   readonly #left: readonly Unit[];
   readonly #right: readonly Unit[];
   readonly #found: Placed[] = [];
-  /** Which of them is not complete. */
+  /** Side that is not complete. */
   readonly #cut: Readonly<Record<'left' | 'right', boolean>>;
 
   /** Differences of one message that are looked for. */
@@ -118,7 +120,7 @@ class Comparer {
       for (const step of steps) {
         if (step.state === 'skipped' || (bare && isFrame(step)) || isResuming(step)) continue;
         const cursor = step.message?.cursor;
-        // Sent again to an agent that came back.
+        // Sent again to an agent that resumed.
         if (typeof cursor === 'number' && step.entry.from === 'host') {
           const key = `${cursor} ${String(step.message?.id)}`;
           if (cursors.has(key)) continue;
@@ -137,7 +139,7 @@ class Comparer {
     return [...units.values()].sort((one, other) => one.step.entry.seq - other.step.entry.seq);
   }
 
-  /** What a message is but for ids, times and declared fields. */
+  /** Returns a key of a message without ids, times and declared fields. */
   #key({ entry, message, info }: Step): string {
     const head = `${entry.from} ${info.kind} ${info.type} `;
     if (message === undefined) return head + ('text' in entry ? entry.text : '');
@@ -175,9 +177,9 @@ class Comparer {
     const part = mine.step.info.kind === 'request' ? 'request' : 'message';
     this.#steps(mine.step, theirs.step, part, mine.type);
     let [ours, others] = [mine.events, theirs.events];
-    // Progress may be left out for a slow reader, and says nothing that stays.
+    // Progress may be left out for a slow reader, and contains no lasting information.
     if (ours.length !== others.length) [ours, others] = [ours.filter(isNoProgress), others.filter(isNoProgress)];
-    // What follows where a recorder was killed is not known.
+    // Events after a recorder was killed are unknown.
     const isCut = (this.#cut.left && mine.reply === undefined) || (this.#cut.right && theirs.reply === undefined);
     const count = isCut ? Math.min(ours.length, others.length) : Math.max(ours.length, others.length);
     for (let at = 0; at < count; at++) this.#steps(ours[at], others[at], 'event', mine.type, mine, theirs);
@@ -244,7 +246,7 @@ class Comparer {
     const part = info.kind === 'request' ? 'request' : 'message';
     const value = this.#shown(message ?? ('text' in entry ? entry.text : undefined));
     const isLeft = kind === 'missing';
-    // One of the right alone stands behind what it follows there.
+    // A unit only in the right one comes after its predecessor there.
     const at = isLeft
       ? entry.seq
       : (this.#left.findLast(({ step }) => step.entry.seq <= entry.seq)?.step.entry.seq ?? 0) + 0.6;
@@ -296,7 +298,7 @@ class Comparer {
   }
 }
 
-/** Where an exchange ends; a reply that is not there leaves it open. */
+/** Returns the end of an exchange; a missing reply leaves it open. */
 const endOf = ({ step, reply }: Unit): number =>
   reply?.entry.seq ?? (step.info.kind === 'request' ? Number.POSITIVE_INFINITY : step.entry.seq);
 
@@ -309,7 +311,7 @@ const isFrame = ({ info, request }: Step): boolean =>
   info.kind === 'cancel' ||
   /^(?:handshake\/|journal\/|shutdown$|rpc\.handshake$)/.test(request?.info.type ?? info.type);
 
-/** The handshake that brings a session to another link, or its reply. */
+/** Returns true for the handshake that moves a session to another link, or its reply. */
 const isResuming = ({ message, request }: Step): boolean =>
   resumed((request ?? { message })?.message ?? {}) !== undefined;
 
@@ -327,7 +329,7 @@ function grouped(units: readonly Unit[], keyOf: (unit: Unit) => string): Map<str
   return groups;
 }
 
-/** A value without declared fields, its made-up pieces replaced by their kinds. */
+/** Returns a value without declared fields, its made-up pieces replaced by their kinds. */
 function plain(value: unknown, path: string[], volatile: VolatilePaths): unknown {
   if (typeof value === 'string') return withoutMadeUp(value);
   if (typeof value !== 'object' || value === null) return value;

@@ -1,11 +1,11 @@
 /**
- * The text that encoded bytes may hold, packed or not: UTF-8, UTF-16 or Latin-1. Used by the redactor for base64 and for lists of
- * bytes. A sender chooses the bytes, so unpacking is bounded for each message.
+ * The text that encoded bytes may hold, packed or not: UTF-8, UTF-16 or Latin-1. For base64 and for lists of bytes. A
+ * sender chooses the bytes, so unpacking is bounded for each message.
  */
 // By its default: an older Node has not all names, and is to get the one line about its age.
 import zlib, { type ZlibOptions } from 'node:zlib';
 
-/** Bytes that one message may unpack to, and attempts without a mark that tells the format. */
+/** Bytes that one message may unpack to, and attempts without a mark that names the format. */
 const MAX_UNPACKED_BYTES = 8 * 1024 * 1024;
 const MAX_ATTEMPTS = 64;
 /** Longest bytes that are tried without a mark. */
@@ -21,13 +21,13 @@ export class EncodedTexts {
   #bytesLeft = MAX_UNPACKED_BYTES;
   #attemptsLeft = MAX_ATTEMPTS;
 
-  /** A new message may unpack as much as the one before. */
+  /** Resets the bounds: a new message may unpack as much as the one before. */
   begin(): void {
     this.#bytesLeft = MAX_UNPACKED_BYTES;
     this.#attemptsLeft = MAX_ATTEMPTS;
   }
 
-  /** The text in some bytes, if any. */
+  /** Returns the text in some bytes, if any. */
   of(bytes: Buffer): string | typeof TOO_MUCH | undefined {
     const wide = wideText(bytes);
     if (wide !== undefined) return wide;
@@ -71,7 +71,7 @@ function unpackerOf(bytes: Buffer): Unpack | undefined {
   return bytes.length > 4 && bytes.readUInt32LE(0) === 0xfd2fb528 ? zlib.zstdDecompressSync : undefined;
 }
 
-/** Text in UTF-16, whose every second byte is zero at the start. */
+/** Returns a text in UTF-16, whose every second byte is zero at the start. */
 function wideText(bytes: Buffer): string | undefined {
   const length = Math.min(bytes.length, FIRST_BYTES);
   if (length < 8 || bytes.length % 2 === 1) return undefined;

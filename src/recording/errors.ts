@@ -1,7 +1,7 @@
 /**
- * The error codes of recordings, each with the row of the error table it behaves like.
+ * The error codes of recordings, each with the row of the error table whose behaviour it has.
  *
- * Thrown by what reads bundles, and sent by a replay. @see docs/record-replay.md#errors
+ * Readers of bundles throw them, and a replay sends them. @see docs/record-replay.md#errors
  */
 import { capabilityErrors } from '../wire/errors.ts';
 

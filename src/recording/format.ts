@@ -1,6 +1,6 @@
 /**
- * The format of a recording: its manifest, its lines, and the check of both. What a file says is unknown until it was checked
- * here; nothing in it is ever executed or used as a path.
+ * The format of a recording: its manifest, its lines, and the check of both. The content of a file is untrusted until
+ * it was checked here; nothing in it is ever executed or used as a path.
  *
  * @see docs/record-replay.md#the-bundle
  */
@@ -17,7 +17,7 @@ export const MESSAGES_FILE = 'messages.ndjson';
 
 /** Longest manifest, in bytes. */
 export const MAX_MANIFEST_BYTES = 1024 * 1024;
-/** Longest line of messages, in bytes: the longest message of any link, and what stands around it. */
+/** Longest line of messages, in bytes: the longest message of any link, and its envelope. */
 export const MAX_LINE_BYTES = 64 * 1024 * 1024 + 4096;
 /** Most bytes of messages that are read. */
 export const MAX_MESSAGES_BYTES = 512 * 1024 * 1024;
@@ -27,7 +27,7 @@ export const MAX_CONNECTIONS = 100_000;
 /** A protocol of the project; `unknown` until a first message showed it. */
 export type Protocol = 'a2e' | 'session-rpc' | 'fleet' | 'unknown';
 
-/** Which side of a connection: `client` opened it, `host` accepted it. */
+/** The side of a connection: `client` opened it, `host` accepted it. */
 export type Side = 'client' | 'host';
 
 /** The edge that each protocol serves. */
@@ -46,7 +46,7 @@ export const PROTOCOL_VERSIONS: Readonly<Record<Protocol, string>> = {
   unknown: '',
 };
 
-/** What one rule redacted. */
+/** Redactions of one rule. */
 export interface Redacted {
   /** `field:NAME`, `env:NAME`, `value:NAME` or `pattern:NAME`. */
   readonly rule: string;
@@ -62,7 +62,7 @@ export interface SkippedSecret {
   readonly reason: string;
 }
 
-/** What is not compared, see `compare.ts`. */
+/** Fields that are not compared, see `compare.ts`. */
 export interface VolatileFields {
   /** JSON Pointers into messages of the client; a segment may be `*` (any one) or `**` (any number). */
   readonly client: readonly string[];
@@ -109,7 +109,7 @@ export type ConnectionEntry = EntryBase &
     | { readonly event: 'closed'; readonly by: Side; readonly clean: boolean; readonly reason: string }
   );
 
-/** What a side sent: a message, a line that is none, or input that was no line. */
+/** Input from a side: a message, a line that is none, or bytes that were no line. */
 export type MessageEntry = EntryBase & { readonly from: Side } & (
     | { readonly message: Readonly<Record<string, unknown>> }
     | { readonly text: string }
@@ -126,11 +126,11 @@ export interface Recording {
   readonly fromJournal?: boolean;
 }
 
-/** The decoded message of an entry; undefined for every other entry. */
+/** Returns the decoded message of an entry; undefined for every other entry. */
 export const messageOf = (entry: Entry): Readonly<Record<string, unknown>> | undefined =>
   'message' in entry ? entry.message : undefined;
 
-/** The error for a bundle that cannot be used; `line` counts from 1. */
+/** Returns the error for a bundle that cannot be used; `line` counts from 1. */
 export function badRecording(why: string, line?: number, cause?: unknown): HandfastError {
   const detail = line === undefined ? {} : { line };
   return failure(
@@ -147,7 +147,7 @@ const isTexts = (value: unknown): value is string[] =>
   Array.isArray(value) && value.length <= 1000 && value.every((each) => isText(each, 1000));
 const isSide = (value: unknown): value is Side => value === 'client' || value === 'host';
 
-/** A manifest that was read. Throws `recording.invalid` with the member that is wrong. */
+/** Checks a manifest that was read. Throws `recording.invalid` with the invalid member. */
 export function checkManifest(value: unknown): Manifest {
   if (!isObject(value)) throw badRecording('the manifest is no JSON object');
   const wrong = (member: string) => badRecording(`the manifest has no valid "${member}"`);
@@ -177,7 +177,7 @@ const isRedacted = (value: unknown): boolean =>
   isObject(value) && isText(value.rule, 200) && isCount(value.count) && isCount(value.values);
 const isSkipped = (value: unknown): boolean => isObject(value) && isText(value.rule, 200) && isText(value.reason, 200);
 
-/** A bundle has one file besides its manifest; any other name could be a path. */
+/** Checks the files: a bundle has one file besides its manifest; any other name could be a path. */
 function checkFiles(files: unknown, complete: boolean): void {
   if (!isObject(files)) throw badRecording('the manifest has no valid "files"');
   const named = Object.keys(files).find((name) => name !== MESSAGES_FILE);
@@ -205,7 +205,7 @@ export class EntryChecker {
     return this.#messages;
   }
 
-  /** The entry of a line. Throws `recording.invalid`. */
+  /** Checks the entry of a line. Throws `recording.invalid`. */
   check(value: unknown): Entry {
     const line = this.#seq + 1;
     if (!isObject(value)) throw badRecording('a line is no JSON object', line);

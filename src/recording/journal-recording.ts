@@ -1,5 +1,6 @@
 /**
- * The journal of a session as a recording, so that it can be compared with one: the lines that `handfast tail SESSION --json` prints.
+ * The journal of a session as a recording, so that it can be compared with a recording: the lines that
+ * `handfast tail SESSION --json` prints.
  */
 import { readBounded } from '../base/bounded-file.ts';
 import { isObject } from '../wire/json.ts';
@@ -14,7 +15,10 @@ import {
   type Recording,
 } from './format.ts';
 
-/** The recording; undefined for a file whose first line is no entry of a journal. Throws `recording.invalid` for a journal with a gap. */
+/**
+ * Reads the recording; undefined for a file whose first line is no entry of a journal. Throws `recording.invalid` for a
+ * journal with a gap.
+ */
 export function readJournalFile(path: string): Recording | undefined {
   const read = readBounded(path, MAX_MESSAGES_BYTES);
   if (read.kind !== 'file') return undefined;

@@ -1,6 +1,6 @@
 /**
- * One live client of a replayed host: finds its messages in the recording, and sends what the host sent then as soon as the
- * client has sent what came before.
+ * One live client of a replayed host: finds its messages in the recording, and sends the host's recorded messages once
+ * the client has sent the messages before them.
  */
 import type { CloseInfo, Link, LinkReceiver } from '../transport/link.ts';
 import type { Codec } from '../wire/codec.ts';
@@ -23,7 +23,7 @@ const MAX_EXACT = 200;
 
 type Message = Readonly<Record<string, unknown>>;
 
-/** What a connection needs of the replay it belongs to. */
+/** Members of the replay that a connection uses. */
 export interface ReplayOfConnections {
   readonly protocol: Protocol;
   readonly bindings: Bindings;
@@ -40,7 +40,7 @@ export interface ReplayOfConnections {
 }
 
 export class LiveConnection implements LinkReceiver {
-  /** What it plays; undefined before its first message. */
+  /** The plan that it plays; undefined before its first message. */
   plan: Plan | undefined;
   readonly #replay: ReplayOfConnections;
   readonly #link: Link;
@@ -85,7 +85,7 @@ export class LiveConnection implements LinkReceiver {
     this.#odd();
   }
 
-  /** The client has ended its output; what was released for it is still sent. */
+  /** Handles the end of the client's output; released messages for it are still sent. */
   ended(): void {
     this.#ending = true;
     this.pump();
@@ -108,7 +108,7 @@ export class LiveConnection implements LinkReceiver {
     return this.#link.close('the replay has ended');
   }
 
-  /** Sends everything whose time has come. */
+  /** Sends every message that is due. */
   pump(): void {
     if (this.#blocked || this.#over || this.#timer !== undefined) return;
     const left: Step[] = [];
@@ -133,12 +133,12 @@ export class LiveConnection implements LinkReceiver {
     }
     this.#unsent = left;
     if (left.length === 0) this.#endAsRecorded();
-    // What was sent may be what other connections of the session wait for, and steps in front of it.
+    // A message sent here can unblock other connections of the session, so it goes first.
     else if (sent && !this.#blocked && this.#timer === undefined) this.pump();
     this.#endIfDone();
   }
 
-  /** With the pauses of the recording: how long after its causes a step was sent then. */
+  /** Returns the delay of a step, with the pauses of the recording: the time after its causes at which it was sent then. */
   #delayOf(step: Step): number {
     if (this.#replay.options.speed !== 'as-recorded') return 0;
     const cause = Math.max(this.#playedMs, ...step.needs.map(({ entry }) => entry.ms));
@@ -177,7 +177,10 @@ export class LiveConnection implements LinkReceiver {
     this.#link.send(this.#link.text ? JSON.stringify(own) : { ...own });
   }
 
-  /** Everything of the host was sent: ends the link where the recording says that the client did not end it in order. */
+  /**
+   * Called when everything of the host was sent: ends the link if the recording shows that the client did not end it in
+   * order.
+   */
   #endAsRecorded(): void {
     if (this.plan === undefined) return;
     const { closed, steps } = this.plan;
@@ -219,8 +222,8 @@ export class LiveConnection implements LinkReceiver {
   }
 
   /**
-   * A session of A2E that is resumed: the live agent may have received more or less before its link was lost than the recorded
-   * one had. What it has is not sent again, and what it lacks is sent behind the reply.
+   * Handles a session of A2E that is resumed: the live agent may have received more or less before its link was lost
+   * than the recorded one had. Messages it has are not sent again, and missing ones are sent after the reply.
    */
   #resume(message: Message, plan: Plan): void {
     const asked = resumed(message)?.cursor;
@@ -245,7 +248,7 @@ export class LiveConnection implements LinkReceiver {
     const expected = this.#expected.get(keyOf(info)) ?? [];
     let step: Step | undefined;
     if (info.ref !== '') {
-      // A reply to a request of the host, which has its recorded id; or a cancel, whose request has its live one.
+      // A reply to a request of the host has its recorded id; a cancel's request has its live one.
       step = expected.find(
         ({ request, info: recorded }) => (kind === 'cancel' ? idKey(request?.liveId) : recorded.ref) === info.ref,
       );
@@ -264,7 +267,7 @@ export class LiveConnection implements LinkReceiver {
       this.#fail(message.id as string | number, this.#replay.cut(step));
   }
 
-  /** In strict order: the next step of the client, if it is of this type. */
+  /** Returns, for strict order, the next step of the client if it is of this type. */
   #next(expected: readonly Step[]): readonly Step[] {
     const [next] = this.#waiting();
     return next !== undefined && expected.includes(next) ? [next] : [];
@@ -285,7 +288,7 @@ export class LiveConnection implements LinkReceiver {
     if (sent !== undefined) this.#link.send(sent);
   }
 
-  /** Input that is no message: answered as it was recorded, else refused as no message. */
+  /** Handles input that is no message: replied to as recorded, else refused as no message. */
   #odd(): void {
     const step = this.plan?.steps.find(
       ({ entry, message, state }) => entry.from === 'client' && state === 'waiting' && message === undefined,
@@ -299,7 +302,7 @@ export class LiveConnection implements LinkReceiver {
     );
   }
 
-  /** A sign of life is asked for at other times in every run, and always given. */
+  /** Replies to a liveness probe: probes come at other times in every run, and always get a reply. */
   #probe(message: Message, { kind }: Classified): void {
     const beat = heartbeatTo(message);
     if (beat !== undefined) return this.#link.send(this.#link.text ? JSON.stringify(beat) : { ...beat });

@@ -1,6 +1,6 @@
 /**
- * What a recorded message is in its protocol: which kind, and which request it belongs to. Pure; used by replay and diff, which
- * know nothing else of a protocol.
+ * Classifies a recorded message in its protocol: its kind, and the request it belongs to. Pure; the only knowledge of
+ * protocols that replay and diff have.
  */
 import { A2ECodec } from '../wire/a2e.ts';
 import type { Codec, IncomingKind } from '../wire/codec.ts';
@@ -10,7 +10,7 @@ import type { Protocol } from './format.ts';
 
 type Message = Readonly<Record<string, unknown>>;
 
-/** `ping` and `pong` only show that a side responds: when they come is a matter of time. */
+/** `ping` and `pong` only show that a side responds: their times vary. */
 export interface Classified {
   readonly kind: Exclude<IncomingKind, 'invalid'> | 'other';
   /** Type or method; of a reply of session RPC, which has none, `''`. */
@@ -29,15 +29,15 @@ export const idKey = (id: unknown): string =>
 const HEARTBEAT = 'SESSION_HEARTBEAT';
 
 /**
- * True for what a worker of a fleet reports of its own accord: progress, and its announce once more. When and how often it does is a
- * matter of time. `isFirst`: it is the first message that counts on its connection.
+ * Returns true for messages that a worker of a fleet sends on its own initiative: progress, and its announce again.
+ * Their time and number vary. `isFirst`: it is the first message that counts on its connection.
  */
 export const isReport = (type: string, isFirst: boolean): boolean =>
   type === 'TASK_PROGRESS' || (type === 'SESSION_ANNOUNCE' && !isFirst);
 
 /**
- * What a played side of a fleet replies to a heartbeat, since its silence would count as its end; undefined for another message.
- * `own`: the members that name a played worker.
+ * Returns the reply of a played side of a fleet to a heartbeat, since its silence would count as its end; undefined for
+ * another message. `own`: the members that name a played worker.
  */
 export const heartbeatTo = (message: Message, own: Message = {}): Message | undefined =>
   message.type === HEARTBEAT ? { ...message, active_tasks: 0, ...own } : undefined;
@@ -45,7 +45,7 @@ export const heartbeatTo = (message: Message, own: Message = {}): Message | unde
 const a2e = new A2ECodec('recording-');
 const rpc = new JsonRpcCodec({ calls: true });
 
-/** The protocol that a first message selects. */
+/** Returns the protocol that a first message selects. */
 export function protocolOf(message: Message): Protocol {
   if (Object.hasOwn(message, 'jsonrpc')) return 'session-rpc';
   const { type } = message;
@@ -71,7 +71,7 @@ export function classify(protocol: Protocol, message: Message): Classified {
   };
 }
 
-/** The member that names the request of a reply, event or cancel. */
+/** Returns the message with the member that names the request of a reply, event or cancel. */
 export function withRef(protocol: Protocol, message: Message, kind: Classified['kind'], id: unknown): Message {
   if (protocol === 'a2e') return { ...message, req_id: id };
   if (kind === 'cancel') return { ...message, params: { ...(message.params as object), id } };
@@ -80,15 +80,15 @@ export function withRef(protocol: Protocol, message: Message, kind: Classified['
 
 const RESUME = 'handfast/resume';
 
-/** The session that a handshake of A2E resumes, and behind which cursor; undefined for any other message. */
+/** Returns the session that a handshake of A2E resumes, and the cursor after which; undefined for any other message. */
 export function resumed(message: Message): { readonly session: string; readonly cursor: number } | undefined {
   const { session_id: session, cursor } = membersOf(membersOf(message.extensions)[RESUME]);
   return typeof session === 'string' && typeof cursor === 'number' ? { session, cursor } : undefined;
 }
 
 /**
- * The reply to a handshake of A2E for an agent that did not ask for resume: whether one asks depends on its transport, which may be
- * another one than the recorded.
+ * Returns the reply to a handshake of A2E for an agent that did not ask for resume: whether one asks depends on its
+ * transport, which may differ from the recorded one.
  */
 export function asAsked(reply: Message, handshake: Message): Message {
   const { extensions } = reply;

@@ -1,5 +1,5 @@
 /**
- * What is missing in a recording that was not finished: its recorder was killed, or its disk was full. Used by the commands that read one.
+ * The missing part of a recording that was not finished: its recorder was killed, or its disk was full.
  */
 import type { Recording } from './format.ts';
 import { plansOf } from './timeline.ts';
@@ -7,7 +7,7 @@ import { plansOf } from './timeline.ts';
 /** Requests without a reply that are listed. */
 const LISTED = 5;
 
-/** What a recording that is not complete lacks, in one sentence; undefined for a complete one. */
+/** Returns the missing part of an incomplete recording, in one sentence; undefined for a complete one. */
 export function whatIsMissing(recording: Recording): string | undefined {
   if (recording.manifest.complete) return undefined;
   const plans = plansOf(recording);

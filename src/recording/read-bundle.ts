@@ -1,8 +1,6 @@
 /**
- * Reads a bundle: the folder that a recorder wrote, or the one file that an export made of it. Everything is checked before it
- * is used: sizes, hashes, the shape of every line. Only two names are ever opened, and no link is followed.
- *
- * Used by replay, diff, `handfast record check` and by tests.
+ * Reads a bundle: the folder that a recorder wrote, or the one file that an export made of it. Everything is checked
+ * before it is used: sizes, hashes, the shape of every line. Only two names are ever opened, and no link is followed.
  */
 import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';
@@ -26,14 +24,14 @@ import {
 } from './format.ts';
 import { protocolIn } from './timeline.ts';
 
-/** Deepest message of a bundle: that of agents, who trust their hosts more than hosts trust agents, and what stands around. */
+/** Deepest message of a bundle: that of agents, which trust their hosts more than hosts trust agents, and its envelope. */
 const MAX_DEPTH = 1024 + 8;
 
 const NEWLINE = 10;
 
 /**
- * The recording in a folder or a file. Of an incomplete bundle the last line may be cut; it is left out.
- * @throws not_found when nothing is there · recording.invalid with what is wrong
+ * Reads the recording in a folder or a file. The last line of an incomplete bundle may be cut; it is left out.
+ * @throws not_found when the path does not exist · recording.invalid with the problem
  */
 export function readBundle(path: string): Recording {
   const { manifest, messages } = rawBundle(path);
@@ -41,7 +39,10 @@ export function readBundle(path: string): Recording {
   return { manifest: withProtocol(manifest, entries), entries };
 }
 
-/** The manifest of a recorder that was killed was written before a message had shown the protocol, and with it what is volatile. */
+/**
+ * Completes the manifest of a recorder that was killed: it was written before a message had shown the protocol, and
+ * with it the volatile fields.
+ */
 function withProtocol(manifest: Manifest, entries: readonly Entry[]): Manifest {
   if (manifest.protocol !== 'unknown') return manifest;
   const protocol = protocolIn({ manifest, entries });
@@ -50,13 +51,13 @@ function withProtocol(manifest: Manifest, entries: readonly Entry[]): Manifest {
   return { ...manifest, protocol, volatile: { client: [...usual.client, ...client], host: [...usual.host, ...host] } };
 }
 
-/** A bundle whose manifest was checked, and whose messages fit its hash. */
+/** A bundle whose manifest was checked, and whose messages match its hash. */
 export interface RawBundle {
   readonly manifest: Manifest;
   readonly messages: Buffer;
 }
 
-/** Both parts of a bundle; what the lines say is not checked yet. */
+/** Reads both parts of a bundle; the content of the lines is not checked yet. */
 export function rawBundle(path: string): RawBundle {
   let isFolder: boolean;
   try {
@@ -90,7 +91,7 @@ function fromFolder(folder: string): { head: Buffer; messages: Buffer } {
   };
 }
 
-/** An exported bundle: its first line is the manifest. */
+/** Reads an exported bundle: its first line is the manifest. */
 function fromFile(path: string): { head: Buffer; messages: Buffer } {
   const bytes = bytesOf(path, path, MAX_MANIFEST_BYTES + MAX_MESSAGES_BYTES);
   const end = bytes.subarray(0, MAX_MANIFEST_BYTES).indexOf(NEWLINE);
@@ -104,7 +105,7 @@ function bytesOf(path: string, name: string, most: number): Buffer {
   throw badRecording(read.kind === 'absent' ? `${name} is missing` : `${name} ${read.reason}`);
 }
 
-/** The entries of messages that fit their hash. */
+/** Returns the entries of messages that match their hash. */
 export function entriesOf(manifest: Manifest, messages: Buffer): Entry[] {
   const checker = new EntryChecker();
   const entries: Entry[] = [];

@@ -1,8 +1,8 @@
 /**
- * Stands between clients and a host and stores what passes: every message of both directions, in the order in which it passed,
- * without its secrets. It changes nothing of what it passes on, waits where a reader is slow, and ends both sides as they end.
+ * Forwards between clients and a host and stores every message of both directions, in the order in which it passed,
+ * without its secrets. It changes no forwarded message, waits for slow readers, and ends both sides as they end.
  *
- * Called by `handfast record` and by tests. It knows links and no protocol.
+ * It knows links and no protocol.
  * @see docs/record-replay.md#recording
  */
 import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../transport/link.ts';
@@ -31,7 +31,7 @@ const LOW_WATER_BYTES = 64 * 1024;
 /** Nesting of messages that are stored as such; a deeper line is stored as text. */
 const MAX_DEPTH = 1024;
 
-/** What the receiver of a line that is not UTF-8 or too long gets in its place: surely no message either, so that it is refused there. */
+/** Replacement for a line that is not UTF-8 or too long: its receiver refuses it too, since it is no message. */
 const UNREADABLE = '\u{fffd}';
 
 export interface RecorderOptions extends RedactorOptions {
@@ -41,7 +41,7 @@ export interface RecorderOptions extends RedactorOptions {
   readonly software?: Readonly<Record<string, string>>;
   /** JSON Pointers of further fields that differ in every run. */
   readonly volatile?: readonly string[];
-  /** Milliseconds, monotonic. */
+  /** Returns monotonic milliseconds. */
   readonly now?: () => number;
 }
 
@@ -100,7 +100,7 @@ export class Recorder {
     return this.#redactor.skipped;
   }
 
-  /** What was redacted so far, by rule. */
+  /** Redactions so far, by rule. */
   get redacted() {
     return this.#redactor.redacted;
   }
@@ -179,11 +179,11 @@ export class Recorder {
   }
 }
 
-/** A message of a text link for the in-memory pair, or the other way; nothing for a line that is no message. */
+/** Converts a message of a text link for the in-memory pair, or the other way; undefined for a line that is no message. */
 const translated = (raw: string | Message): string | Message | undefined =>
   typeof raw === 'string' ? parsed(raw) : JSON.stringify(raw);
 
-/** A JSON object, or nothing: anything else is stored as the text that it is. */
+/** Parses a JSON object; undefined for any other text, which is stored as text. */
 function parsed(text: string): Message | undefined {
   try {
     const value: unknown = parseNested(text, MAX_DEPTH);
@@ -226,14 +226,14 @@ function facts(known: {
 interface PairObserver {
   message(from: Side, raw: string | Message): void;
   malformed(from: Side, problem: Malformed): void;
-  /** The first of the two that ended. */
+  /** Called when the first of the two has ended. */
   closed(by: Side, cause: CloseInfo): void;
   /** Resolves when the store has caught up; undefined when it is not behind. */
   behind(): Promise<void> | undefined;
   failed(): HandfastError | undefined;
 }
 
-/** Two links of which each gets what the other receives. */
+/** Two links, each of which gets the messages that the other receives. */
 class RecordedPair {
   readonly done: Promise<void>;
   readonly #links: Readonly<Record<Side, Link>>;
@@ -301,12 +301,15 @@ class RecordedPair {
   #note(side: Side, cause: CloseInfo): void {
     if (this.#first !== undefined) return;
     this.#first = side;
-    // What the other side still sends belongs to the recording: the end is its last line.
+    // Later messages of the other side belong to the recording: the end is its last line.
     const ended = (): void => this.#observer.closed(side, cause);
     void this.done.then(ended, ended);
   }
 
-  /** Stops reading from `side` while the other does not take what it sends, or the disk what is stored. */
+  /**
+   * Stops reading from `side` while the other side does not accept its messages, or the disk does not accept the stored
+   * lines.
+   */
   #flow(side: Side): void {
     if (this.#paused[side]) return;
     const other = this.#links[side === 'client' ? 'host' : 'client'];

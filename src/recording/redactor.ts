@@ -1,10 +1,10 @@
 /**
- * Takes secrets out of messages before anything of them is stored or compared. A secret becomes a placeholder that counts the
- * values of its rule: the same secret has the same placeholder everywhere in a recording, and nothing of the secret is in it,
- * not even a hash, which could be guessed at.
+ * Removes secrets from messages before any part of them is stored or compared. A secret becomes a placeholder that
+ * counts the values of its rule: the same secret has the same placeholder everywhere in a recording, and contains no
+ * part of the secret, not even a hash, which would allow guessing.
  *
- * Three kinds of rules: names of members whose text is a secret (`field:`), values that are known beforehand or were found by a
- * name (`env:`, `value:`), and shapes of keys in any text (`pattern:`).
+ * Three kinds of rules: names of members whose text is a secret (`field:`), values that are known beforehand or were
+ * found by a name (`env:`, `value:`), and shapes of keys in any text (`pattern:`).
  * @see docs/record-replay.md#secrets
  */
 import { parseNested } from '../wire/depth.ts';
@@ -21,9 +21,9 @@ import { eachEncoded, replaceEncoded, replaceShapes } from './secret-shapes.ts';
 export const MIN_SECRET_CHARS = 8;
 /** Values that are searched for at most; each costs time with every text. */
 const MAX_VALUES = 1000;
-/** Values whose hex and base64 are searched for in pieces too. */
+/** Bound on values whose hex and base64 are searched in pieces too. */
 const MAX_CUT_VALUES = 64;
-/** How deep texts that hold JSON are opened. */
+/** Depth to which texts that hold JSON are opened. */
 const MAX_INNER = 3;
 /** Longest text that is opened as JSON, in characters. */
 const MAX_INNER_CHARS = 1024 * 1024;
@@ -45,16 +45,16 @@ export interface RedactorOptions {
 /** Placeholders in a text. */
 export const PLACEHOLDER = /\[redacted:[\w.:-]{1,100}:\d{1,9}\]/g;
 
-/** True for a text that has a placeholder. */
+/** Returns true for a text that has a placeholder. */
 export const hasPlaceholder = (text: string): boolean => text.includes('[redacted:') && text.search(PLACEHOLDER) >= 0;
 
-/** What one rule found so far. */
+/** The finds of one rule so far. */
 interface Found {
   count: number;
   readonly values: Map<string, string>;
 }
 
-/** A place of a text whose decoded form is a value, or a part of one. */
+/** A range of a text whose decoded form is a value, or a part of one. */
 interface Escaped {
   readonly from: number;
   readonly to: number;
@@ -69,7 +69,7 @@ const HEX = /[\da-f]{16}/i;
 /** Characters that an escape may have at the cut end of a piece. */
 const MAX_CUT = 10;
 
-/** Members that tell which stream an object is a piece of. */
+/** Members that name the stream of which an object is a piece. */
 const STREAMS = ['session_id', 'req_id', 'task_id'] as const;
 
 export class Redactor {
@@ -99,20 +99,20 @@ export class Redactor {
     }
   }
 
-  /** The same message without secrets; the message itself when there are none in it. */
+  /** Returns the same message without secrets; the message itself when it contains none. */
   message<T>(message: T): T {
     this.#texts.begin();
     this.#place = '';
     return this.#value(message, MAX_INNER, '', 0) as T;
   }
 
-  /** The same text without secrets. */
+  /** Returns the same text without secrets. */
   text(text: string): string {
     this.#texts.begin();
     return this.#text(text, MAX_INNER, false);
   }
 
-  /** What was redacted so far, by rule. */
+  /** Redactions so far, by rule. */
   get redacted(): readonly Redacted[] {
     return [...this.#found].map(([rule, { count, values }]) => ({ rule, count, values: values.size }));
   }
@@ -145,7 +145,7 @@ export class Redactor {
     return this.#object(value as Record<string, unknown>, inner, depth);
   }
 
-  /** A text of a message, which may continue the one before it at its place. */
+  /** Redacts a text of a message, which may continue the one before it at its place. */
   #piece(text: string, inner: number, member: string): string {
     const [length, rule] = this.#parts.continued(`${this.#place}.${member}`, text) ?? [0, ''];
     if (length === 0) return this.#text(text, inner, false);
@@ -178,11 +178,11 @@ export class Redactor {
     return changed ? Object.fromEntries(entries) : object;
   }
 
-  /** The value of a member that is a secret by its name. Objects below such a name are settings or schemas. */
+  /** Redacts the value of a member that is a secret by its name. Objects below such a name are settings or schemas. */
   #secret(rule: string, value: unknown, inner: number, depth: number): unknown {
     if (typeof value === 'string') {
       if (value === '' || isOnlyPlaceholder(value)) return value;
-      // Later messages may have the value where no name tells.
+      // Later messages may have the value at places that no name marks.
       const [, scheme = '', bare = value] = /^(Bearer |Basic )?(.*)$/is.exec(value) ?? [];
       if (!this.#placeholders.has(bare)) this.#learn(rule, bare);
       return scheme + this.#placeholder(this.#forms.get(bare)?.rule ?? rule, bare);
@@ -255,14 +255,14 @@ export class Redactor {
     let done = 0;
     for (const { from, to, rule, value } of found) {
       if (to <= done) continue;
-      // The rest of one that overlaps goes with the one before.
+      // The rest of an overlapping value is replaced with the one before.
       if (from >= done) clean += text.slice(done, from) + this.#placeholder(rule, value);
       done = to;
     }
     return clean + text.slice(done);
   }
 
-  /** Base64 of a text that has a secret, also of base64: all of it goes, since what is left could not be read. */
+  /** Replaces base64 of a text that has a secret, also of base64: the whole is replaced, since a rest could not be read. */
   #encoded(text: string, inner: number): string {
     return replaceEncoded(
       text,
@@ -271,13 +271,13 @@ export class Redactor {
     );
   }
 
-  /** True for bytes that hold a text with a secret, also packed, and for bytes that unpack to too much. */
+  /** Returns true for bytes that hold a text with a secret, also packed, and for bytes that unpack to too much. */
   #isSecret(bytes: Buffer, inner: number): boolean {
     const text = this.#texts.of(bytes);
     return text === TOO_MUCH || (text !== undefined && this.#text(text, inner, false) !== text);
   }
 
-  /** A text that is JSON itself: members of it may be secrets by their names. */
+  /** Redacts a text that is JSON itself: members of it may be secrets by their names. */
   #inner(text: string, inner: number): string {
     if (text.length > MAX_INNER_CHARS || !/^\s*[[{]/.test(text)) return text;
     let value: unknown;
@@ -329,22 +329,28 @@ export class Redactor {
   }
 }
 
-/** A list of bytes, with or without a sign. */
+/** Returns the bytes in a list of bytes, with or without a sign. */
 function bytesOf(list: readonly unknown[]): Buffer | undefined {
   const isByte = (one: unknown): one is number => Number.isInteger(one) && Number(one) >= -128 && Number(one) <= 255;
   return list.length >= MIN_SECRET_CHARS && list.every(isByte) ? Buffer.from(list) : undefined;
 }
 
-/** A value that is made like a word: it counts only where it stands alone, as "password" does not in "passwords". */
+/**
+ * Returns true for a value that looks like a word: it counts only as a separate word, as "password" does not in
+ * "passwords".
+ */
 const isWordLike = (value: string): boolean => value.length < 16 && /^(?:\p{Lu}?\p{Ll}+|\p{Lu}+)$/u.test(value);
 
 const isOnlyPlaceholder = (text: string): boolean =>
   /^(?:Bearer |Basic )?\[redacted:[\w.:-]{1,100}:\d{1,9}\]$/i.test(text);
 
-/** A rule as placeholders and manifests have it. */
+/** Returns a rule in the form for placeholders and manifests. */
 const name = (rule: string): string => rule.replace(/[^\w.:-]/g, '_').slice(0, 90);
 
-/** The name that the element in front gives: the option of a command (`["--token", "…"]`), or a header (`["Cookie", "…"]`). */
+/**
+ * Returns the name that the previous element gives: the option of a command (`["--token", "…"]`), or a header
+ * (`["Cookie", "…"]`).
+ */
 function nameBefore(list: readonly unknown[], at: number): string | undefined {
   const [before, value] = [list[at - 1], list[at]];
   if (typeof before !== 'string' || typeof value !== 'string') return undefined;
@@ -353,7 +359,7 @@ function nameBefore(list: readonly unknown[], at: number): string | undefined {
   return isSecretHeader(before) && value.length >= MIN_SECRET_CHARS && /\d/.test(value) ? before : undefined;
 }
 
-/** `{name: "Authorization", value: "…"}`, the form of headers and variables in lists. */
+/** Returns the secret in `{name: "Authorization", value: "…"}`, the form of headers and variables in lists. */
 function secretOfPair(
   object: Record<string, unknown>,
   fields: ReadonlySet<string>,

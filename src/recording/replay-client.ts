@@ -1,9 +1,7 @@
 /**
- * Plays the client of a recording against a live host, and compares what the host sends with what was recorded. What the client
- * sends again are the recorded messages, with the ids that the live host gave out in place of the recorded ones; each is sent once
- * the host has sent what it had sent before it.
- *
- * Called by `handfast replay --as client` and by tests.
+ * Plays the client of a recording against a live host, and compares the host's messages with the recorded ones. The
+ * client sends the recorded messages again, with the ids that the live host gave out in place of the recorded ones;
+ * each is sent once the host has sent the messages it had sent before it.
  * @see docs/record-replay.md#replaying-the-client
  */
 import { sleep } from '../base/sleep.ts';
@@ -39,16 +37,16 @@ export interface ReplayClientOptions {
 }
 
 export interface ClientReplay {
-  /** What passed, as a recording. */
+  /** The passed messages, as a recording. */
   readonly live: Recording;
-  /** Where it differs from the recorded one; none when the host replied as recorded. */
+  /** The differences from the recording; none when the host replied as recorded. */
   readonly divergences: readonly Divergence[];
 }
 
 /**
- * Plays every connection in the recorded order and resolves with what differed. A message of the host that does not come within
- * its time ends the replay, and is a divergence.
- * @throws usage when the recording sends a secret whose value was not given · what `dial` throws
+ * Plays every connection in the recorded order and resolves with the differences. A message of the host that does not
+ * arrive within its time ends the replay, and is a divergence.
+ * @throws usage when the recording sends a secret whose value was not given · errors of `dial`
  */
 export async function replayClient(recording: Recording, options: ReplayClientOptions): Promise<ClientReplay> {
   const player = new ClientPlayer(recording, options);
@@ -67,7 +65,7 @@ class ClientPlayer {
   readonly #links = new Map<number, Link>();
   readonly #closed = new Set<number>();
   readonly #live: Entry[] = [];
-  /** Steps of the host that have not come, by what they answer. */
+  /** Steps of the host that have not arrived, by the message to which they reply. */
   readonly #expected = new Map<string, Step[]>();
   #wake: () => void = () => {};
   #lastCursor = 0;
@@ -86,7 +84,7 @@ class ClientPlayer {
       if (step.state === 'skipped' || step.entry.from === 'client') continue;
       const cursor = step.message?.cursor;
       const again = `${String(cursor)} ${String(step.message?.id)}`;
-      // Sent again to an agent that came back; the live one has it already.
+      // Sent again to an agent that resumed; the live one has it already.
       if (typeof cursor === 'number' && sent.has(again)) step.state = 'skipped';
       else this.#expect(step);
       sent.add(again);
@@ -135,7 +133,10 @@ class ClientPlayer {
     await this.#until(() => this.#closed.has(conn));
   }
 
-  /** Waits for what the host had sent on a connection before `seq`; false when it does not come. */
+  /**
+   * Waits for the messages that the host had sent on a connection before `seq`; resolves with false when they do not
+   * arrive.
+   */
   #came(conn: number, seq: number): Promise<boolean> {
     const before = [...this.#steps.values()].filter(
       ({ entry, state }) => entry.conn === conn && entry.seq < seq && entry.from === 'host' && state === 'waiting',
@@ -161,7 +162,7 @@ class ClientPlayer {
   #send(step: Step): void {
     const { entry, message } = step;
     const link = this.#links.get(entry.conn) as Link;
-    // Pings are answered as they come; what the client reported of its own accord is sent again.
+    // Pings are replied to as they arrive; reports that the client sent on its own initiative are sent again.
     if (step.state === 'skipped' && !isReport(step.info.type, false)) return;
     if (message === undefined) {
       if ('text' in entry && link.text) this.#pass(entry.conn, link, entry.text);
@@ -182,7 +183,7 @@ class ClientPlayer {
     link.send(typeof message === 'string' || !link.text ? (message as string) : JSON.stringify(message));
   }
 
-  /** The first message of a protocol with the live token, and behind the live cursor where it resumes a session. */
+  /** Returns the first message of a protocol with the live token, and after the live cursor if it resumes a session. */
   #withToken(message: Message, recorded: Message): Message {
     const { token = '' } = this.#options;
     if ('auth_token' in message) {
@@ -227,7 +228,7 @@ class ClientPlayer {
     if (typeof message.cursor === 'number') this.#lastCursor = Math.max(this.#lastCursor, message.cursor);
     if (step === undefined) return;
     step.state = 'done';
-    // What differs is found later; here the live ids are learned.
+    // Differences are found later; here the live ids are learned.
     differences(step.message, message, { volatile: this.#volatile, bindings: this.#bindings, most: 1000 });
     this.#wake();
   }
@@ -245,11 +246,14 @@ class ClientPlayer {
   }
 }
 
-/** What a message answers: a request, whose replies may come on a later connection of the session; else its type on its connection. */
+/**
+ * Returns a key for the message to which a message replies: a request, whose replies may come on a later connection of
+ * the session; else its type on its connection.
+ */
 const keyOf = (conn: number, ref: string, kind: string, type: string): string =>
   ref === '' ? `${conn} ${type}` : `${ref.startsWith('n') ? conn : ''} ${ref} ${kind === 'event' ? 'event' : 'reply'}`;
 
-/** Answers a ping of the host, in the form in which it came. */
+/** Replies to a ping of the host, in the form in which it arrived. */
 function pongTo(ping: Message, raw: string | Message): string | Record<string, unknown> {
   const pong = {
     type: 'pong',

@@ -1,9 +1,10 @@
 /**
- * Serves the host of a recording to live clients: no host, no model and no network behind it. A message of a client is looked up
- * by its type and its content; what the host then sent is sent, with the ids of the live client. A message that was not
- * recorded is never passed on anywhere: it is refused with the nearest recorded one, and where the two differ.
+ * Serves the host of a recording to live clients: no host, no model and no network behind it. A message of a client is
+ * looked up by its type and its content; the host's recorded replies are sent, with the ids of the live client. A
+ * message that was not recorded is never forwarded: it is refused with the nearest recorded one, and the difference
+ * between the two.
  *
- * Called by `handfast replay` and by tests; `live-connection.ts` plays one connection.
+ * `live-connection.ts` plays one connection.
  * @see docs/record-replay.md#replaying-the-host
  */
 
@@ -36,17 +37,20 @@ const MAX_MISSES = 100;
 const MAX_COMPARED = 200;
 
 export interface ReplayOptions {
-  /** `fast`: as soon as the client has sent what comes before. `as-recorded`: with the pauses of the recording. Default `fast`. */
+  /**
+   * `fast`: once the client has sent the messages before it. `as-recorded`: with the pauses of the recording. Default
+   * `fast`.
+   */
   readonly speed?: 'fast' | 'as-recorded';
-  /** `content`: requests of a connection may come in another order. `strict`: they may not. Default `content`. */
+  /** `content`: requests of a connection may arrive in another order. `strict`: they may not. Default `content`. */
   readonly order?: 'content' | 'strict';
   /** JSON Pointers of fields of the client's messages that are not compared, beside those of the manifest. */
   readonly volatile?: readonly string[];
-  /** Receives one line for each miss, and for what the recording has and the client did not send. */
+  /** Receives one line for each miss, and for recorded messages that the client did not send. */
   readonly log?: (line: string) => void;
 }
 
-/** What became of a recording so far. */
+/** The state of a replay so far. */
 export interface ReplayReport {
   /** Messages of the client that were found. */
   readonly matched: number;
@@ -54,7 +58,7 @@ export interface ReplayReport {
   readonly misses: number;
   /** The first of these, one line each. */
   readonly missed: readonly string[];
-  /** Recorded messages of the client that did not come, on connections that have ended or were not opened. */
+  /** Number of recorded messages of the client that did not arrive, on connections that have ended or were not opened. */
   readonly missing: number;
 }
 
@@ -65,7 +69,7 @@ export class ReplayHost implements ReplayOfConnections {
   readonly options: ReplayOptions;
   readonly bindings = new Bindings();
   readonly plans: readonly Plan[];
-  /** What `listen` asks of a host; a replay asks for no token. */
+  /** Limits that `listen` reads from a host; a replay demands no token. */
   readonly limits = {
     maxMessageBytes: DEFAULT_MAX_MESSAGE_BYTES,
     maxSessions: 1000,
@@ -112,13 +116,13 @@ export class ReplayHost implements ReplayOfConnections {
     await Promise.all([...this.#connections].map((connection) => connection.close()));
   }
 
-  /** A codec for what a replay sends of its own. */
+  /** Returns a codec for messages of the replay itself. */
   codec(): Codec | undefined {
     if (this.protocol === 'a2e') return new A2ECodec();
     return this.protocol === 'session-rpc' ? new JsonRpcCodec({ calls: false }) : undefined;
   }
 
-  /** The plan whose first message of the client is this one: of the same session, where it resumes one. */
+  /** Returns the plan whose first message of the client is this one: of the same session, if it resumes one. */
   choose(message: Message): Plan | undefined {
     const session = resumed(message)?.session;
     const free = this.plans.filter((plan) => !plan.taken && resumed(firstOf(plan)?.message ?? {})?.session === session);
@@ -132,7 +136,7 @@ export class ReplayHost implements ReplayOfConnections {
     return undefined;
   }
 
-  /** True when a recorded message and a live one are the same but for what differs in every run. */
+  /** Returns true when a recorded message and a live one are the same except for the parts that differ in every run. */
   matches(step: Step, message: Message, idsMayDiffer: boolean): boolean {
     if (step.message === undefined) return false;
     // Ids that the host gave out are served as they were recorded, so that a client sends them back as they are.
@@ -151,7 +155,7 @@ export class ReplayHost implements ReplayOfConnections {
     for (const connection of this.#connections) connection.pump();
   }
 
-  /** The error for a message that was not recorded; `candidates` are what is left. */
+  /** Returns the error for a message that was not recorded; `candidates` are the remaining steps. */
   miss(
     message: Message,
     { type, kind }: Pick<Classified, 'type' | 'kind'>,
@@ -162,7 +166,7 @@ export class ReplayHost implements ReplayOfConnections {
     return this.#noted(this.#nearest(message, type, candidates, what));
   }
 
-  /** The error for a request whose reply is not in a recording that was not finished. */
+  /** Returns the error for a request whose reply is not in a recording that was not finished. */
   cut({ entry: { seq }, info: { type } }: Step): HandfastError {
     const text = `the recording is not complete: it ends before the reply to #${seq} ${type}`;
     return this.#noted(failure('not_recorded', text, { nearest: seq, type }));
@@ -179,7 +183,7 @@ export class ReplayHost implements ReplayOfConnections {
     this.options.log?.(line);
   }
 
-  /** A connection has ended. */
+  /** Handles the end of a connection. */
   left(connection: LiveConnection): void {
     this.#connections.delete(connection);
     const missing = connection.plan?.steps.filter(isMissing) ?? [];
@@ -235,7 +239,7 @@ export class ReplayHost implements ReplayOfConnections {
     });
   }
 
-  /** A value of a message, without secrets that are found by their places in it. */
+  /** Returns a value of a message, without secrets that are found by their positions in it. */
   #shown(message: Message, value: unknown): string {
     this.#redactor.message(message);
     return shownValue(this.#redactor.message({ value }).value);

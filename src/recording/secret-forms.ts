@@ -1,6 +1,6 @@
 /**
- * The forms in which one secret may stand in a text: encodings of it, and parts where a sender has cut a text in pieces. Pure;
- * used by the redactor.
+ * The forms that one secret may have in a text: encodings of it, and parts where a sender has cut a text in pieces.
+ * Pure.
  */
 import { trimmedEnd } from '../base/trim-end.ts';
 import { toAscii } from '../wire/ascii.ts';
@@ -12,7 +12,7 @@ function base64Forms(value: string): string[] {
   for (const offset of [0, 1, 2]) {
     const padded = Buffer.concat([Buffer.alloc(offset), bytes]);
     const text = trimmedEnd(padded.toString('base64'), '=');
-    // The first characters mix with what is before, the last with what follows.
+    // The first characters mix with the text before, the last with the text after.
     const form = text.slice(Math.ceil((offset * 8) / 6), Math.floor((padded.length * 8) / 6));
     if (form.length >= 8) forms.push(form, form.replaceAll('+', '-').replaceAll('/', '_'));
   }
@@ -21,7 +21,7 @@ function base64Forms(value: string): string[] {
 
 const BASE32 = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ234567';
 
-/** The same of base32, for each place in a group of five bytes, in capitals and small letters. */
+/** Returns the base32 forms of a value, for each position in a group of five bytes, in capitals and small letters. */
 function base32Forms(value: string): string[] {
   const bits = [...Buffer.from(value)].map((byte) => byte.toString(2).padStart(8, '0')).join('');
   return [0, 1, 2, 3, 4].flatMap((offset) => {
@@ -32,10 +32,10 @@ function base32Forms(value: string): string[] {
   });
 }
 
-/** A text as it stands inside a JSON text. */
+/** Returns a text in the form that it has inside a JSON text. */
 const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
 
-/** The value and what it becomes in JSON, in a URL, in base64, in hex, and in the other normal form of Unicode. */
+/** Returns the value and its forms in JSON, in a URL, in base64, in hex, and in the other normal form of Unicode. */
 export function encodingsOf(value: string): ReadonlySet<string> {
   const forms = new Set<string>();
   for (const form of [value, value.normalize('NFC'), value.normalize('NFD')]) {
@@ -49,7 +49,10 @@ export function encodingsOf(value: string): ReadonlySet<string> {
   return forms;
 }
 
-/** The value in a URL: in a query, in a path, in a form, with small or capital digits. A lone surrogate has no such form. */
+/**
+ * Returns the forms of the value in a URL: in a query, in a path, in a form, with small or capital digits. A lone
+ * surrogate has no such form.
+ */
 function percentForms(text: string): string[] {
   try {
     const query = encodeURIComponent(text);
@@ -71,7 +74,7 @@ interface Parts {
   readonly end: string;
 }
 
-/** What to look for at the ends of texts; undefined for a secret that is too short for it. */
+/** Returns the parts to search at the ends of texts; undefined for a secret that is too short for it. */
 export const partsOf = (value: string): Parts | undefined =>
   value.length < MIN_WHOLE_CHARS
     ? undefined
@@ -97,7 +100,7 @@ interface Begun {
   readonly matched: number;
 }
 
-/** Places whose last text may be continued, and secrets that may have begun at one. */
+/** Bounds on places whose last text may be continued, and on secrets that may have begun at one. */
 const MAX_PLACES = 1024;
 const MAX_BEGUN = 8;
 /** Characters at the end of a text in which a secret may begin. */
@@ -116,7 +119,7 @@ class Ends {
     this.#begins[hashAt(end, 0)] = 1;
   }
 
-  /** The wholes of which this end stands at a place of the text. */
+  /** Returns the wholes whose end is at a position of the text. */
   at(text: string, place: number): readonly Whole[] {
     if (this.#begins[hashAt(text, place)] !== 1) return [];
     return this.#wholes.get(text.slice(place, place + MIN_PART_CHARS)) ?? [];
@@ -150,7 +153,7 @@ export class SecretParts {
     this.#longest = Math.max(this.#longest, value.length);
   }
 
-  /** The text with each part replaced by what `placeholder` gives for it. */
+  /** Returns the text with each part replaced by the result of `placeholder`. */
   replace(text: string, placeholder: (rule: string, part: string) => string): string {
     let clean = text;
     for (const [from, to, rule] of this.#rangesOf(text).toReversed()) {
@@ -165,8 +168,9 @@ export class SecretParts {
   }
 
   /**
-   * How many characters at the start of a text continue a secret that the texts before it at the same place began, with its rule: the pieces
-   * of a streamed answer may have few characters. Those before the sixth of the secret have passed.
+   * Returns the number of characters at the start of a text that continue a secret which earlier texts at the same
+   * place began, with its rule: the pieces of a streamed reply may have few characters. Characters before the sixth of
+   * the secret have passed.
    */
   continued(place: string, text: string): readonly [length: number, rule: string] | undefined {
     if (this.#wholes.length === 0 || text === '') return undefined;
@@ -195,7 +199,7 @@ export class SecretParts {
     return found;
   }
 
-  /** Where parts are: all of a text, at its start, at its end. Both ends alone are looked at: a text may be long. */
+  /** Returns the ranges of parts: a whole text, at its start, at its end. Only both ends are searched: a text may be long. */
   #rangesOf(text: string): readonly Range[] {
     const { length } = text;
     if (length < MIN_PART_CHARS || this.#wholes.length === 0) return [];

@@ -1,9 +1,10 @@
 /**
- * Finds many texts in one text: the forms of known secrets. Adding one costs the same however many there are, because a client that sends
- * new tokens makes the redactor add them message by message; one regular expression of all would be compiled again for each. Pure; used by the redactor.
+ * Finds many texts in one text: the forms of known secrets. Adding one costs the same for any number of them, because a
+ * client that sends new tokens makes the redactor add them message by message; one regular expression of all would be
+ * compiled again for each. Pure.
  */
 
-/** What stands behind a form. */
+/** A form with its value. */
 interface Form<T> {
   readonly text: string;
   readonly alone: boolean;
@@ -23,7 +24,7 @@ export class SecretSearch<T> {
   /** 1 for pairs of characters with which a form may begin: most of a text is passed by this alone. */
   readonly #begins = new Uint8Array(PAIRS);
 
-  /** What was added for exactly this form. */
+  /** Returns the value that was added for exactly this form. */
   get(form: string): T | undefined {
     return this.#forms.get(form);
   }
@@ -44,7 +45,7 @@ export class SecretSearch<T> {
     this.#begins[hash(pair)] = 1;
   }
 
-  /** The text with each form replaced, from left to right, of several at one place the longest. */
+  /** Returns the text with each form replaced, from left to right; of several at one position the longest. */
   replace(text: string, replacement: (form: string, of: T) => string): string {
     let clean = '';
     let from = 0;
@@ -55,7 +56,7 @@ export class SecretSearch<T> {
     return from === 0 ? text : clean + text.slice(from);
   }
 
-  /** True for a text with one of the forms. */
+  /** Returns true for a text with one of the forms. */
   isIn(text: string): boolean {
     let found = false;
     this.each(text, () => {

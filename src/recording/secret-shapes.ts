@@ -1,7 +1,7 @@
 /**
- * Finds secrets in a text by what stands around them and by their shape: keys as services make them, `NAME=value`, headers, options of commands,
- * and base64. Pure; used by the redactor. Each search takes a time that grows with the length of the text alone: both sides of a recorder
- * choose the texts.
+ * Finds secrets in a text by their surroundings and by their shape: keys in the formats of services, `NAME=value`,
+ * headers, options of commands, and base64. Pure. Each search takes a time that grows only with the length of the text:
+ * both sides of a recorder choose the texts.
  */
 import { isSecretHeader, isSecretName } from './secret-names.ts';
 
@@ -20,10 +20,10 @@ const PATTERNS: readonly (readonly [name: string, pattern: RegExp])[] = [
   ['url', /[?&](?:access_token|auth_token|token|api_key|apikey|sig|signature)=(?<secret>[^\s&#"'?]{8,})/gi],
 ];
 
-/** Gives what stands in place of a secret. `isCertain`: it may be searched for in other texts, too. */
+/** Returns the replacement of a secret. `isCertain`: it may be searched in other texts, too. */
 export type Replacement = (shape: string, secret: string, isCertain: boolean) => string;
 
-/** The text with each secret that its shape or its name shows replaced. */
+/** Returns the text with each secret replaced that its shape or its name shows. */
 export function replaceShapes(text: string, replacement: Replacement): string {
   let clean = text;
   for (const [name, pattern] of PATTERNS) {
@@ -43,10 +43,13 @@ const isReplaced = (text: string): boolean => text.includes('[redacted:');
 /** No name of a secret is without one of these. */
 const MAY_HAVE_NAME = /token|key|secret|passw|passphrase|credential|authorization|cookie|_?(?:PASS|PAT|AUTH|DSN)\b/i;
 
-/** A name and what stands between it and its value: `NAME=`, `name: `, `"name":"`, also inside JSON in a text; `--name `. */
+/** A name and the text between it and its value: `NAME=`, `name: `, `"name":"`, also inside JSON in a text; `--name `. */
 const NAME =
   /(?<![\w.-])(?<flag>--)?(?<name>[A-Za-z_][\w.-]{0,99})(?:(?<quote>\\{0,8}["'])?(?<mark>\s{0,20}(?::=|=>|[:=])\s{0,20})|(?<=--[\w.-]{1,100})\s{1,20})(?<open>\\{0,8}["'])?/g;
-/** A value without quotes ends at what separates it from the next one in a list, an object, a form or a text. */
+/**
+ * A value without quotes, which ends at the character that separates it from the next one in a list, an object, a form
+ * or a text.
+ */
 const BARE = /[^\s"',;&}\\]+/y;
 /** The value of a header, which may have spaces: to the end of its line, or of the text in quotes around it. */
 const HEADER = /[^\r\n"'\\]+/y;
@@ -65,7 +68,7 @@ function replaceAssigned(text: string, replacement: Replacement): string {
     if (start <= seen && open === undefined) continue;
     const isHeader = mark?.trim() === ':' && isSecretHeader(name);
     if (!isHeader && !isSecretName(name)) {
-      // What seemed to be the start of a value may be the name of one.
+      // The apparent start of a value may be the name of one.
       if (open !== undefined) NAME.lastIndex = start - open.length;
       continue;
     }
@@ -88,7 +91,7 @@ function replaceAssigned(text: string, replacement: Replacement): string {
   return from === 0 ? text : clean + text.slice(from);
 }
 
-/** A reference to another variable, or what a template leaves open, is none. */
+/** Returns false for a reference to another variable, or an open part of a template. */
 const isValue = (text: string): boolean => !/^[$<%{(*[]/.test(text);
 
 function endOf(pattern: RegExp, text: string, start: number): number {
@@ -96,7 +99,10 @@ function endOf(pattern: RegExp, text: string, start: number): number {
   return pattern.test(text) ? pattern.lastIndex : start;
 }
 
-/** Where a value in quotes ends: at the same quote, which has as many backslashes in front; or with its line. */
+/**
+ * Returns the end of a value in quotes: at the same quote, which has the same number of backslashes before it; or at
+ * the end of its line.
+ */
 function endOfQuoted(text: string, start: number, open: string): number {
   const slashes = open.length - 1;
   const quote = open.at(-1);
@@ -112,7 +118,7 @@ function endOfQuoted(text: string, start: number, open: string): number {
 
 /** Base64 that is long enough to hold a secret. */
 const BASE64 = /(?<![\w+/-])[\w+/-]{16,}={0,2}/g;
-/** The text with each base64 replaced that holds bytes of which `isSecret` says so. */
+/** Returns the text with each base64 replaced for whose bytes `isSecret` returns true. */
 export function replaceEncoded(text: string, isSecret: (bytes: Buffer) => boolean, replacement: Replacement): string {
   return text.replace(BASE64, (encoded) =>
     isSecret(bytesOf(encoded)) ? replacement('base64', encoded, false) : encoded,
@@ -124,6 +130,6 @@ export function eachEncoded(text: string, look: (bytes: Buffer, at: number, leng
   for (const { 0: encoded, index } of text.matchAll(BASE64)) look(bytesOf(encoded), index, encoded.length);
 }
 
-/** The bytes of base64; of digits alone, those of hex. */
+/** Returns the bytes of base64; for digits alone, those of hex. */
 const bytesOf = (encoded: string): Buffer =>
   Buffer.from(encoded, /^(?:[\da-f]{2})+$/i.test(encoded) ? 'hex' : 'base64');

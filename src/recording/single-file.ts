@@ -1,8 +1,9 @@
 /**
- * A bundle as one file, to send it to others: the manifest on one line, then the lines of its messages as they are. No archive
- * and no compression: there is no path that could lead elsewhere, no link, no second entry of a name, and no text that grows.
+ * A bundle as one file, to send it to others: the manifest on one line, then the lines of its messages unchanged. No
+ * archive and no compression: the file has no path that could lead elsewhere, no link, no second entry of a name, and
+ * no text that grows.
  *
- * Called by `handfast record export` and `import`. `read-bundle.ts` reads such a file as it reads a folder.
+ * `read-bundle.ts` reads such a file as it reads a folder.
  */
 import { createHash } from 'node:crypto';
 import { lstat, mkdir, mkdtemp, readdir, rename, rm, writeFile } from 'node:fs/promises';
@@ -49,7 +50,10 @@ export async function importBundle(file: string, folder: string): Promise<Manife
   return manifest;
 }
 
-/** Both parts of a recording whose every line was checked; of an incomplete one up to its last whole line, with its hash. */
+/**
+ * Returns both parts of a recording whose every line was checked; of an incomplete one up to its last whole line, with
+ * its hash.
+ */
 function checked(path: string): { manifest: Manifest; messages: Buffer } {
   const { manifest, messages } = rawBundle(path);
   entriesOf(manifest, messages);

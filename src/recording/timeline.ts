@@ -1,16 +1,16 @@
 /**
- * A recording as steps that wait for each other: which message of the host answers which one of the client. Used by the replay
- * of either side.
+ * A recording as steps that wait for each other: each message of the host with the client's message to which it
+ * replies.
  */
 import { type Entry, type MessageEntry, messageOf, type Protocol, type Recording } from './format.ts';
 import { type Classified, classify, isReport, protocolOf } from './messages.ts';
 
-/** One recorded message, and what became of it in a replay. */
+/** One recorded message, and its state in a replay. */
 export interface Step {
   readonly entry: MessageEntry;
   readonly message: Readonly<Record<string, unknown>> | undefined;
   readonly info: Classified;
-  /** What has to be done before: the request and its cancels, or the step before it. */
+  /** Steps that must be done before: the request and its cancels, or the step before it. */
   readonly needs: readonly Step[];
   /** The request that a reply, an event or a cancel belongs to. */
   readonly request: Step | undefined;
@@ -26,13 +26,13 @@ export interface Step {
 export interface Plan {
   readonly number: number;
   readonly steps: readonly Step[];
-  /** How it ended; undefined where the recording ends before. */
+  /** The end of the connection; undefined if the recording ends before. */
   readonly closed: Extract<Entry, { event: 'closed' }> | undefined;
   /** A live connection plays it. */
   taken: boolean;
 }
 
-/** The protocol of a recording that was killed before its manifest said. */
+/** Returns the protocol of a recording that was killed before its manifest named it. */
 export function protocolIn({ manifest, entries }: Recording): Protocol {
   if (manifest.protocol !== 'unknown') return manifest.protocol;
   for (const entry of entries) {
@@ -42,7 +42,7 @@ export function protocolIn({ manifest, entries }: Recording): Protocol {
   return 'unknown';
 }
 
-/** The plans of a recording, by the order of their connections. */
+/** Returns the plans of a recording, by the order of their connections. */
 export function plansOf(recording: Recording): readonly Plan[] {
   const protocol = protocolIn(recording);
   const plans: { number: number; steps: Step[]; closed: Plan['closed']; taken: boolean }[] = [];
@@ -58,7 +58,7 @@ export function plansOf(recording: Recording): readonly Plan[] {
     const { steps } = plans[entry.conn - 1] as (typeof plans)[0];
     const message = messageOf(entry);
     const info = message === undefined ? NONE : classify(protocol, message);
-    // A cancel names a request of its own side, all others one of the other side.
+    // A cancel names a request of the side that sends it, all others one of the other side.
     const asker = info.kind === 'cancel' ? entry.from : entry.from === 'client' ? 'host' : 'client';
     const scope = (side: string, conn: number): string => `${side} ${protocol === 'a2e' ? '' : conn} `;
     const request = info.ref === '' ? undefined : requests.get(scope(asker, entry.conn) + info.ref);
@@ -88,9 +88,9 @@ export function plansOf(recording: Recording): readonly Plan[] {
   return plans;
 }
 
-/** What a line that is no message counts as. */
+/** The classification of a line that is no message. */
 const NONE: Classified = { kind: 'other', type: '', id: '', ref: '' };
 
-/** The first message of the client on a connection. */
+/** Returns the first message of the client on a connection. */
 export const firstOf = ({ steps }: Plan): Step | undefined =>
   steps.find(({ entry, state }) => entry.from === 'client' && state !== 'skipped');

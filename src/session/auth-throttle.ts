@@ -1,9 +1,10 @@
 /**
- * Throttles addresses that guess tokens: the one memory of failures of a process, asked by every handshake and by every HTTP
+ * Throttles addresses that guess tokens: the only record of failures in a process, for every handshake and every HTTP
  * route with a token.
  *
- * Only the refusal of a wrong token is delayed, longer after every failure; a right one is accepted at once, also while others
- * of its address guess. Few refusals of an address wait at a time: past that it gets none, so that guesses hold no places.
+ * Only the refusal of a wrong token is delayed, longer after every failure; a right one is accepted at once, also while
+ * others of its address guess. Few refusals of an address wait at a time: past that it gets none, so that guesses hold
+ * no places.
  */
 import { backoffMs } from '../base/backoff.ts';
 import { setNewest } from '../base/evict-oldest.ts';
@@ -25,12 +26,12 @@ export interface BackoffSettings {
   readonly maxDelayed?: number;
   /** Addresses remembered; past that the one that failed longest ago is evicted. Default 4,096. */
   readonly maxAddresses?: number;
-  /** A clock that only goes forward, in milliseconds. */
+  /** Returns milliseconds of a clock that only goes forward. */
   readonly now?: () => number;
   readonly timer?: Timer;
 }
 
-/** What to do about one failure. */
+/** The consequence of one failure. */
 export interface ThrottleVerdict {
   /** Wait so long before the refusal is sent and the link closed. */
   readonly delayMs: number;
@@ -43,7 +44,7 @@ export interface ThrottleVerdict {
 /** A link before its handshake; `connection/accept.ts` has them. */
 export interface GuessingLink {
   readonly origin: string | undefined;
-  /** It will be refused: nothing more of it is read, and its place is the first to be given to another. */
+  /** Marks the link as one to be refused: no more of it is read, and its place is the first to be given to another. */
   awaitRefusal(): void;
   drop(reason: string): void;
 }
@@ -80,8 +81,8 @@ export class AuthThrottle {
   }
 
   /**
-   * Refuses a link whose token is wrong. `refuse` sends the refusal, at once or after its delay; past `maxDelayed` of its
-   * address the link is dropped without one, unless it is to be written down.
+   * Refuses a link whose token is wrong. `refuse` sends the refusal, at once or after its delay; past `maxDelayed` of
+   * its address the link is dropped without one, unless the refusal must be reported.
    *
    * @param what for the log
    */
@@ -99,16 +100,16 @@ export class AuthThrottle {
   }
 
   /**
-   * A request of `address` had a wrong token: resolves when its refusal may be sent. True: at once, because too many of this
-   * address wait already.
+   * Delays the refusal of a request of `address` with a wrong token: resolves when it may be sent. True: at once,
+   * because too many refusals of this address wait already.
    */
   delayRefusal(address: string): Promise<boolean> {
     return new Promise((resolve) => this.#delay(address, this.failed(address).delayMs, resolve));
   }
 
   /**
-   * `address` sent a wrong token. A right one is not reported: it must not clear the failures of another client behind
-   * the same address.
+   * Counts a wrong token of `address`. A right one is not reported: it must not clear the failures of another client
+   * behind the same address.
    */
   failed(address: string): ThrottleVerdict {
     const key = networkOf(address);

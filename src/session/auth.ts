@@ -1,10 +1,11 @@
 /**
- * Who a token belongs to. Made once from the configuration, asked at every handshake; the only place where tokens are
- * compared.
+ * Finds the owner of a token. Created once from the configuration; every handshake uses it; the only place where tokens
+ * are compared.
  *
  * Tokens are held as SHA-256 digests only, so that neither the configuration nor a crash dump shows them, and every
- * comparison takes the same time for every token: its digest is compared with each stored digest. What a client sent last is
- * held as long as its connection where {@link ConnectionTokens} saves the digests of repeated tokens (`bearer.ts`).
+ * comparison takes the same time for every token: its digest is compared with each stored digest. The token that a
+ * client sent last is held as long as its connection if {@link ConnectionTokens} saves the digests of repeated tokens
+ * (`bearer.ts`).
  */
 import type { Principal } from './principal.ts';
 import { may } from './rights.ts';
@@ -16,13 +17,19 @@ export interface PrincipalTokens {
   readonly digests: readonly Uint8Array[];
 }
 
-/** Answers "whose token is this?". */
+/** Finds the principal of a token. */
 export interface Authenticator {
   /** False when no token is configured: then every peer is {@link LOCAL_PRINCIPAL}. */
   readonly hasTokens: boolean;
-  /** The owner of a token, or undefined: refuse with `auth_failed`. `token` is the unchecked value that the peer sent. */
+  /**
+   * Returns the owner of a token, or undefined: refuse with `auth_failed`. `token` is the unchecked value that the peer
+   * sent.
+   */
   authenticate(token: unknown): Principal | undefined;
-  /** The principal of this name with the rights it has now; undefined when there is none. Left out: they never change. */
+  /**
+   * Returns the principal of this name with its present rights; undefined when none has the name. Absent: rights never
+   * change.
+   */
   current?(name: string): Principal | undefined;
   /** Calls `listener` after rights have changed. */
   onChange?(listener: () => void): void;
@@ -34,10 +41,13 @@ export interface ConfiguredAuthenticator extends Required<Authenticator> {
   replace(grants: readonly PrincipalTokens[]): void;
 }
 
-/** Who comes in when no token is configured, and the owner of the token made for the command line of this user. */
+/**
+ * The principal of every peer when no token is configured, and the owner of the token created for the command line of
+ * this user.
+ */
 export const LOCAL_PRINCIPAL: Principal = Object.freeze({ name: 'local', admin: true });
 
-/** No principal has longer tokens: what a guess costs must not grow with what was sent. */
+/** Bound on the length of a principal's token: the cost of a guess must not grow with its length. */
 export const MAX_TOKEN_CHARACTERS = 4_096;
 
 /** Loading it costs milliseconds, and a host without tokens never needs it. */
@@ -47,12 +57,12 @@ const crypto = () => {
   return loaded;
 };
 
-/** The stored digest of a token; the token itself is not stored. */
+/** Returns the stored digest of a token; the token itself is not stored. */
 export function tokenDigest(token: string): Uint8Array {
   return crypto().hash('sha256', token, 'buffer');
 }
 
-/** The grant for the token of this user's own command line. */
+/** Returns the grant for the token of this user's own command line. */
 export function localGrant(token: string): PrincipalTokens {
   return { principal: LOCAL_PRINCIPAL, digests: [tokenDigest(token)] };
 }
@@ -82,7 +92,7 @@ export function createAuthenticator(grants: readonly PrincipalTokens[]): Configu
       const sent = tokenDigest(usable ? token : '');
       const { timingSafeEqual } = crypto();
       let owner: Principal | undefined;
-      // Every digest is compared, also after a match: the time must not tell which one it was, nor how many there are.
+      // Every digest is compared, also after a match: the time must show neither the matching one nor their number.
       for (const { principal, digest } of known) {
         if (timingSafeEqual(sent, digest)) owner = principal;
       }
@@ -91,7 +101,7 @@ export function createAuthenticator(grants: readonly PrincipalTokens[]): Configu
   };
 }
 
-/** The principals that are no administrators: those whose tools and images stay away from protected paths. */
+/** Returns the principals that are no administrators: their tools and images have no access to protected paths. */
 export const restricted = (grants: readonly PrincipalTokens[]): Principal[] =>
   grants.map(({ principal }) => principal).filter((principal) => !may(principal, 'administer'));
 

@@ -1,6 +1,6 @@
 /**
- * Whose request over HTTP this is, by its `Authorization: Bearer TOKEN`. Used by the operator's routes and by the fleet's HTTP
- * servers. Wrong tokens are refused ever more slowly, as they are at the handshake.
+ * Finds the principal of an HTTP request, by its `Authorization: Bearer TOKEN`. Wrong tokens are refused ever more
+ * slowly, as they are at the handshake.
  */
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
@@ -14,8 +14,9 @@ import type { TrafficShares } from './traffic-shares.ts';
 const OVER_HTTP = { transport: 'http' } as const;
 
 /**
- * The principal of a request; otherwise why it is refused: 401, 429 when too many wrong tokens of this address wait for their
- * refusals, or the error of a principal that has used up its share of `traffic`. Asking without a token is no guess, and refused at once.
+ * Resolves with the principal of a request; otherwise with the reason of its refusal: 401, 429 when too many wrong
+ * tokens of this address wait for their refusals, or the error of a principal that has used up its share of `traffic`.
+ * A request without a token is no guess, and refused at once.
  */
 export async function principalOfRequest(
   request: IncomingMessage,
@@ -27,12 +28,13 @@ export async function principalOfRequest(
 }
 
 /**
- * Whose token the last request of each connection had. A client repeats its token with every request; the digest of the same
- * text, looked for among the same tokens, need not be made again. Nothing of it outlives a change of tokens or rights.
+ * The principal of the last request of each connection. A client repeats its token with every request; the digest of
+ * the same text, compared with the same tokens, need not be computed again. None of it outlives a change of tokens or
+ * rights.
  */
 export class ConnectionTokens {
   readonly #auth: Authenticator;
-  /** Undefined: the authenticator does not say when its answers change. */
+  /** The last token of each connection; undefined if the authenticator does not announce changes of its results. */
   #last: WeakMap<Socket, { header: string; principal: Principal }> | undefined;
 
   constructor(auth: Authenticator) {
@@ -44,7 +46,7 @@ export class ConnectionTokens {
     });
   }
 
-  /** The owner of the token of a request, as {@link Authenticator.authenticate} has it. */
+  /** Returns the owner of the token of a request, as {@link Authenticator.authenticate} does. */
   ownerOf(request: IncomingMessage): Principal | undefined {
     const { socket } = request;
     const header = request.headers.authorization ?? '';
@@ -61,7 +63,10 @@ export class ConnectionTokens {
   }
 }
 
-/** Whether two texts are equal, in a time that depends on their lengths alone: a proxy may bring several clients on one connection. */
+/**
+ * Returns true if two texts are equal, in a time that depends on their lengths alone: a proxy may bring several clients
+ * on one connection.
+ */
 function isSame(one: string, other: string): boolean {
   if (one.length !== other.length) return false;
   let difference = 0;
@@ -69,7 +74,10 @@ function isSame(one: string, other: string): boolean {
   return difference === 0;
 }
 
-/** The principal of a request, or the error of one that has used up its share of `traffic`; undefined for a token that is refused. */
+/**
+ * Returns the principal of a request, or the error of one that has used up its share of `traffic`; undefined for a
+ * token that is refused.
+ */
 export function knownPrincipal(
   request: IncomingMessage,
   auth: Authenticator | ConnectionTokens,
@@ -81,13 +89,13 @@ export function knownPrincipal(
   return traffic?.of(principal, OVER_HTTP)?.admitAlone(bytes) ?? principal;
 }
 
-/** The status of the refusal of a request whose token belongs to no principal, when it may be sent. */
+/** Resolves with the status of the refusal of a request whose token belongs to no principal, when it may be sent. */
 export async function refusedToken(request: IncomingMessage, throttle: AuthThrottle): Promise<401 | 429> {
   if (tokenOf(request) === '') return 401;
   return (await throttle.delayRefusal(clientAddress(request))) ? 429 : 401;
 }
 
-/** The token of a header `Authorization`; empty: none. */
+/** Returns the token of a header `Authorization`; empty if it has none. */
 export const bearerToken = (authorization: string | undefined): string =>
   /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1] ?? '';
 

@@ -1,14 +1,14 @@
 /**
- * Editors that lend a session their files and terminals. The client of an editor waits for requests with `editor.next` and
- * answers them with `editor.reply`; the tools of the session make them. One registry per process joins the two.
+ * Editors that lend a session their files and terminals. The client of an editor waits for requests with `editor.next`
+ * and replies to them with `editor.reply`; the tools of the session make them. One registry per process joins the two.
  *
- * An editor belongs to one session and is attached while its client waits or has requests to answer. Each request has a
- * deadline, so that an editor that never answers costs a call no more than that.
+ * An editor belongs to one session and is attached while its client waits or has requests without a reply. Each request
+ * has a deadline, which bounds the time that an editor without a reply costs a call.
  */
 import { orAborted, withTimeout } from '../base/race.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 
-/** What an editor lends. */
+/** The services that an editor lends. */
 export interface EditorOffer {
   readonly reads: boolean;
   readonly writes: boolean;
@@ -38,10 +38,10 @@ export interface EditorRequest {
   readonly params: object;
 }
 
-/** How an editor answered. */
+/** The reply of an editor. */
 export interface EditorReply {
   readonly result?: unknown;
-  /** Why it refused. */
+  /** Reason of the refusal. */
   readonly error?: string;
 }
 
@@ -58,18 +58,21 @@ export class Editors {
   /** The session of the control edge, by the id of its session with a host. */
   readonly #sessions = new Map<string, string>();
 
-  /** The calls of a session with a host belong to this session of the control edge, until the result is called. */
+  /**
+   * Assigns the calls of a session with a host to this session of the control edge, until the returned function is
+   * called.
+   */
   bind(hostSession: string, session: string): () => void {
     this.#sessions.set(hostSession, session);
     return () => void this.#sessions.delete(hostSession);
   }
 
-  /** The session of the control edge that a session with a host belongs to; undefined = none. */
+  /** Returns the session of the control edge that a session with a host belongs to; undefined = none. */
   sessionOf(hostSession: string): string | undefined {
     return this.#sessions.get(hostSession);
   }
 
-  /** The editor of a session with a host; undefined = none is attached. */
+  /** Returns the editor of a session with a host; undefined = none is attached. */
   of(hostSession: string): EditorAccess | undefined {
     const session = this.#sessions.get(hostSession);
     return session === undefined ? undefined : this.#attached.get(session);
@@ -103,7 +106,7 @@ export class Editors {
   }
 }
 
-/** The same editor, which reports when it has done something: `done` is called after each request that it did not refuse. */
+/** Returns the same editor with a report of its work: `done` is called after each request that it did not refuse. */
 export function noting(editor: EditorAccess | undefined, done: () => void): EditorAccess | undefined {
   return (
     editor && {
@@ -132,7 +135,7 @@ class AttachedEditor implements EditorAccess {
   #count = 0;
   #ended: HandfastError | undefined;
 
-  /** @param detach called when it has ended */
+  /** @param detach called when the editor has ended */
   constructor(connection: string, { reads, writes, terminals }: EditorOffer, detach: () => void) {
     this.connection = connection;
     this.#detach = detach;

@@ -1,13 +1,14 @@
 /**
- * Who a session belongs to and what it may do. Decided at the handshake, fixed for the session's life.
+ * The principal of a session, and its rights. Decided at the handshake, fixed for the session's life.
  */
 import type { Body, Method, Push } from '../protocol/method.ts';
 
 /**
- * Allow and deny by tool name (`*` as wildcard) and by risk flag. Deny wins; with an allow list, only what it names.
+ * Allow and deny by tool name (`*` as wildcard) and by risk flag. Deny wins; with an allow list, only the tools that it
+ * names are allowed.
  *
- * Tools that carry a risk of {@link GUARDED_RISKS} need more for everybody but administrators: `risks` names it, or `allow`
- * names the tool itself, without a wildcard.
+ * Tools that carry a risk of {@link GUARDED_RISKS} need one more grant for all principals except administrators:
+ * `risks` names the risk, or `allow` names the tool itself, without a wildcard.
  */
 export interface ToolRules {
   readonly allow?: readonly string[];
@@ -21,17 +22,17 @@ export interface ToolRules {
 /** Risks that no grant covers unless it names them. */
 export const GUARDED_RISKS: readonly string[] = Object.freeze(['exec', 'destructive', 'network']);
 
-/** Whose sessions an action reaches. */
+/** The sessions that an action reaches: those of the principal, or all. */
 export type Reach = 'own' | 'all';
 
-/** Which sessions of the control edge a principal sees, steers and answers approvals of. What is left out is refused. */
+/** The sessions of the control edge that a principal sees, steers and answers approvals of. A missing member is refused. */
 export interface SessionGrants {
   readonly read?: Reach;
   readonly drive?: Reach;
   readonly approve?: Reach;
 }
 
-/** What a principal may do in a fleet. What is left out is refused. */
+/** A principal's rights in a fleet. A missing member is refused. */
 export interface FleetGrants {
   /** Worker names it may announce, accept and deliver as; `*` stands for any letters. */
   readonly worker?: readonly string[];
@@ -43,7 +44,7 @@ export interface FleetGrants {
   readonly operate?: boolean;
 }
 
-/** What a role or a token grants. Everything that is left out is refused, except by `admin`. */
+/** The grants of a role or a token. A missing member is refused, except by `admin`. */
 export interface Grants {
   /** Capabilities that may be negotiated; `*` = all that are loaded. Undefined for an administrator: all. */
   readonly capabilities?: readonly string[];
@@ -83,23 +84,26 @@ export interface Grants {
     readonly bytesPerSecond?: number;
     readonly receiveBufferBytes?: number;
   };
-  /** Everything, except what `capabilities` and `tools` of the same principal leave out. */
+  /** Everything, except the capabilities and tools that `capabilities` and `tools` of the same principal leave out. */
   readonly admin?: boolean;
 }
 
-/** Who a token belongs to, with everything it was granted: roles are put into the grants when they are read. */
+/** The owner of a token, with all its grants: roles are merged into the grants when they are read. */
 export interface Principal extends Grants {
   /** The token's name in the configuration; `local` when no token is configured. */
   readonly name: string;
   /** Of the session of a subagent: the id of the subagent. It acts for the principal of this name, with fewer rights. */
   readonly subagent?: string;
-  /** Of a task of the fleet, whose executor uses the environment of its worker: the id of the task. */
+  /** For a task of the fleet, whose executor uses the environment of its worker: the id of the task. */
   readonly task?: string;
-  /** What this principal may use and call is limited to what this one may, whose own `within` holds as well. */
+  /**
+   * The principal that limits this one: it may use and call only capabilities and tools that the other may, whose own
+   * `within` applies as well.
+   */
   readonly within?: Principal;
 }
 
-/** How the host asks an agent. */
+/** Options of a host's request to an agent. */
 export interface AskOptions {
   /** Time limit in milliseconds. Default 60,000; 0 = none. It continues while the agent has no link. */
   readonly timeoutMs?: number;
@@ -115,18 +119,21 @@ export interface SessionView {
   /** Aborted when the session ends: for work that outlives one request. */
   readonly signal: AbortSignal;
   /**
-   * Aborted when the session ends, and when its principal may no longer use the capability, whether or not the session was granted it:
-   * for work that outlives one request.
+   * Returns a signal that is aborted when the session ends, and when its principal may no longer use the capability,
+   * whether or not the session was granted it: for work that outlives one request.
    */
   signalOf(capability: string): AbortSignal;
-  /** True while it ends only here: its host stops, and the next one takes it up. What is stored of it must stay then. */
+  /**
+   * True while it ends only in this process: its host stops, and the next one restores it. Its stored state must then
+   * stay.
+   */
   readonly suspended?: boolean;
-  /** True when the capability is granted in this session. */
+  /** Returns true when the capability is granted in this session. */
   granted(capability: string): boolean;
   /**
    * Sends a message that belongs to no request. It is journaled, and replayed to an agent that resumes. Returns false
-   * when the session has ended or the push's capability is not granted in it; throws what cannot be written as JSON, and
-   * `too_large`.
+   * when the session has ended or the push's capability is not granted in it; throws for content that cannot be written
+   * as JSON, and `too_large`.
    */
   push<Content extends object>(push: Push<Content>, content: Content): boolean;
   /**

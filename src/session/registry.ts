@@ -1,8 +1,8 @@
 /**
- * The sessions of a host: found by id, counted, expired. One timer for all of them, running only while there are any.
+ * The sessions of a host: found by id, counted, expired. One timer for all of them, running only while sessions exist.
  *
- * A message that races its session's expiry is either served or gets `session_expired`: sessions are marked active when a
- * message is read and expired only in a sweep that finds the mark missing.
+ * A message that races its session's expiry is either served or gets `session_expired`: sessions are marked active when
+ * a message is read and expired only in a sweep that finds the mark missing.
  */
 import type { ShareUsage } from '../base/share-usage.ts';
 import { NO_REQUEST } from '../wire/a2e.ts';
@@ -27,7 +27,7 @@ const MAX_SWEEP_MS = 15_000;
 export class SessionRegistry {
   readonly #limits: RegistryLimits;
   readonly #sessions = new Map<string, Session>();
-  /** How many each principal has. */
+  /** Number of sessions of each principal. */
   readonly #counts = new Map<string, number>();
   readonly #share: SessionShare;
   readonly #now: () => number;
@@ -93,7 +93,7 @@ export class SessionRegistry {
     else this.#counts.set(name, count);
   }
 
-  /** Ends what has been idle or without a link for too long. */
+  /** Ends sessions that have been idle or without a link for too long. */
   sweep(): void {
     const now = this.#now();
     const { idleTimeoutMs, resumeWindowMs } = this.#limits;

@@ -1,8 +1,8 @@
 /**
- * What a principal may do. The one place that answers it, for every edge: asked at the handshake and on every message, by
- * operator routes, by workers that join, and by what a backend or a capability does on a principal's behalf.
+ * Decides the rights of a principal. The only place that does, for every edge: at the handshake and on every message,
+ * in operator routes, for workers that join, and for actions of a backend or a capability on a principal's behalf.
  *
- * Default deny: what no grant names is refused. @see docs/security/rights.md
+ * Default deny: an action that no grant names is refused. @see docs/security/rights.md
  */
 import { sep } from 'node:path';
 import type { VariableRights } from '../base/child-environment.ts';
@@ -34,10 +34,10 @@ export interface FolderFacts {
 /** The owner to ask with for the sessions of all owners at once. No name of a principal equals it. */
 export const EVERY_OWNER = Symbol('every owner');
 
-/** Whose session or task: of one principal by name, of all, or `undefined`: of any at all? */
+/** The owner of a session or task: one principal by name, all, or `undefined`: any at all. */
 export type Owner = string | typeof EVERY_OWNER | undefined;
 
-/** The actions there are, each with what it is done to. */
+/** The actions, each with its object. */
 export interface Actions {
   /** Negotiate and call a capability, by its name. */
   use: string;
@@ -69,27 +69,27 @@ export interface Actions {
   work: WorkerFacts;
   /** Read status, metrics, the audit and the journal of a session of this owner. */
   observe: Owner;
-  /** End the server, and what else only administrators do. */
+  /** End the server, and other actions of administrators only. */
   administer: undefined;
 }
 
 export type Action = keyof Actions;
 
-/** What is done to a session of the control edge. */
+/** Actions on a session of the control edge. */
 export type SessionAction = 'read' | 'drive' | 'approve';
 
 /** The object of an action; none where the action has none. */
 type ObjectOf<A extends Action> = undefined extends Actions[A] ? [object?: Actions[A]] : [object: Actions[A]];
 
-/** The name a capability is known by: the standard one for its other spellings, else as it is. */
+/** Returns the standard name of a capability for its other spellings, else the name itself. */
 const nameOf = (capability: string): string => capabilityOf(capability) ?? capability;
 
-/** True when one of the names is this one; `*` stands for any letters. */
+/** Returns true when one of the names is this one; `*` stands for any letters. */
 export function named(names: readonly string[] | undefined, name: string): boolean {
   return names?.some((one) => one === name || (one.includes('*') && fitsWildcard(one, name))) ?? false;
 }
 
-/** True when a grant of this reach covers a session of this owner. */
+/** Returns true when a grant of this reach covers a session of this owner. */
 const reaches = (reach: Reach | undefined, { name }: Principal, owner: Owner): boolean =>
   reach === 'all' || (reach === 'own' && (owner === undefined || owner === name));
 
@@ -103,7 +103,7 @@ function mayUse(principal: Principal, capability: string): boolean {
   return capabilities.some((allowed) => allowed === '*' || nameOf(allowed) === wanted);
 }
 
-/** True when the rules let this tool through: deny wins, and with an allow list only what it names. */
+/** Returns true when the rules allow this tool: deny wins, and with an allow list only tools that it names are allowed. */
 export function permits({ allow, deny, denyRisks }: ToolRules, { name, risks = [] }: ToolFacts): boolean {
   if (allow !== undefined && !named(allow, name)) return false;
   return !named(deny, name) && !risks.some((risk) => denyRisks?.includes(risk));
@@ -120,7 +120,7 @@ function mayCall({ tools = {}, admin }: Principal, tool: ToolFacts): boolean {
 const withinFolder = (path: string, folder: string): boolean =>
   path === folder || path.startsWith(folder.endsWith(sep) ? folder : `${folder}${sep}`);
 
-/** One answer for each action; administrators are asked only where their own rules narrow what they do. */
+/** One rule for each action; for administrators it applies only if their own rules narrow their rights. */
 const answers: { readonly [A in Action]: (principal: Principal, object: Actions[A]) => boolean } = {
   use: mayUse,
   call: mayCall,
@@ -147,7 +147,7 @@ const answers: { readonly [A in Action]: (principal: Principal, object: Actions[
 /** Actions in which an administrator's own lists still count. */
 const NARROWED: ReadonlySet<Action> = new Set(['use', 'call']);
 
-/** True when the principal may do this. */
+/** Returns true when the principal may do this. */
 export function may<A extends Action>(principal: Principal, action: A, ...[object]: ObjectOf<A>): boolean {
   if (principal.within !== undefined && !may(principal.within, action, ...([object] as ObjectOf<A>))) return false;
   if (principal.admin === true && !NARROWED.has(action)) return true;
@@ -160,7 +160,7 @@ export function must<A extends Action>(principal: Principal, action: A, ...objec
   throw refusal(principal, action);
 }
 
-/** What to grant, by action, as the configuration calls it. */
+/** The grant for each action, in the words of the configuration. */
 const missing: Readonly<Record<Action, string>> = {
   use: 'capabilities',
   call: 'tools',
@@ -180,11 +180,11 @@ const missing: Readonly<Record<Action, string>> = {
   administer: 'admin',
 };
 
-/** The error of an action that was not granted. */
+/** Returns the error of an action that was not granted. */
 export const refusal = ({ name }: Pick<Principal, 'name'>, action: Action): HandfastError =>
   fail('unauthorized', `${name} may not do this: the grant ${missing[action]} is missing`, { grant: missing[action] });
 
-/** What the configuration grants the principal within a capability, unchecked; undefined without a grant. */
+/** Returns the configured grant of the principal within a capability, unchecked; undefined without a grant. */
 export function grantOf({ grants }: Pick<Principal, 'grants'>, capability: string): unknown {
   if (grants === undefined) return undefined;
   const wanted = nameOf(capability);
@@ -192,8 +192,8 @@ export function grantOf({ grants }: Pick<Principal, 'grants'>, capability: strin
 }
 
 /**
- * The environment variables that requests of the principal may set.
- * @param rule true for a variable with this value that the rule of the program names
+ * Returns the rights to environment variables that requests of the principal may set.
+ * @param rule returns true for a variable with this value that the rule of the program names
  * @param how names that rule in the message of a refused variable
  */
 export function variableRights(

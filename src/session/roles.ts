@@ -1,6 +1,6 @@
 /**
- * Roles: named sets of grants, and how the grants of several are put together. The configuration gives tokens roles; the
- * principal that comes out has one flat set of grants, which `rights.ts` reads.
+ * Roles: named sets of grants, and their combination. The configuration gives tokens roles; the resulting principal has
+ * one flat set of grants, which `rights.ts` reads.
  *
  * @see docs/security/rights.md
  */
@@ -10,15 +10,15 @@ import type { FleetGrants, Grants, Principal, Reach, SessionGrants, ToolRules } 
 const own: SessionGrants = { read: 'own', drive: 'own', approve: 'own' };
 const all: SessionGrants = { read: 'all', drive: 'all', approve: 'all' };
 
-/** The roles every configuration has. Its own roles stand beside them. */
+/** The roles of every configuration. The configuration's own roles are added to them. */
 export const ROLES = Object.freeze({
   /** Everything. */
   admin: { admin: true },
-  /** Sees and steers every session and task, and reads what is recorded; has no tools of its own. */
+  /** Sees and steers every session and task, and reads the audit and journals; has no tools. */
   operator: { sessions: all, fleet: { submit: true, operate: true }, observe: true, backends: ['*'] },
   /** Calls tools of the environment; guarded risks and other capabilities are named beside the role. */
   agent: { capabilities: ['tools'] },
-  /** Has sessions of its own on the built-in backends, whose models edit files of the workspace. */
+  /** Has its own sessions on the built-in backends, whose models edit files of the workspace. */
   client: {
     sessions: own,
     backends: ['model', 'rehearsal'],
@@ -27,7 +27,7 @@ export const ROLES = Object.freeze({
   },
   /** Reads every session. */
   viewer: { sessions: { read: 'all' } },
-  /** Joins the fleet as the worker of its own name. */
+  /** Joins the fleet as the worker of its name. */
   worker: {},
 } as const satisfies Record<string, Grants>);
 
@@ -38,7 +38,7 @@ const union = <Item>(...lists: readonly (readonly Item[] | undefined)[]): readon
   return given.length === 0 ? undefined : [...new Set(given.flat())];
 };
 
-/** A list whose absence means all: it stays absent when one of them leaves it out. */
+/** Returns the union of lists whose absence means all: it stays absent when one of them is absent. */
 const unionOrAll = <Item>(a: readonly Item[] | undefined, b: readonly Item[] | undefined) =>
   a === undefined || b === undefined ? undefined : union(a, b);
 
@@ -52,7 +52,7 @@ function joinSessions(a: SessionGrants | undefined, b: SessionGrants | undefined
 function joinTools(a: ToolRules | undefined, b: ToolRules | undefined): ToolRules | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return {
-    // A list that says "only these" narrows: beside a role without one it still does.
+    // A list of allowed names narrows: beside a role without one it still does.
     allow: union(a.allow, b.allow),
     deny: union(a.deny, b.deny),
     denyRisks: union(a.denyRisks, b.denyRisks),
@@ -70,7 +70,10 @@ function joinFleet(a: FleetGrants | undefined, b: FleetGrants | undefined): Flee
   };
 }
 
-/** Both sets of grants together: what either grants, less what either denies. Limits of the second come first. */
+/**
+ * Returns both sets of grants together: the rights that either grants, without those that either denies. Limits of the
+ * second come first.
+ */
 export function joinGrants(a: Grants, b: Grants): Grants {
   return {
     capabilities: union(a.capabilities, b.capabilities),
@@ -90,12 +93,12 @@ export function joinGrants(a: Grants, b: Grants): Grants {
   };
 }
 
-/** Drops what says nothing, so that equal rights are equal values. */
+/** Drops empty members, so that equal rights are equal values. */
 const said = (grants: Grants): Grants =>
   Object.fromEntries(Object.entries(grants).filter(([, value]) => value !== undefined && value !== false)) as Grants;
 
 /**
- * The principal of this name with its roles and what is granted to it alone.
+ * Returns the principal of this name with its roles and its own grants.
  *
  * Fails with `config_invalid` for a role that is neither in {@link ROLES} nor in `custom`.
  */
@@ -108,7 +111,7 @@ export function principalWith(
   let joined: Grants = {};
   for (const role of roles)
     joined = joinGrants(joined, role === 'worker' ? { fleet: { worker: [name] } } : roleOf(role, custom));
-  // An administrator has every capability; only a list of its own narrows that, not one of a lesser role.
+  // An administrator has every capability; only its own list narrows that, not the list of a lesser role.
   if (joined.admin === true) joined = { ...joined, capabilities: undefined };
   return Object.freeze({ name, ...said(joinGrants(joined, grants)) });
 }

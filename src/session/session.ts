@@ -1,6 +1,6 @@
 /**
- * A session of the host: what a handshake opened and what outlives its links. It holds identity, principal and terms,
- * owns the connection, writes the journal, and decides what a lost link means.
+ * A session of the host: state that a handshake opened and that outlives its links. It holds identity, principal and
+ * terms, owns the connection, writes the journal, and decides the effect of a lost link.
  *
  * `host/handshake.ts` opens and resumes sessions, `session/registry.ts` finds and expires them.
  * @see docs/architecture.md#sessions and docs/architecture.md#resume
@@ -29,7 +29,7 @@ import type { AskOptions, Principal, SessionView } from './principal.ts';
 import { may } from './rights.ts';
 import { readLeftWork, type StoredSession } from './stored-session.ts';
 
-/** What was agreed in the handshake. */
+/** The terms of the handshake. */
 export interface Terms {
   /** Capabilities granted. */
   readonly granted: ReadonlySet<string>;
@@ -37,25 +37,28 @@ export interface Terms {
   readonly extensions: ReadonlySet<string>;
 }
 
-/** What a session needs from its host. */
+/** Members of the host that a session uses. */
 export interface SessionHost {
   readonly uptimeMs: () => number;
-  /** The handler of this type in this session; an error to reply; undefined for an unknown type. */
+  /** Returns the handler of this type in this session; an error to reply; undefined for an unknown type. */
   route(type: string, session: Session): Route | HandfastError | undefined;
   request(session: Session, incoming: Incoming, route: Route): RunningRequest;
   failed(session: Session, request: RunningRequest, thrown: unknown): HandfastError;
   replied(session: Session, request: RunningRequest, error: HandfastError | undefined, size: number): void;
-  /** A handler was abandoned and still runs (`+1`), or such a one has settled, maybe after its session. */
+  /**
+   * Called when a handler was abandoned and still runs (`+1`), or an abandoned one has settled (`-1`), maybe after its
+   * session.
+   */
   abandoned(change: 1 | -1): void;
-  /** What a request gets that the former host had read and not replied to. */
+  /** Returns the error for a request that the former host had read and not replied to. */
   interrupted(session: Session, incoming: Incoming): HandfastError;
-  /** A message of the session was malformed or too long. */
+  /** Called when a message of the session was malformed or too long. */
   unread(session: Session, error: HandfastError): void;
-  /** What a restarted host needs of the session has changed. */
+  /** Called when the facts that a restarted host needs of the session have changed. */
   changed(session: Session): void;
-  /** The session is over; called once. */
+  /** Called once when the session is over. */
   sessionClosed(session: Session, reason: ErrorName): void;
-  /** A journal write failed; the calls continue. */
+  /** Called when a journal write failed; the calls continue. */
   journalFailed(session: Session, error: unknown): void;
 }
 
@@ -66,7 +69,7 @@ export interface SessionOptions {
   readonly terms: Terms;
   readonly host: SessionHost;
   readonly limits: ConnectionLimits;
-  /** Where entries go; undefined = nothing is stored. */
+  /** Journal of the entries; undefined = nothing is stored. */
   readonly journal: Journal | undefined;
   /** True when replies are on disk before they are sent. Default: they are volatile. */
   readonly durableReplies?: boolean | undefined;
@@ -74,15 +77,15 @@ export interface SessionOptions {
   readonly resumable: boolean;
   /** Set for a session of a former host, which waits for a link. */
   readonly stored?: StoredSession;
-  /** Epoch milliseconds, for entries and messages. */
+  /** Returns epoch milliseconds, for entries and messages. */
   readonly now?: () => number;
 }
 
 export type SessionState = 'open' | 'detached' | 'draining' | 'closed';
 
-/** What a resume asks of the gate, in the order it is called. */
+/** The steps of a resume that the gate does, in the order of their calls. */
 export interface ResumeSteps {
-  /** False when the new link was lost meanwhile. */
+  /** Returns false when the new link was lost meanwhile. */
   alive(): boolean;
   /** Sends the handshake reply, with the range of entries that is no longer stored, if any. */
   greet(gap: { from: number; to: number } | undefined): void;
@@ -95,8 +98,8 @@ const askLimits: CallLimits = { maxParallel: 16, queueLimit: 256, timeoutMs: 60_
 const ASK_TIMEOUT_MS = 60_000;
 
 /**
- * How many messages an agent may have sent above the number of cursors, at a host that did not stop in order: cancels and
- * replies use none, and each belongs to a request that does.
+ * Bound on the messages that an agent may have sent above the number of cursors, at a host that did not stop in order:
+ * cancels and replies use none, and each belongs to a request that does.
  */
 const READ_MARGIN = 1024 * 1024;
 
@@ -126,7 +129,7 @@ export class Session implements ConnectionOwner, SessionView {
   #left: Promise<void> | undefined;
   /** Grows with each link; a replay that was overtaken by a newer link stops. */
   #epoch = 0;
-  /** When it lost its link, monotonic milliseconds; 0 while it has one. */
+  /** Time at which it lost its link, monotonic milliseconds; 0 while it has one. */
   detachedAt = 0;
   /** Last time the idle sweep found it active, monotonic milliseconds. */
   activeAt = 0;
@@ -134,7 +137,7 @@ export class Session implements ConnectionOwner, SessionView {
   arrivalsSeen = -1;
   /** True when it ends with its host and not for good: the next host takes it up. */
   suspended = false;
-  /** How many hosts took it up after the one that opened it. */
+  /** Number of hosts that restored it after the one that opened it. */
   readonly restarts: number;
   /** The last cursor that the former host may have used; 0 without one. */
   readonly #takenUpAt: number;
@@ -180,11 +183,12 @@ export class Session implements ConnectionOwner, SessionView {
     this.#state = 'detached';
     this.detachedAt = performance.now() - detachedMs;
     this.connection.cursor = last;
-    // What was read is only known of a host that stopped in order. Otherwise no message may seem unread: it may have run.
+    // The number of read messages is only known of a host that stopped in order. Otherwise no message may seem unread:
+    // it may have run.
     this.connection.received = record.received ?? last + READ_MARGIN;
   }
 
-  /** Position of its journal. */
+  /** The last cursor of its journal. */
   get cursor(): number {
     return this.connection.cursor;
   }
@@ -197,12 +201,12 @@ export class Session implements ConnectionOwner, SessionView {
     return this.#principal;
   }
 
-  /** What is granted in this session. It only shrinks. */
+  /** The terms that hold in this session. They only shrink. */
   get terms(): Terms {
     return this.#terms;
   }
 
-  /** The principal has other rights from now on; what runs and is no longer granted ends. */
+  /** Sets the changed rights of the principal; running requests whose grant is withdrawn end. */
   narrow(principal: Principal, terms: Terms): void {
     const { granted } = this.#terms;
     this.#principal = principal;
@@ -219,7 +223,7 @@ export class Session implements ConnectionOwner, SessionView {
     }
   }
 
-  /** Aborted when the session ends. Made when first asked for. */
+  /** Aborted when the session ends. Created at its first use. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
@@ -270,8 +274,8 @@ export class Session implements ConnectionOwner, SessionView {
   }
 
   /**
-   * Gives the session a new link: what the old one missed goes out first, then what happens from now on. The old link, if
-   * there still is one, gets `superseded` and is closed.
+   * Gives the session a new link: entries that the old one missed go out first, then new ones. The old link, if one
+   * still exists, gets `superseded` and is closed.
    *
    * @param after the last cursor the agent has
    */
@@ -312,7 +316,7 @@ export class Session implements ConnectionOwner, SessionView {
         at = entry.cursor;
         if (this.#isReplayed(entry)) link.send(link.text ? text(entry.body) : (value(entry.body) as Message));
       }
-      // Caught up when nothing was written since what was just read was asked for.
+      // Caught up when no entry was written since the request for the entries just read.
       if (at >= connection.cursor || ((page?.entries.length ?? 0) === 0 && written === connection.cursor)) break;
       await link.drained();
     }
@@ -331,7 +335,10 @@ export class Session implements ConnectionOwner, SessionView {
     return this.#journal?.read(this.id, after, REPLAY_PAGE);
   }
 
-  /** Replies to the requests that the former host left: they are behind what it lost, as entries like all others. */
+  /**
+   * Replies to the requests that the former host left. The replies come after its lost entries, as entries like all
+   * others.
+   */
   async #settleLeftWork(): Promise<void> {
     const journal = this.#journal as Journal;
     const { requests, lost } = await readLeftWork(journal, this.id).catch((error) => {
@@ -346,7 +353,7 @@ export class Session implements ConnectionOwner, SessionView {
     }
   }
 
-  /** The range that the former host lost, as far as it lies above a cursor. */
+  /** Returns the range that the former host lost, as far as it lies above a cursor. */
   #lostAfter(cursor: number): Gap | undefined {
     if (this.#lost === undefined || cursor >= this.#lost.to) return undefined;
     return { ...this.#lost, from: Math.max(this.#lost.from, cursor + 1) };
@@ -374,7 +381,7 @@ export class Session implements ConnectionOwner, SessionView {
     await this.#left;
   }
 
-  /** Ends the session now: running work is aborted, and gets the error as its reply where there is still a link. */
+  /** Ends the session now: running work is aborted, and gets the error as its reply if a link still exists. */
   close(code: ErrorName, message: string): void {
     if (this.#state === 'closed') return;
     this.#state = 'closed';
@@ -392,7 +399,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.#host.sessionClosed(this, code);
   }
 
-  /** Why it ended, made on demand: most sessions end without a pending request. */
+  /** Returns the reason why it ended, created on demand: most sessions end without a pending request. */
   #error(): HandfastError {
     this.#ended ??= fail(this.#ending?.code ?? 'connection_lost', this.#ending?.message ?? 'the session is open');
     return this.#ended;
@@ -403,7 +410,7 @@ export class Session implements ConnectionOwner, SessionView {
   route({ type, message }: Incoming): Route | HandfastError | undefined {
     const route = this.#host.route(type, this);
     if (route !== undefined) return route;
-    // What was granted is fixed: a second handshake must not widen it.
+    // The terms are fixed: a second handshake must not widen them.
     if (type === 'handshake/req') return fail('invalid_message', 'the handshake of this link has completed already');
     if (type !== 'cancel' || !this.connection.cancels) return undefined;
     checkCancel(message);
@@ -457,7 +464,7 @@ export class Session implements ConnectionOwner, SessionView {
   }
 
   ended(): void {
-    // The agent sends nothing more; it still gets its replies, but for those that only a cancel would end.
+    // The agent sends nothing more; it still gets its replies, except those that only a cancel would end.
     const { link, requests } = this.connection;
     requests.stopWhere(({ route, message }) =>
       route.endless?.(message) === true ? fail('connection_lost', 'the agent ended its input') : undefined,
@@ -486,7 +493,7 @@ export class Session implements ConnectionOwner, SessionView {
     this.close('connection_lost', `the link ended: ${cause.reason}`);
   }
 
-  /** Recorder of the connection: nothing runs whose reply is known to have no room. */
+  /** Recorder of the connection: refuses a request whose reply is known to find no space. */
   refuses(): HandfastError | undefined {
     const why = this.#replies === 'durable' ? this.#journal?.unwritable : undefined;
     if (why === undefined) return undefined;

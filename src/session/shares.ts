@@ -1,16 +1,17 @@
 /**
- * What one principal may take of what all share. A share that is used up refuses its owner alone.
+ * The bounds on the amounts that one principal may take of shared resources. A share that is used up refuses its owner
+ * alone.
  *
- * Used by `registry.ts` for sessions of the environment, and by the control edge for its own. @see SECURITY.md#limits
+ * For sessions of the environment, and for those of the control edge. @see SECURITY.md#limits
  */
 import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { Principal } from './principal.ts';
 
-/** Sessions of one principal at once, on each edge, unless the configuration says otherwise. */
+/** Sessions of one principal at once, on each edge, unless the configuration sets another number. */
 export const DEFAULT_SESSION_SHARE = 1_000;
 
-/** When a session of the principal may have ended. */
+/** Time after which a session of the principal may have ended. */
 const RETRY_AFTER_MS = 1_000;
 
 /** The sessions of an edge: those that one principal may have, and those of all together. */
@@ -20,8 +21,9 @@ export interface SessionLimits {
 }
 
 /**
- * Most sessions of this principal at once on one edge: its own limit, else the general one, of which half of all sessions is the
- * most, so that no single principal can have all. Administrators have no share of their own: they could change it.
+ * Returns the most sessions of this principal at once on one edge: its own limit, else the general one, which is at
+ * most half of all sessions, so that no single principal can have all. Administrators have no separate share: they
+ * could change it.
  */
 export function sessionShare(
   { admin, limits }: Pick<Principal, 'admin' | 'limits'>,
@@ -31,7 +33,7 @@ export function sessionShare(
   return admin === true ? Number.POSITIVE_INFINITY : Math.min(perPrincipal, Math.max(1, Math.floor(total / 2)));
 }
 
-/** Bytes an owner may store: its own share, or an equal part where all together store too much. */
+/** Returns the bytes that an owner may store: its own share, or an equal part if all together store too much. */
 export function mayStore(
   stored: { readonly bytes: number; readonly owners: number },
   limits: { readonly own: number; readonly total: number },
@@ -56,7 +58,7 @@ export class SessionShare {
     throw this.#refusal(`${principal.name} has ${has} sessions, its share; end some of them`, most);
   }
 
-  /** Fails with `over_capacity` when there are as many sessions as all together may have. */
+  /** Fails with `over_capacity` when the sessions of all have reached their bound. */
   mustHaveRoom(has: number, message: string): void {
     if (has < this.#limits.total) return;
     throw this.#refusal(message, this.#limits.total);

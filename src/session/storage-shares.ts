@@ -1,9 +1,9 @@
 /**
- * How many bytes are stored for each principal that only it deletes: events of its sessions, state and files of plugins. Refuses
- * those that have used up their share.
+ * The bytes that are stored for each principal and that only the principal deletes: events of its sessions, state and
+ * files of plugins. Refuses principals that have used up their share.
  *
- * Made by `server/serve.ts` for both. The sums are read from the stores at the start (`recovery.ts`, `host/store/database.ts`),
- * grow with each write, and shrink with each deletion; so a restart forgives nothing.
+ * The sums are read from the stores at the start (`recovery.ts`, `host/store/database.ts`), grow with each write, and
+ * shrink with each deletion; so a restart clears no debt.
  */
 import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
 import { fail } from '../wire/errors.ts';
@@ -11,16 +11,16 @@ import type { Principal } from './principal.ts';
 import { mayStore } from './shares.ts';
 
 export interface StorageLimits {
-  /** Bytes of one principal that has no limit of its own. */
+  /** Bytes of one principal without its own limit. */
   readonly storedBytes: number;
   /** Bytes of all together: past that, principals with more than an equal part are refused. */
   readonly totalStoredBytes: number;
 }
 
-/** What is needed of a principal. */
+/** Members of a principal that are used. */
 type Owner = Pick<Principal, 'name' | 'limits'>;
 
-/** Retry delay in a refusal, milliseconds. Waiting alone does not help; its message says what does. */
+/** Retry delay in a refusal, milliseconds. Waiting alone does not help; its message names the remedy. */
 const RETRY_AFTER_MS = 60_000;
 
 export class StorageShares {
@@ -39,7 +39,7 @@ export class StorageShares {
     return shareUsage(this.#bytes, this.#refused, this.#owners);
   }
 
-  /** So many more bytes are stored of an item, or fewer. */
+  /** Adds bytes to the stored size of an item, or subtracts them. */
   add(item: string, owner: string, bytes: number): void {
     const known = this.#items.get(item);
     if (known === undefined) this.#items.set(item, { owner, bytes });
@@ -58,13 +58,13 @@ export class StorageShares {
     else this.#owners.delete(known.owner);
   }
 
-  /** So many bytes are stored of an item, in place of what was counted of it. */
+  /** Replaces the earlier estimate for an item by its stored size. */
   set(item: string, owner: string, bytes: number): void {
     this.delete(item);
     if (bytes > 0) this.add(item, owner, bytes);
   }
 
-  /** Bytes that may be stored of an item, beside all else of its owner. */
+  /** Returns the bytes that may be stored of an item, beside all other items of its owner. */
   most(item: string, owner: Owner): number {
     const { used, most } = this.#room(owner);
     return Math.max(0, Math.floor(most - used)) + (this.#items.get(item)?.bytes ?? 0);

@@ -1,6 +1,6 @@
 /**
- * What is stored of a session beside its journal, so that a restarted host takes it up again; and what its journal says of
- * the work that the former host left.
+ * The stored record of a session beside its journal, so that a restarted host restores the session; and the work that
+ * the former host left, as the journal shows it.
  *
  * `host/stored-sessions.ts` writes and reads the records, `session/session.ts` replies to the work.
  * @see docs/decisions/0033-sessions-outlive-their-host.md
@@ -15,7 +15,7 @@ export interface SessionRecord {
   readonly granted: readonly string[];
   /** Extensions agreed. */
   readonly extensions: readonly string[];
-  /** How many hosts took the session up after the one that opened it. */
+  /** Number of hosts that restored the session after the one that opened it. */
   readonly restarts: number;
   /** Since when it has had no link, epoch milliseconds; absent while it has one. */
   readonly detached_at?: number;
@@ -31,11 +31,11 @@ export interface StoredSession {
   /** The last cursor that may have been used. */
   readonly last: number;
   readonly record: SessionRecord;
-  /** How long it has had no link, milliseconds. */
+  /** Time without a link, milliseconds. */
   readonly detachedMs: number;
 }
 
-/** A record out of its text; undefined when it is none. */
+/** Returns a record out of its text; undefined when it is none. */
 export function readRecord(text: string): SessionRecord | undefined {
   let record: unknown;
   try {
@@ -52,7 +52,7 @@ export function readRecord(text: string): SessionRecord | undefined {
 const isNames = (value: unknown): value is string[] =>
   Array.isArray(value) && value.every((name) => typeof name === 'string');
 
-/** What the former host left. */
+/** Work that the former host left. */
 export interface LeftWork {
   /** Requests that are stored and have no stored reply, the oldest first. */
   readonly requests: readonly JournalEntry[];

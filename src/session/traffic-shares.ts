@@ -1,9 +1,9 @@
 /**
- * What the links of one principal may take together, and all principals in sum: links, requests in flight, requests and
- * bytes a second. A share that is used up refuses or delays its owner alone.
+ * Bounds on the traffic of the links of one principal together, and of all principals in sum: links, requests in
+ * flight, requests and bytes a second. A share that is used up refuses or delays its owner alone.
  *
- * Made by a host, or by `server/serve.ts` for all edges together. Handshakes give each connection the
- * {@link Traffic} of its principal. @see docs/security/shares.md
+ * A host has one, or all edges of a server share one. Handshakes give each connection the {@link Traffic} of its
+ * principal. @see docs/security/shares.md
  */
 import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
 import { TokenBucket } from '../base/token-bucket.ts';
@@ -12,7 +12,7 @@ import type { Link } from '../transport/link.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { Principal } from './principal.ts';
 
-/** How much there is for one principal and for all. Whole numbers, at least 1. */
+/** Amounts for one principal and for all. Whole numbers, at least 1. */
 export interface TrafficLimits {
   /** Links of all principals at once; past that, those with more than an equal part are refused. */
   readonly maxConnections: number;
@@ -24,15 +24,18 @@ export interface TrafficLimits {
   readonly maxInFlightPerPrincipal: number;
   /** Of one principal that is no administrator. */
   readonly requestsPerSecond: number;
-  /** Of all principals that have such a limit. */
+  /** Requests a second of all principals with that limit. */
   readonly totalRequestsPerSecond: number;
   /** Received from one principal that is no administrator. */
   readonly bytesPerSecond: number;
-  /** From all principals that have such a limit. */
+  /** Received bytes a second of all principals with that limit. */
   readonly totalBytesPerSecond: number;
   /** Bytes of incomplete messages of one principal that is no administrator. */
   readonly receiveBufferBytes: number;
-  /** Of all principals that have such a limit; past that, of those with more than an equal part. */
+  /**
+   * Bytes of incomplete messages of all principals with that limit; past that, those with more than an equal part are
+   * refused.
+   */
   readonly totalReceiveBufferBytes: number;
 }
 
@@ -44,25 +47,28 @@ export type TrafficShare =
   | 'bytes_per_second'
   | 'receive_buffer_bytes';
 
-/** One share, for operators: of a rate, what is used of one second's worth. Delays count as refusals. */
+/** One share, for operators: of a rate, the used part of one second's units. Delays count as refusals. */
 export interface TrafficUsage extends ShareUsage {
   /** Refusals by principal, those with most first. */
   readonly refused_by: Readonly<Record<string, number>>;
 }
 
-/** When a link of the principal may have ended, milliseconds. */
+/** Time after which a link of the principal may have ended, milliseconds. */
 const CONNECTION_RETRY_MS = 1_000;
-/** When a request of the principal may have its reply, and the least time after which a request is sent again. */
+/**
+ * Time after which a request of the principal may have its reply, and the least time after which a request is sent
+ * again, milliseconds.
+ */
 const REQUEST_RETRY_MS = 100;
 /** Shortest pause, milliseconds: pausing and resuming thousands of links costs milliseconds itself. */
 const MIN_PAUSE_MS = 100;
-/** How often a debt is looked at again, milliseconds: the limit may have changed. */
+/** Interval of checks of a debt, milliseconds: the limit may have changed. */
 const MAX_WAIT_MS = 1_000;
 
 /** A rate of several owners: one half is divided among the active ones, the other is for all of them. */
 class SharedRate {
   readonly common: TokenBucket;
-  /** What each active owner has for itself, a second. */
+  /** Returns the units a second that each active owner has for itself. */
   readonly part: () => number;
 
   constructor(total: number, active: () => number, now: () => number) {
@@ -88,13 +94,13 @@ class OwnRate {
     return this.#limit.take(units) && (this.#part.take(units) || this.#common.take(units));
   }
 
-  /** Takes what was used already. False: nothing is left. */
+  /** Spends units that were used already. Returns false when none are left. */
   spend(units: number): boolean {
     const within = this.#limit.spend(units);
     return (this.#part.take(units) || this.#common.spend(units)) && within;
   }
 
-  /** What is used of one second's worth. */
+  /** The used part of one second's units. */
   get used(): number {
     return this.#limit.used;
   }
@@ -129,7 +135,7 @@ export class TrafficShares {
     this.bytes = new SharedRate(limits.totalBytesPerSecond, active, now);
   }
 
-  /** What a principal has of everything, for the connection of one of its links. Undefined for a link in this process. */
+  /** Returns the shares of a principal, for the connection of one of its links. Undefined for a link in this process. */
   of(principal: Principal, { transport }: Pick<Link, 'transport'>): PrincipalTraffic | undefined {
     if (transport === 'memory') return undefined;
     let traffic = this.#principals.get(principal.name);
@@ -146,12 +152,12 @@ export class TrafficShares {
     for (const [name, traffic] of this.#principals) traffic.update(current(name) ?? { name });
   }
 
-  /** An equal part of a sum for each principal with links. */
+  /** Returns an equal part of a sum for each principal with links. */
   equalPart(total: number): number {
     return total / Math.max(1, this.active);
   }
 
-  /** For operators. */
+  /** The usage, for operators. */
   get usage(): Readonly<Record<TrafficShare, TrafficUsage>> {
     const of = (share: TrafficShare): TrafficUsage => {
       const used = counted(this.#principals, (traffic) => traffic.used(share));
@@ -171,7 +177,7 @@ export class TrafficShares {
   }
 }
 
-/** What one principal has of everything. */
+/** The shares of one principal. */
 class PrincipalTraffic implements Traffic {
   readonly #shares: TrafficShares;
   readonly #readers = new Map<Throttled, Attached>();
@@ -200,7 +206,7 @@ class PrincipalTraffic implements Traffic {
     this.#apply();
   }
 
-  /** What the principal has of a share now. */
+  /** Returns the principal's present usage of a share. */
   used(share: TrafficShare): number {
     if (share === 'connections') return this.#readers.size;
     if (share === 'in_flight') return this.#inFlight;
@@ -222,7 +228,7 @@ class PrincipalTraffic implements Traffic {
     for (const attached of this.#readers.values()) this.#measure(attached);
   }
 
-  /** What was used up of a rate stays so when its limit changes. */
+  /** Returns a rate. Its used part stays used when the limit changes. */
   #rate(shared: SharedRate, key: 'requestsPerSecond' | 'bytesPerSecond', before: OwnRate | undefined) {
     if (this.#limits[key] === Number.POSITIVE_INFINITY) return undefined;
     return before ?? new OwnRate(shared, () => this.#limits[key], this.#shares.now);
@@ -273,7 +279,7 @@ class PrincipalTraffic implements Traffic {
     return undefined;
   }
 
-  /** A request without a link, with a body of so many bytes: the reason to refuse it, or undefined. */
+  /** Counts a request without a link, with a body of `bytes`: returns the reason to refuse it, or undefined. */
   admitAlone(bytes: number): HandfastError | undefined {
     if (this.#requests?.take() === false) return this.#tooMany('requests_per_second', this.#requests);
     if (this.#bytes?.take(bytes) === false) return this.#tooMany('bytes_per_second', this.#bytes);
@@ -357,7 +363,7 @@ class PrincipalTraffic implements Traffic {
     this.#wait();
   }
 
-  /** Some time from now, or again and again while a debt is larger. */
+  /** Waits some time, and again while a debt is larger. */
   #wait(): void {
     const waitMs = Math.max(this.#requests?.waitMs ?? 0, this.#bytes?.waitMs ?? 0);
     if (waitMs > 0) {
@@ -370,7 +376,7 @@ class PrincipalTraffic implements Traffic {
   }
 }
 
-/** A number of each principal, where it is not 0, and their sum. */
+/** Returns a number of each principal, if it is not 0, and their sum. */
 function counted(
   principals: ReadonlyMap<string, PrincipalTraffic>,
   count: (traffic: PrincipalTraffic) => number,
@@ -379,7 +385,7 @@ function counted(
   return { sum: each.reduce((sum, [, n]) => sum + n, 0), each };
 }
 
-/** A link of a principal, and how much of an incomplete message it holds. */
+/** A link of a principal, and the amount of an incomplete message that it holds. */
 interface Attached {
   readonly link: Link;
   incomplete: number;

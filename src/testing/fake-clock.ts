@@ -1,4 +1,6 @@
-/** Time that passes when a test says so: wall clock, monotonic clock and timers of one shot, all moved by `advance`. */
+/**
+ * Time that a test moves: wall clock, monotonic clock and timers of one shot, all moved by `advance`.
+ */
 import { setImmediate as turn } from 'node:timers/promises';
 
 interface Timer {
@@ -9,15 +11,15 @@ interface Timer {
 
 /** Milliseconds everywhere. Its members fit the options `now`, `monotonic` and `timer` of orchestrators and workers. */
 export interface FakeClock {
-  /** Epoch milliseconds. */
+  /** Returns epoch milliseconds. */
   readonly now: () => number;
-  /** Milliseconds since the clock was made. */
+  /** Returns the milliseconds since the clock was created. */
   readonly monotonic: () => number;
   /** Sets a timer of one shot and returns the function that clears it. */
   readonly timer: (run: () => void, ms: number) => () => void;
   /** Timers that are set. */
   readonly timers: number;
-  /** Lets time pass, timer by timer: what follows from one timer has happened before the next one fires. */
+  /** Moves time, timer by timer: the consequences of one timer have happened before the next one fires. */
   advance(ms: number): Promise<void>;
 }
 
@@ -35,7 +37,7 @@ async function turns(): Promise<void> {
   for (let n = 0; n < SETTLE_TURNS; n += 1) await turn();
 }
 
-/** Makes a clock that stands still. */
+/** Returns a clock that does not move by itself. */
 export function fakeClock(options: FakeClockOptions = {}): FakeClock {
   const { startMs = Date.UTC(2026, 5, 1, 12), settle = turns } = options;
   const timers = new Set<Timer>();

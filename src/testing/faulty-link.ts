@@ -2,7 +2,7 @@
 import type { Link } from '../transport/link.ts';
 
 export interface FaultyLink {
-  /** Give this one to what is tested. */
+  /** The link for the code under test. */
   readonly link: Link;
   /** Drops the link at once: both ends are notified. */
   cut(): void;
@@ -26,7 +26,7 @@ export function faultyLink(link: Link): FaultyLink {
     get(target, name) {
       if (name === 'open') return open;
       if (name === 'send') return send;
-      // What counts arrivals stands still, and a transport's own ping gets no answer.
+      // The counter of arrivals does not change, and a transport's own ping gets no reply.
       if (name === 'received' && swallowing) return received;
       if (name === 'probe' && swallowing) return () => {};
       // Called on the link itself: its private members are not those of the wrapper.

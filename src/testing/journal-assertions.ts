@@ -1,8 +1,14 @@
-/** What a test asks of a journal: that it has everything once, in order, and nothing a client was not sent. */
+/**
+ * Assertions of a test about a journal: that it has everything once, in order, and no entry that was not sent to a
+ * client.
+ */
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import type { Gap, Journal, JournalEntry } from '../journal/journal.ts';
 
-/** Everything a journal has of a session, page by page; ranges that retention removed are {@link Gap}s in their place. */
+/**
+ * Returns all entries of a session in a journal, page by page; ranges that retention removed are {@link Gap}s in their
+ * place.
+ */
 export async function journalOf(journal: Journal, session: string, after = 0): Promise<(JournalEntry | Gap)[]> {
   const found: (JournalEntry | Gap)[] = [];
   for (let cursor = after; ; ) {
@@ -16,7 +22,7 @@ export async function journalOf(journal: Journal, session: string, after = 0): P
 
 const isGap = (item: JournalEntry | Gap): item is Gap => 'from' in item;
 
-/** The session's cursors are 1, 2, 3 … without a hole or a repetition. Returns the entries. */
+/** Asserts that the session's cursors are 1, 2, 3 … without a gap or a repetition. Returns the entries. */
 export async function assertWholeJournal(journal: Journal, session: string): Promise<readonly JournalEntry[]> {
   const items = await journalOf(journal, session);
   deepEqual(items.filter(isGap), [], `the journal of ${session} has gaps`);
@@ -29,7 +35,7 @@ export async function assertWholeJournal(journal: Journal, session: string): Pro
   return entries;
 }
 
-/** Each request in the journal has exactly one reply or error, and its events stand before that. */
+/** Asserts that each request in the journal has exactly one reply or error, and that its events precede it. */
 export async function assertRequestsSettled(journal: Journal, session: string): Promise<void> {
   const replies = new Map<string, number>();
   const requests = new Set<string>();

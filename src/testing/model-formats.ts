@@ -1,5 +1,5 @@
 /**
- * How the scripted model server says a round in the streaming format of each provider's API. Pure: a round in, the
+ * The streaming format of each provider's API for a round of the scripted model server. Pure: a round in, the
  * server-sent events out. Written from the providers' public API references.
  */
 
@@ -21,13 +21,13 @@ export interface ScriptedRound {
   readonly tool_calls?: readonly ScriptedCall[];
   /** Waits before anything is answered. */
   readonly delay_ms?: number;
-  /** The request fails with this text: HTTP 400, unless `status` says otherwise. */
+  /** Error text with which the request fails: HTTP 400, unless `status` sets another one. */
   readonly error?: string;
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** What the provider calls the failure, e.g. `context_length_exceeded`. */
+  /** The provider's name of the failure, e.g. `context_length_exceeded`. */
   readonly error_code?: string;
-  /** The body of a failure as it is, instead of the API's own shape. */
+  /** The body of a failure, unchanged, instead of the API's own form. */
   readonly body?: string;
   readonly finish?: 'stop' | 'length' | 'refusal';
   readonly usage?: {
@@ -38,15 +38,16 @@ export interface ScriptedRound {
     readonly cost?: number;
   };
   /**
-   * How the answer breaks off after what is said above: `silence` never answers at all, `stall` stops after the output,
-   * `end` ends the answer without its last messages, `reset` cuts the connection, `error` reports `error` in the stream.
+   * The way in which the reply breaks off after the output above: `silence` never replies at all, `stall` stops after
+   * the output, `end` ends the reply without its last messages, `reset` cuts the connection, `error` reports `error` in
+   * the stream.
    */
   readonly breaks?: 'silence' | 'stall' | 'end' | 'reset' | 'error';
 }
 
 export type ModelApi = 'chat' | 'openrouter' | 'responses' | 'anthropic' | 'google' | 'cloud-code';
 
-/** The events of an answer: what is said, and what ends it. */
+/** The events of a reply: its output, and its end. */
 export interface ScriptedStream {
   readonly output: readonly string[];
   readonly end: readonly string[];
@@ -60,7 +61,7 @@ const named = (value: { readonly type: string; readonly [field: string]: unknown
   `event: ${value.type}\n${data(value)}`;
 const DEFAULT_USAGE: NonNullable<ScriptedRound['usage']> = { input: 100, output: 20 };
 
-/** The events with which `api` says `round`. */
+/** Returns the events of `round` in the format of `api`. */
 export function streamOf(api: ModelApi, round: ScriptedRound, model: string, number: number): ScriptedStream {
   switch (api) {
     case 'chat':
@@ -77,7 +78,7 @@ export function streamOf(api: ModelApi, round: ScriptedRound, model: string, num
   }
 }
 
-/** The body with which `api` reports a failed request. */
+/** Returns the body with which `api` reports a failed request. */
 export function failureOf(api: ModelApi, status: number, message: string, code: string | undefined): string {
   switch (api) {
     case 'anthropic':
@@ -119,7 +120,7 @@ function chatStream(round: ScriptedRound, model: string, number: number, openRou
   }
   for (const text of texts(round.text)) output.push(chunk({ role: 'assistant', content: text }));
   const calls = round.tool_calls ?? [];
-  // The arguments of parallel calls arrive in turns, so that only their index tells them apart.
+  // The arguments of parallel calls arrive in turns, so that only their index distinguishes them.
   for (const [index, call] of calls.entries()) {
     const begin = argumentsOf(call).slice(0, 3);
     output.push(

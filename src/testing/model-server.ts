@@ -1,8 +1,9 @@
 /**
- * A model provider under the control of a test: it speaks the streaming APIs of the real providers on a loopback port and
- * answers what the test scripted, one round per request, in order.
+ * A model provider under the control of a test: it serves the streaming APIs of the real providers on a loopback port
+ * and replies with the rounds that the test scripted, one per request, in order.
  *
- * A script is the `model` member of the session vectors (thought, text, tool calls, delay, error), with more ways to fail.
+ * A script is the `model` member of the session vectors (thought, text, tool calls, delay, error), with more ways to
+ * fail.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -41,7 +42,7 @@ export interface ModelServer extends AsyncDisposable {
   play(rounds: readonly ScriptedRound[]): void;
   /** Rounds that were not asked for yet. */
   readonly left: number;
-  /** The request with this number, counted from 0, once it is there. */
+  /** Resolves with the request of this number, counted from 0, once it has arrived. */
   request(number: number): Promise<ModelRequest>;
 }
 
@@ -131,7 +132,7 @@ export async function startModelServer(options: ModelServerOptions = {}): Promis
   };
 }
 
-/** The key a request has, in the header of any of the APIs. */
+/** Returns the key that a request has, in the header of any of the APIs. */
 function keyOf({ headers }: IncomingMessage): string {
   const named = headers['x-api-key'] ?? headers['x-goog-api-key'];
   return String(named ?? headers.authorization?.replace(/^Bearer /, '') ?? '');
@@ -164,7 +165,7 @@ function answer(response: ServerResponse, request: ModelRequest, round: Scripted
   for (const event of output) response.write(event);
   if (round.breaks === 'stall') return;
   if (round.breaks === 'reset') {
-    // Destroying at once would drop what was just written.
+    // Destroying at once would drop the bytes just written.
     response.write(': cut\n\n', () => response.socket?.resetAndDestroy());
     return;
   }

@@ -1,6 +1,6 @@
 /**
- * Recordings in tests: a host that is recorded, the recorded host for an agent or client under test, and the recorded client for a
- * host under test. What `handfast record` and `handfast replay` do, inside one process.
+ * Recordings in tests: a host that is recorded, the recorded host for an agent or client under test, and the recorded
+ * client for a host under test. The same work as `handfast record` and `handfast replay`, inside one process.
  */
 import { type Divergence, type DivergenceKind, diffRecordings } from '../recording/diff.ts';
 import { readBundle } from '../recording/read-bundle.ts';
@@ -14,13 +14,13 @@ import { fail } from '../wire/errors.ts';
 
 export type { Divergence, DivergenceKind, ReplayOptions, ReplayReport };
 
-/** Anything that takes a link over: a host, a server of sessions. */
+/** A host or a server of sessions, which takes over a link. */
 interface Accepting {
   accept(link: Link): void;
 }
 
 export interface RecordedHostOptions {
-  /** Secrets that are replaced wherever they stand, by the names they have in placeholders. */
+  /** Secrets that are replaced at every place, by the names they have in placeholders. */
   readonly secrets?: Readonly<Record<string, string>>;
   /** Names of further members whose text is a secret. */
   readonly secretFields?: readonly string[];
@@ -74,13 +74,14 @@ export interface ReplayedHost extends AsyncDisposable {
   /** False: a replay asks for no token. */
   readonly requiresToken: boolean;
   readonly report: ReplayReport;
-  /** Throws when a message was not recorded, or a recorded one did not come. Call it behind the end of the client. */
+  /** Throws when a message was not recorded, or a recorded one did not arrive. Call it after the end of the client. */
   assertPlayed(): Promise<void>;
 }
 
 /**
- * The host of a recording, a folder or one file: pass it to `connect` or `listen` in place of a host. Nothing is ever passed on: a
- * message that was not recorded is refused with `recording.not_recorded`, which names the nearest recorded one and the first difference.
+ * Returns the host of a recording, a folder or one file: pass it to `connect` or `listen` in place of a host. No
+ * message is ever forwarded: a message that was not recorded is refused with `recording.not_recorded`, which names the
+ * nearest recorded one and the first difference.
  *
  * @throws not_found, recording.invalid
  */
@@ -114,7 +115,8 @@ export interface PlayClientOptions {
 }
 
 /**
- * Plays the client of a recording against a host of this process and resolves with what differs, nothing when it replies as recorded.
+ * Plays the client of a recording against a host of this process and resolves with the differences, none when it
+ * replies as recorded.
  *
  * @throws not_found, recording.invalid · usage when the recording sends a secret that was not given
  */
@@ -133,7 +135,8 @@ export async function playClient(
 }
 
 /**
- * Where two recordings differ in what matters: not in ids, times, declared fields or the order of parallel requests.
+ * Returns the relevant differences of two recordings: not those in ids, times, declared fields or the order of parallel
+ * requests.
  *
  * @throws not_found, recording.invalid
  */

@@ -1,6 +1,7 @@
 /**
- * A peer that follows a test's script over any link: it sends exactly what it is given, well-formed or not, and stores what
- * arrives. It uses the link of the project but none of its protocol code, so a fault there cannot hide in both ends.
+ * A peer that follows a test's script over any link: it sends exactly the given messages, well-formed or not, and stores
+ * those that arrive. It uses the link of the project but none of its protocol code, so a fault there cannot hide in both
+ * ends.
  *
  * @see docs/protocol/a2e.md, docs/protocol/session-rpc.md, docs/protocol/fleet.md for the messages of each protocol
  */
@@ -17,11 +18,11 @@ export type ScriptedDialect = 'a2e' | 'session-rpc' | 'fleet';
 export interface ScriptedPeerOptions {
   /** Longest wait for a message or an end, milliseconds. Default 60,000: only a lost message reaches it. */
   readonly patienceMs?: number;
-  /** Called for each message; what it returns is sent back at once. `next` still gives the message. */
+  /** Called for each message; the returned message is sent back at once. `next` still gives the message. */
   readonly onMessage?: (message: ScriptedMessage) => ScriptedMessage | readonly ScriptedMessage[] | undefined;
 }
 
-/** What opens a session in each dialect, and which message completes it. */
+/** The message that opens a session in each dialect, and the message that completes it. */
 const openings: Record<
   ScriptedDialect,
   { readonly request: ScriptedMessage; readonly isReply: (message: ScriptedMessage) => boolean }
@@ -58,7 +59,7 @@ export class ScriptedPeer {
   readonly received: ScriptedMessage[] = [];
   /** Input that was no message. */
   readonly malformed: Malformed[] = [];
-  /** Why the link ended; undefined while it is open. */
+  /** The end of the link; undefined while it is open. */
   closedWith: CloseInfo | undefined;
   readonly #patienceMs: number;
   #next = 0;
@@ -86,17 +87,17 @@ export class ScriptedPeer {
     });
   }
 
-  /** Sends an object, or text as it stands. */
+  /** Sends an object, or unchanged text. */
   send(message: ScriptedMessage | string): void {
     this.link.send(typeof message === 'object' && this.link.text ? JSON.stringify(message) : message);
   }
 
-  /** Sends several texts as they stand. */
+  /** Sends several unchanged texts. */
   play(...messages: readonly (ScriptedMessage | string)[]): void {
     for (const message of messages) this.send(message);
   }
 
-  /** The next message that was not given yet. Fails with `timeout`, or with `interrupted` when the link ended. */
+  /** Returns the next message that was not returned yet. Fails with `timeout`, or with `interrupted` when the link ended. */
   async next(): Promise<ScriptedMessage> {
     await this.#until(() => this.received.length > this.#next || this.closedWith !== undefined, 'a message');
     const message = this.received[this.#next];
@@ -105,7 +106,7 @@ export class ScriptedPeer {
     return message;
   }
 
-  /** The next message that `matches`, skipping others. */
+  /** Returns the next message that `matches`, skipping others. */
   async find(matches: (message: ScriptedMessage) => boolean): Promise<ScriptedMessage> {
     for (;;) {
       const message = await this.next();
@@ -113,7 +114,7 @@ export class ScriptedPeer {
     }
   }
 
-  /** The reply to the request `id`, in A2E (`req_id`) or JSON-RPC (`id`), skipping other messages and events. */
+  /** Returns the reply to the request `id`, in A2E (`req_id`) or JSON-RPC (`id`), skipping other messages and events. */
   reply(id: string): Promise<ScriptedMessage> {
     return this.find(
       (message) =>
@@ -129,7 +130,7 @@ export class ScriptedPeer {
     return this.find(isReply);
   }
 
-  /** What arrived beyond what was given. */
+  /** Messages that arrived after the returned ones. */
   get rest(): readonly ScriptedMessage[] {
     return this.received.slice(this.#next);
   }
@@ -160,12 +161,12 @@ export class ScriptedPeer {
   }
 }
 
-/** Anything that takes a link over: a host, an RPC server, the bus of a fleet. */
+/** A host, an RPC server or the bus of a fleet, which takes over a link. */
 export interface AcceptsLinks {
   accept(link: Link): void;
 }
 
-/** A peer of something in this process, over an in-memory pair. */
+/** Returns a peer of a server in this process, over an in-memory pair. */
 export function scriptedPeer(server: AcceptsLinks, options?: ScriptedPeerOptions): ScriptedPeer {
   const [ours, theirs] = memoryPair();
   server.accept(theirs);
@@ -173,8 +174,8 @@ export function scriptedPeer(server: AcceptsLinks, options?: ScriptedPeerOptions
 }
 
 /**
- * A server that follows a script, for tests of clients: `connect(scriptedServer(…))` talks to it. Each link gets a
- * {@link ScriptedPeer}; `peers` has them in the order in which they came.
+ * Returns a server that follows a script, for tests of clients: `connect(scriptedServer(…))` connects to it. Each link
+ * gets a {@link ScriptedPeer}; `peers` has them in the order of their arrival.
  */
 export function scriptedServer(options: ScriptedPeerOptions = {}): AcceptsLinks & { readonly peers: ScriptedPeer[] } {
   const peers: ScriptedPeer[] = [];

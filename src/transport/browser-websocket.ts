@@ -1,8 +1,8 @@
 /**
- * A link over the WebSocket of browsers. Node uses `transport/websocket.ts`. A browser gives no backpressure to the peer, so
- * messages that arrive while this link is paused are buffered.
+ * A link over the WebSocket of browsers. Node uses `transport/websocket.ts`. A browser gives no backpressure to the
+ * peer, so messages that arrive while this link is paused are buffered.
  *
- * The entry points of browsers (`*.browser.ts`) dial by it. Implements the contract of `transport/link.ts`.
+ * Implements the contract of `transport/link.ts`.
  */
 
 import { fail } from '../wire/errors.ts';

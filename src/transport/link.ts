@@ -2,21 +2,21 @@
  * The transport contract: a link moves whole messages, in order, both ways, and has one close.
  *
  * Byte pipes (stdio, subprocess, TCP, Unix sockets) frame with `wire/frame.ts`; WebSocket and HTTP frames carry one or
- * several newline-separated messages; the in-memory pair hands message objects over by reference. Nothing above this
- * file knows which one it talks through. `test/contract/transport.test.ts` holds every transport to this contract.
+ * several newline-separated messages; the in-memory pair hands message objects over by reference. No code above this
+ * file knows the kind of transport. `test/contract/transport.test.ts` holds every transport to this contract.
  */
 
 /** A decoded message, as JSON.parse gives it. */
 export type Message = Record<string, unknown>;
 
-/** Why a piece of input is malformed. The link has already skipped it and continues to read. */
+/** Reason why a piece of input is malformed. The link has already skipped it and continues to read. */
 export interface Malformed {
   readonly reason: 'too_large' | 'bad_utf8';
   /** The limit that was passed, in bytes, when `reason` is `too_large`. */
   readonly limit?: number;
 }
 
-/** How a link ended. */
+/** The end of a link. */
 export interface CloseInfo {
   /** True when both sides closed in order. */
   readonly clean: boolean;
@@ -27,21 +27,21 @@ export interface CloseInfo {
 }
 
 /**
- * Receives the messages of a link. Calls come in order, never before {@link Link.open} returned, and never after `closed`.
- * A receiver must not throw.
+ * Receives the messages of a link. Calls are made in order, never before {@link Link.open} returned, and never after
+ * `closed`. A receiver must not throw.
  */
 export interface LinkReceiver {
   /**
-   * One whole message: JSON text on a text link (no newline, never blank), an object on the in-memory pair. May return the
-   * code of the error (a text) when what came turned out to be no message: the HTTP binding, the only one that answers
-   * what it is sent, passes it on. Anything else that is returned means nothing.
+   * Handles one whole message: JSON text on a text link (no newline, never blank), an object on the in-memory pair. May
+   * return the code of the error (a text) when the input was no message: the HTTP binding, the only one with responses
+   * to input, passes the code on. Any other returned value is ignored.
    */
   message(message: string | Message): unknown;
-  /** Input that could not be a message. */
+  /** Handles input that could not be a message. */
   malformed(problem: Malformed): void;
-  /** The peer has ended its output and may still read. Not every transport can report this. Called at most once. */
+  /** Called at most once, when the peer has ended its output and may still read. Not every transport can report this. */
   ended(): void;
-  /** The link has ended. Called exactly once, last. */
+  /** Called exactly once, last, when the link has ended. */
   closed(cause: CloseInfo): void;
 }
 
@@ -88,15 +88,15 @@ export interface Link {
   readonly buffered: number;
 
   /**
-   * Changes whenever the system accepts buffered bytes. If it stays equal while `buffered` > 0, the peer is not reading.
-   * Undefined where this is unknown: on the in-memory pair, and on an accepted HTTP link while no event stream is
+   * Changes whenever the system accepts buffered bytes. If it stays equal while `buffered` > 0, the peer is not
+   * reading. Undefined if this is unknown: on the in-memory pair, and on an accepted HTTP link while no event stream is
    * attached, whose buffer has its own limit.
    */
   readonly progress?: number | undefined;
 
   /**
    * Changes whenever anything arrives from the peer: bytes, a frame, a keep-alive comment of a stream. Undefined while
-   * this side does not read, since that tells nothing about the peer, and on the in-memory pair.
+   * this side does not read, since silence then proves nothing about the peer, and on the in-memory pair.
    */
   readonly received?: number | undefined;
 
@@ -119,14 +119,14 @@ export interface Link {
   setMaxMessageBytes(bytes: number): void;
 
   /**
-   * Ends the output behind what is queued and continues to receive: the other side sees the end of its input. Absent where
-   * a transport cannot; `close` then is all there is.
+   * Ends the output after the queued messages and continues to receive: the other side sees the end of its input.
+   * Absent if a transport cannot; then only `close` is possible.
    */
   end?(): void;
 
   /**
-   * Sends what is queued, then closes; resolves when the link has ended. Bounded: after `graceMs` (default 2,000) it is
-   * dropped. Calling it again returns the same promise.
+   * Sends the queued messages, then closes; resolves when the link has ended. Bounded: after `graceMs` (default 2,000)
+   * it is dropped. Calling it again returns the same promise.
    */
   close(reason?: string, graceMs?: number): Promise<void>;
 
@@ -134,7 +134,7 @@ export interface Link {
   destroy(reason?: string): void;
 }
 
-/** Something that accepts links. `address` is what a client may pass to `connect()`. */
+/** A server that accepts links. `address` is the one that a client passes to `connect()`. */
 export interface Listener {
   readonly address: string;
   /** Stops accepting; links already accepted continue. Idempotent. */

@@ -17,7 +17,7 @@ export function listening(server: Server, address: string, listen: () => void): 
     };
     const bound = (): void => {
       server.removeListener('error', refused);
-      // Nothing is known to be reported here once a server listens; an error without a listener would end the process.
+      // No known error is reported here once a server listens; an error without a listener would end the process.
       server.on('error', () => {});
       resolve();
     };

@@ -1,12 +1,12 @@
 /**
  * Two links in one process that hand message objects over by reference: no text, no copy.
  *
- * Used where agent and host share a process, and by tests that want the real stack without a wire. The sender of an
- * object must not change it afterwards.
+ * For an agent and a host in one process, and for tests of the real stack without a wire. The sender of an object must
+ * not change it afterwards.
  */
 import type { CloseInfo, Link, LinkReceiver, Message } from './link.ts';
 
-/** What one message counts in `buffered`: nothing is serialised, so its real size is not known. */
+/** Bytes that one message counts in `buffered`: nothing is serialised, so its real size is not known. */
 const NOMINAL_BYTES = 256;
 
 /**
@@ -119,7 +119,8 @@ class MemoryLink implements Link {
 
   readonly #deliver = (): void => {
     this.#scheduled = false;
-    // What arrives while this batch is handed over belongs to the next one; closing empties the inbox under our hands.
+    // Messages that arrive while this batch is handed over belong to the next one; closing empties the inbox during the
+    // loop.
     for (let left = this.#count - this.#head; left > 0 && this.#head < this.#count && !this.#paused; left--) {
       const message = this.#inbox[this.#head] as Message;
       this.#inbox[this.#head++] = undefined;
@@ -181,8 +182,8 @@ class MemoryLink implements Link {
 }
 
 /**
- * Two connected links. What one sends arrives at the other in order, after the sender's code has run, all messages of one
- * turn together.
+ * Returns two connected links. Messages of one arrive at the other in order, after the sender's code has run, all
+ * messages of one turn together.
  */
 export function memoryPair(): [Link, Link] {
   return MemoryLink.pair();

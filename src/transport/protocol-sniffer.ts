@@ -1,8 +1,8 @@
 /**
  * Recognises a browser or another HTTP or TLS client on a port that speaks newline-delimited JSON, by its first bytes.
  *
- * Called by `stream.ts` for accepted sockets. A page can make a browser send a request whose body contains valid messages;
- * closing at the request line prevents that any is read. Rule: docs/architecture.md#before-the-handshake.
+ * It checks accepted sockets. A page can make a browser send a request whose body contains valid messages; closing at
+ * the request line prevents that any is read. Rule: docs/architecture.md#before-the-handshake.
  */
 
 const FOREIGN = [
@@ -21,7 +21,10 @@ const FOREIGN = [
 const LONGEST = 'PRI * HTTP/2'.length;
 const OPEN_BRACE = 123;
 
-/** `foreign`: close at once. `ours`: none of them, stop asking. `unsure`: the bytes so far could still become one. */
+/**
+ * `foreign`: close at once. `ours`: no foreign protocol, stop checking. `unsure`: the bytes so far could still become
+ * one.
+ */
 export type Verdict = 'foreign' | 'ours' | 'unsure';
 
 /** Checks the first bytes of one connection, which may arrive in pieces. */

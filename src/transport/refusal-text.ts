@@ -1,10 +1,11 @@
 /**
- * Texts of a dial that failed: no process responds, or a server answered with an HTTP status instead of what was asked for.
+ * Texts of a dial that failed: no process responds, or a server replied with an HTTP status in place of the upgrade or
+ * session.
  *
- * Used by the clients of every transport. `http/http-exchange.ts` writes such answers: `{"detail": reason, …}`.
+ * `http/http-exchange.ts` writes these replies: `{"detail": reason, …}`.
  */
 
-/** No connection was made; `error` is the system's. The same words on every transport. */
+/** Returns the text for a connection that was not made; `error` is the system's. The same words on every transport. */
 export function noPeerText(address: string, { code, message }: { code?: string; message: string }): string {
   return `no peer responds at ${address} (${code ?? message}); start the host there, or correct the address`;
 }
@@ -13,7 +14,7 @@ export function noPeerText(address: string, { code, message }: { code?: string; 
 export const MAX_REFUSAL_CHARS = 4096;
 const MAX_REASON_CHARS = 500;
 
-/** `answered 403: the reason`, with the reason where the body gives one. */
+/** Returns `answered 403: the reason`, with the reason if the body gives one. */
 export function refusalText(status: number, body: string): string {
   let detail: unknown;
   try {

@@ -1,11 +1,11 @@
 /**
- * Gathers the messages a link sends into few writes, and knows how much of them is still waiting.
+ * Gathers the messages a link sends into few writes, and counts the bytes that still wait.
  *
- * Used by the links that write text (`stream.ts`, `websocket.ts`). One write for many messages is worth more than any
- * other measure on the sending side; how many make one write is a measured choice: {@link EARLY_CHARS}.
+ * For links that write text. One write for many messages is worth more than any other measure on the sending side; the
+ * number of messages in one write is a measured choice: {@link EARLY_CHARS}.
  */
 
-/** What an outbox writes to. */
+/** The target to which a send buffer writes. */
 export interface OutboxTarget {
   /**
    * Accepts one or several messages with a newline between them, or a part of a long one, and writes them as ASCII
@@ -25,7 +25,7 @@ export interface OutboxTarget {
  */
 const EARLY_CHARS = 8192;
 
-/** While the system is behind, packs are closed at this size, so that a frame stays far below what a peer accepts. */
+/** While the system is behind, packs are closed at this size, so that a frame stays far below the limit of a peer. */
 const PACK_CHARS = 256 * 1024;
 
 /** A part of a message with so many characters is written in a separate turn of the event loop; links take turns. */
@@ -99,7 +99,7 @@ export class SendBuffer {
     if (line.length === 1) setImmediate(nextInLine);
   }
 
-  /** Writes the queue up to the next large message: the turn of this buffer has come. */
+  /** Writes the queue up to the next large message, when it is this buffer's turn. */
   inTurn(): void {
     this.#inLine = false;
     if (this.#closed) return;
@@ -119,7 +119,7 @@ export class SendBuffer {
     this.#target.write(first.slice(0, LARGE_CHARS), false);
   }
 
-  /** The target has got rid of what it was behind with, well or not. */
+  /** Called when the target has written or dropped its backlog. */
   readonly written = (): void => {
     if (!this.#closed) this.#flush();
   };
@@ -150,7 +150,7 @@ export class SendBuffer {
   /** A tick that is asked for in a microtask runs when all microtasks have run; one asked for now would run before them. */
   readonly #afterMicrotasks = (): void => process.nextTick(flushTurn, this);
 
-  /** The end of a turn. */
+  /** Handles the end of a turn. */
   turn(): void {
     this.#scheduled = false;
     if (!this.#closed) this.#flush();
@@ -206,13 +206,13 @@ export class SendBuffer {
 const line: SendBuffer[] = [];
 
 function nextInLine(): void {
-  // It leaves the line afterwards: one that stands in line again meanwhile must not start a second round of turns.
+  // The buffer leaves the queue afterwards: one that is queued again meanwhile must not start a second round of turns.
   line[0]?.inTurn();
   line.shift();
   if (line.length > 0) setImmediate(nextInLine);
 }
 
-/** Shared by all outboxes: a closure for each would cost memory on links that mostly rest. */
+/** Ends a turn of a send buffer. Shared by all: a closure for each would cost memory on links that mostly rest. */
 function flushTurn(outbox: SendBuffer): void {
   outbox.turn();
 }

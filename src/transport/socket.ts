@@ -1,8 +1,8 @@
 /**
  * Links over TCP and Unix sockets: listening for them and dialling them.
  *
- * Called by the server and the command line (`listenTcp`, `listenUnix`) and by callers that dial an address (`connectTcp`,
- * `connectUnix`). The links are `stream.ts`; HTTP and TLS on these ports are refused at their first bytes.
+ * `listenTcp` and `listenUnix` listen, `connectTcp` and `connectUnix` dial. The links are `stream.ts`; HTTP and TLS on
+ * these ports are refused at their first bytes.
  */
 import {
   createServer,
@@ -20,8 +20,8 @@ import { type ReadTarget, readInto, StreamLink } from './stream.ts';
 import { bindUnix } from './unix-path.ts';
 
 /**
- * How long a quiet TCP connection is left alone before the system probes the peer. Node then probes ten times, a second
- * apart: a lost machine is noticed within the 15 s of `connection/liveness.ts`, also where a dialect has no pings.
+ * Time for which a quiet TCP connection is left alone before the system probes the peer. Node then probes ten times, a
+ * second apart: a lost machine is noticed within the 15 s of `connection/liveness.ts`, also if a dialect has no pings.
  */
 const KEEP_ALIVE_MS = 5_000;
 
@@ -51,12 +51,12 @@ export interface ConnectOptions {
   readonly signal?: AbortSignal;
 }
 
-/** `tcp://host:port`, with brackets around an IPv6 address. */
+/** Returns `tcp://host:port`, with brackets around an IPv6 address. */
 function tcpAddress(host: string, port: number): string {
   return host.includes(':') ? `tcp://[${host}]:${port}` : `tcp://${host}:${port}`;
 }
 
-/** Host and port of a `tcp://` address. Throws `usage`. */
+/** Returns host and port of a `tcp://` address. Throws `usage`. */
 export function parseTcpAddress(address: string): { host: string; port: number } {
   const match = /^tcp:\/\/(?:\[([0-9a-f:.]+)\]|([^/:@?#\s[\]]+)):(\d{1,5})\/?$/i.exec(address);
   const port = Number(match?.[3]);
@@ -66,7 +66,7 @@ export function parseTcpAddress(address: string): { host: string; port: number }
   return { host: (match[1] ?? match[2]) as string, port };
 }
 
-/** The path of a `unix://` address. Throws `usage`. */
+/** Returns the path of a `unix://` address. Throws `usage`. */
 export function parseUnixAddress(address: string): string {
   const path = /^unix:\/\/([^\0]+)$/.exec(address)?.[1];
   if (path === undefined) throw fail('usage', `expected unix:///path, got ${JSON.stringify(address)}`);
@@ -154,9 +154,10 @@ interface Accepted {
 }
 
 /**
- * The accepted connection in a socket that reads into {@link readInto} memory. Node has that option for sockets that dial
- * and not for those of its servers, which allocate 64 KiB for each read: a tenth of the CPU of a small request. Without a
- * handle, as in other runtimes, and on Windows, where shared memory is not safe, the socket stays as it is.
+ * Returns the accepted connection in a socket that reads into {@link readInto} memory. Node has that option for sockets
+ * that dial and not for those of its servers, which allocate 64 KiB for each read: a tenth of the CPU of a small
+ * request. Without a handle, as in other runtimes, and on Windows, where shared memory is not safe, the socket itself
+ * is returned.
  */
 function readingInto(target: ReadTarget, socket: Socket): Socket {
   const accepted = socket as Accepted;

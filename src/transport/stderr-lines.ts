@@ -1,13 +1,13 @@
 /**
- * Reads a child's stderr so that it never fills up: each line goes to a callback, the last one is remembered as the
- * child's last words.
+ * Reads a child's stderr so that it never fills up: each line goes to a callback, the last one is stored as the child's
+ * last words.
  */
 import type { Readable } from 'node:stream';
 
 /** A longer line is cut here. */
 const MAX_LINE_CHARS = 4096;
 
-/** How much of the last line goes into a reason. */
+/** Characters of the last line that a reason contains. */
 const MAX_WORDS_CHARS = 256;
 
 /** Drains one stderr. Bytes that are no UTF-8 become U+FFFD: this is log text for people. */
@@ -24,7 +24,7 @@ export class StderrLines {
     stderr.on('error', () => {});
   }
 
-  /** The last line that was not blank, shortened; `''` when there was none. */
+  /** The last line that was not blank, shortened; `''` when none was. */
   get last(): string {
     return this.#last.slice(0, MAX_WORDS_CHARS);
   }

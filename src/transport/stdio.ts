@@ -1,8 +1,8 @@
 /**
  * The link of a process that serves its parent: messages on stdin and stdout.
  *
- * Called once, early, by the command that serves over stdio. From then on stdout belongs to the link; what plugins and
- * their dependencies print goes to stderr, because one stray line in between would be read as a message.
+ * It must be opened once, early. From then on stdout belongs to the link; output of plugins and their dependencies goes
+ * to stderr, because one stray line in between would be read as a message.
  */
 import { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';

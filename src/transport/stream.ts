@@ -1,8 +1,8 @@
 /**
  * A link over byte streams: a socket, or a pair of pipes.
  *
- * Used by `socket.ts`, `stdio.ts` and `subprocess.ts`, which make the streams and know what is special about them. Here
- * is what they share: framing, packed writes, half-close, backpressure, and a close that is bounded and reported once.
+ * `socket.ts`, `stdio.ts` and `subprocess.ts` create the streams and handle their peculiarities. This file has the
+ * shared part: framing, packed writes, half-close, backpressure, and a close that is bounded and reported once.
  */
 import type { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
@@ -22,7 +22,7 @@ import { unsentBytes } from './unsent-bytes.ts';
 
 const DEFAULT_GRACE_MS = 2000;
 
-/** How the streams of a link came to their end: by themselves, because the time to close was up, or by `destroy`. */
+/** The way in which the streams of a link ended: by themselves, because the time to close was up, or by `destroy`. */
 export type Ending = 'finished' | 'expired' | 'dropped';
 
 export interface StreamLinkOptions {
@@ -37,11 +37,15 @@ export interface StreamLinkOptions {
   /** Closes the link at once when its first bytes are HTTP or TLS. */
   readonly firstByteGuard?: boolean;
   /**
-   * True when closing needs nothing from the peer: what was written is safe once the system has it. By default a link
-   * waits, within its grace, until the peer has ended its side too, because closing earlier may destroy data in transit.
+   * True when closing needs nothing from the peer: written bytes are safe once the system has them. By default a link
+   * waits, within its grace, until the peer has ended its side too, because closing earlier may destroy data in
+   * transit.
    */
   readonly closesAlone?: boolean;
-  /** Last work after the streams have ended and before `closed` is reported, such as waiting for a process. Must settle. */
+  /**
+   * Does the last work after the streams have ended and before `closed` is reported, such as waiting for a process.
+   * Must settle.
+   */
   readonly settle?: (cause: CloseInfo, ending: Ending, graceMs: number) => Promise<CloseInfo>;
 }
 
@@ -51,15 +55,15 @@ export interface StreamLinkOptions {
  */
 const sharedReadBuffer = Buffer.allocUnsafeSlow(64 * 1024);
 
-/** Where the bytes of a socket go once there is a link for it. */
+/** Target of the bytes of a socket once its link exists. */
 export interface ReadTarget {
   link?: { receive(chunk: Buffer, reused: boolean): void };
 }
 
 /**
- * The `onread` option of a socket whose data goes to `target`. A function of its own, so that nothing of the caller's
- * scope lives as long as the socket. Only where reads are made when data is there; on
- * Windows they are started ahead, so each socket gets memory of its own.
+ * Returns the `onread` option of a socket whose data goes to `target`. A separate function, so that no value of the
+ * caller's scope lives as long as the socket. The memory is shared only on systems that read when data has arrived; on
+ * Windows reads are started ahead, so each socket gets separate memory.
  */
 export function readInto(target: ReadTarget): {
   buffer: Uint8Array;
@@ -87,8 +91,8 @@ class StreamTarget implements OutboxTarget {
   write(pack: string, isLast: boolean): void {
     // The line break first: appended later, it would make a second copy of a long message.
     this.#writable.write(toAscii(isLast ? `${pack}\n` : pack), 'latin1');
-    // Mostly the system accepts everything at once. A callback would then cost a turn through the tick queue for nothing (a
-    // tenth of the CPU of a small message), so it is asked for when there is something to wait for, by an empty write.
+    // Mostly the system accepts everything at once. A callback would then cost a turn through the tick queue for
+    // nothing (a tenth of the CPU of a small message), so an empty write requests it only when bytes still wait.
     if (this.#writable.writableLength > 0) this.#writable.write('', 'latin1', this.outbox.written);
   }
 
@@ -127,7 +131,7 @@ export class StreamLink implements Link, LineSink {
   #outputBroken = false;
   /** The output was ended by this side, which still reads. */
   #halfEnded = false;
-  /** Everything was written, in order, before the end of the output. */
+  /** True when everything was written, in order, before the end of the output. */
   #outputFinished = false;
   /** Streams that have not emitted `close`. */
   #streamsOpen: number;
@@ -168,7 +172,7 @@ export class StreamLink implements Link, LineSink {
     this.#opened = true;
     const cause = this.#cause;
     if (cause !== undefined) return process.nextTick(() => this.#receiver?.closed(cause));
-    // A socket that reads into shared memory emits no `data`; its chunks come through `receive`.
+    // A socket that reads into shared memory emits no `data`; its chunks arrive through `receive`.
     this.#readable.on('data', (chunk: Buffer) => this.receive(chunk));
     if (!this.#paused) this.#readable.resume();
   }
@@ -277,17 +281,17 @@ export class StreamLink implements Link, LineSink {
     if (this.meter !== undefined) this.meter(chunk.length, this.#reader.incompleteBytes);
   }
 
-  /** One line of the reader. */
+  /** Handles one line of the reader. */
   line(text: string): void {
     this.#receiver?.message(text);
   }
 
-  /** One malformed line of the reader. */
+  /** Handles one malformed line of the reader. */
   malformed(problem: BadLine): void {
     this.#receiver?.malformed(problem);
   }
 
-  /** Everything before the end of the input was delivered. */
+  /** Handles the end of the input: everything before it was delivered. */
   #inputEnd(): void {
     if (this.#closing !== undefined || this.#ended) return;
     this.#reader.end();
@@ -295,7 +299,7 @@ export class StreamLink implements Link, LineSink {
     if (this.#closing === undefined && !this.#ended) this.#receiver?.ended();
   }
 
-  /** The reader has had its share of this turn, or has delivered the rest. */
+  /** Called when the reader has had its share of this turn, or has delivered the rest. */
   behind(behind: boolean): void {
     this.#behind = behind;
     if (!behind && this.#inputEnded) this.#inputEnd();
@@ -307,7 +311,7 @@ export class StreamLink implements Link, LineSink {
     else if (!this.#inputEnded && this.#closing === undefined) this.#drop('dropped');
   }
 
-  /** The peer reads no more. Bytes it has written may still be in transit, so its input gets some time to end. */
+  /** Handles a peer that reads no more. Bytes it has written may still be in transit, so its input gets some time to end. */
   #outputGone(): void {
     this.#outputBroken = true;
     this.#sendBuffer?.close();
@@ -333,7 +337,7 @@ export class StreamLink implements Link, LineSink {
     this.#writable.destroy();
   }
 
-  /** Both streams are closed. */
+  /** Finishes the link: both streams are closed. */
   #finish(): void {
     this.#ended = true;
     clearTimeout(this.#timer);

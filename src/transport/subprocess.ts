@@ -1,7 +1,7 @@
 /**
  * A link to a program that is started for it, over its stdin and stdout.
  *
- * Called for `stdio:` addresses, agents of the Agent Client Protocol, and hosts and workers that run as a child. Adds to
+ * For `stdio:` addresses, agents of the Agent Client Protocol, and hosts and workers that run as a child. Adds to
  * `base/child.ts` the stderr as lines, and the first rung of the ladder: stdin closed, then SIGTERM, then SIGKILL.
  */
 import type { Writable } from 'node:stream';
@@ -15,7 +15,7 @@ import { type Ending, StreamLink } from './stream.ts';
 /** Time between SIGTERM and SIGKILL. */
 const DEFAULT_TERMINATE_MS = 2000;
 
-/** How long the output of an exited child may continue, when a process it started still has the pipe open. */
+/** Time for which the output of an exited child may continue, when a process it started still has the pipe open. */
 const AFTER_EXIT_MS = 250;
 
 export interface SpawnLinkOptions {
@@ -82,7 +82,7 @@ async function started(
   }
 }
 
-/** The ladder. The streams have ended already, so the child has seen the end of its stdin. */
+/** Stops the child step by step. The streams have ended already, so the child has seen the end of its stdin. */
 async function stop(child: Child, ending: Ending, graceMs: number, terminateMs: number): Promise<void> {
   const exited = ending === 'finished' && (await within(child.exited, graceMs)) !== undefined;
   // Also when the child has exited: processes it started belong to its group and must not stay.
@@ -90,7 +90,7 @@ async function stop(child: Child, ending: Ending, graceMs: number, terminateMs: 
   else await child.stop(terminateMs);
 }
 
-/** How the link ended, and how the child did. */
+/** Returns the end of the link, with that of the child. */
 function withExit(cause: CloseInfo, child: Child, lastWords: string): CloseInfo {
   const exitCode = child.exit?.code ?? null;
   const signalCode = child.exit?.signal ?? null;

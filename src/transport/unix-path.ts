@@ -1,7 +1,7 @@
 /**
  * Binds a Unix socket to a path: sets its permissions, and replaces the stale socket of an ended process.
  *
- * Called by `socket.ts`, and by `server/control/private-socket.ts` for what killed processes left.
+ * It also replaces sockets that killed processes left.
  */
 import { chmodSync, lstatSync, mkdirSync, renameSync, unlinkSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -15,10 +15,10 @@ const MAX_PATH_BYTES = process.platform === 'linux' ? 107 : 103;
 const PROBE_MS = 1000;
 
 /**
- * Calls `listen`, which binds `path`, so that the file is 0600 from its first moment; its folder is made 0700 when it is
- * missing. A stale socket, on which no process listens, is removed and `listen` called again.
+ * Calls `listen`, which binds `path`, so that the file is 0600 from its first moment; its folder is made 0700 when it
+ * is missing. A stale socket, on which no process listens, is removed and `listen` called again.
  *
- * @throws runtime_error for a path that is too long or cannot be made, and what `listen` throws
+ * @throws runtime_error for a path that is too long or cannot be created, and errors of `listen`
  */
 export async function bindUnix(path: string, listen: () => Promise<void>): Promise<void> {
   const bytes = Buffer.byteLength(path);
@@ -40,7 +40,7 @@ export async function bindUnix(path: string, listen: () => Promise<void>): Promi
   }
 }
 
-/** Node binds inside the call, so a narrow file mask around it leaves no moment in which others may connect. */
+/** Listens with a narrow file mask. Node binds inside the call, so the mask leaves no moment in which others may connect. */
 async function ownerOnly(path: string, listen: () => Promise<void>): Promise<void> {
   let mask: number | undefined;
   try {
@@ -78,7 +78,7 @@ export async function clearStale(path: string): Promise<boolean> {
   }
 }
 
-/** True unless the system reports that no process listens there. */
+/** Resolves with true unless the system reports that no process listens on the socket. */
 function isAlive(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ path });

@@ -2,7 +2,7 @@
  * The progress of a write. Node counts all bytes of a write until the last one is written, so a long message to a slow
  * reader would look stalled; the handle below the stream has the exact number.
  *
- * Used by the links over sockets and pipes to distinguish slow readers from those that read nothing.
+ * Links over sockets and pipes distinguish slow readers from those that read nothing by it.
  */
 import type { Writable } from 'node:stream';
 
@@ -12,8 +12,8 @@ interface WithHandle {
 }
 
 /**
- * A number that falls whenever the system accepts bytes written to `stream`, and rises only when more is written.
- * Without a handle it falls only at the end of a write.
+ * Returns a number that falls whenever the system accepts bytes written to `stream`, and rises only when more is
+ * written. Without a handle it falls only at the end of a write.
  */
 export function unsentBytes(stream: Writable): number {
   const { _handle: handle } = stream as WithHandle;

@@ -1,9 +1,9 @@
 /**
- * Links over WebSocket: what upgrades a request of the HTTP server, and what dials `ws://` and `wss://`.
+ * Links over WebSocket: the upgrade of a request of the HTTP server, and the dialling of `ws://` and `wss://`.
  *
  * A frame carries one or several messages with newlines between them; all messages of one turn leave in few frames. The
- * only file that loads `ws`, and only when a WebSocket is really used. Host and Origin are checked by the HTTP server
- * before a request comes here. The wire: docs/protocol/a2e.md#websocket.
+ * only file that loads `ws`, and only when a WebSocket is really used. The HTTP server checks Host and Origin before
+ * the upgrade. The wire: docs/protocol/a2e.md#websocket.
  */
 
 import type { IncomingMessage } from 'node:http';
@@ -41,8 +41,8 @@ const MAX_REASON_CHARS = 40;
 const GATE_BYTES = 2 * PRE_HANDSHAKE_MAX_MESSAGE_BYTES;
 
 /**
- * Longest frame read. A frame packs several messages, each of which has its own limit; a peer closes a pack long before it
- * has this many, and the whole of a frame is put together in one turn.
+ * Returns the longest frame that is read. A frame packs several messages, each of which has its own limit; a peer
+ * closes a pack long before it has this many, and the whole of a frame is put together in one turn.
  */
 function maxFrameBytes(maxMessageBytes: number): number {
   return Math.max(4 * 1024 * 1024, maxMessageBytes + 1024 * 1024);
@@ -159,7 +159,7 @@ class WebSocketLink implements Link, LineSink {
     this.#watchFrames();
   }
 
-  /** A frame is buffered until it is whole, so its parts are counted below it. */
+  /** Measures the bytes of frames. A frame is buffered until it is whole, so its parts are counted below it. */
   #watchFrames(): void {
     this.#raw.removeListener('data', this.#measure);
     if (this.#meter !== undefined || this.#maxFrameBytes !== undefined) this.#raw.on('data', this.#measure);
@@ -178,7 +178,7 @@ class WebSocketLink implements Link, LineSink {
     return this.#cause !== undefined;
   }
 
-  /** Bytes of frames that are not complete, and of pongs, count too. */
+  /** Bytes received; those of incomplete frames, and of pongs, count too. */
   get received(): number | undefined {
     return this.#paused || this.#receiver === undefined ? undefined : this.#raw.bytesRead;
   }
@@ -207,7 +207,8 @@ class WebSocketLink implements Link, LineSink {
 
   setMaxMessageBytes(bytes: number): void {
     this.#reader.setMaxBytes(bytes);
-    // A frame is buffered until it is whole. Before the handshake a peer must not fill our memory this way.
+    // A frame is buffered until it is whole. Before the handshake a peer must not fill this process's memory in this
+    // way.
     this.#raw.removeListener('data', this.#countGate);
     if (this.#accepted && bytes <= PRE_HANDSHAKE_MAX_MESSAGE_BYTES) this.#raw.on('data', this.#countGate);
     // Others of this listener may send longer frames.
@@ -294,7 +295,7 @@ export interface WebSocketAcceptor {
   handle(request: IncomingMessage, socket: Duplex, head: Buffer, accept: (link: Link) => void): void;
 }
 
-/** The accepting side. Loads `ws` with the first upgrade. */
+/** Returns the accepting side. It loads `ws` with the first upgrade. */
 export function webSocketAcceptor(options: WebSocketAcceptorOptions = {}): WebSocketAcceptor {
   const { maxMessageBytes = DEFAULT_MAX_MESSAGE_BYTES } = options;
   const load = onceSucceeded(async (): Promise<WebSocketServer> => {

@@ -1,9 +1,9 @@
 /**
- * Whether what came with a folder may be used: compares its bytes with what this user trusted, and watches for the
- * withdrawal of that trust while it is in use.
+ * Decides whether files that came with a folder may be used: compares their bytes with those that this user trusted,
+ * and watches for the withdrawal of that trust while they are in use.
  *
- * Called by the command line before it reads a configuration that the user did not name, by the skills of sessions and by
- * workers. Before the answer is yes, files are read for hashing only.
+ * It applies to a configuration that the user did not name, to the skills of sessions and to workers. Until the files
+ * are trusted, they are read for hashing only.
  *
  * @see docs/security/trust.md
  */
@@ -17,7 +17,10 @@ import { quoted } from './quoted.ts';
 import { nameIn, type Place, placeOf } from './repository.ts';
 import type { TrustEntry, TrustStore, TrustSubject } from './store.ts';
 
-/** How often the store is looked at while a configuration is in use. It is looked at before each start of a program too. */
+/**
+ * Interval of checks of the store while a configuration is in use, milliseconds. The store is checked before each start
+ * of a program too.
+ */
 const WATCH_MS = 500;
 
 /** A found configuration that is trusted as it is. */
@@ -26,7 +29,10 @@ export interface TrustedFile {
   readonly covered: CoveredFiles;
 }
 
-/** The trust in a found configuration; undefined when there is none, or one of its files has changed. Fails as the store does. */
+/**
+ * Returns the trust in a found configuration; undefined when it is not trusted, or one of its files has changed. Fails
+ * as the store does.
+ */
 export async function trustedFile(
   { place, file, bytes }: FoundFile,
   subject: TrustSubject,
@@ -44,7 +50,7 @@ export async function trustedFile(
   return undefined;
 }
 
-/** A skill of a folder, as entries name it. */
+/** Returns a skill of a folder in the form of entries. */
 export function placedSkill(file: string): { readonly place: Place; readonly name: string } {
   // The last one: folders that start with a dot are not searched below it.
   const at = file.lastIndexOf(SKILLS);
@@ -54,7 +60,7 @@ export function placedSkill(file: string): { readonly place: Place; readonly nam
 
 const SKILLS = `${sep}.agents${sep}skills${sep}`;
 
-/** True when this very content of a skill was trusted in this repository. Fails as the store does. */
+/** Resolves with true when exactly this content of a skill was trusted in this repository. Fails as the store does. */
 export async function isTrustedSkill(file: string, bytes: Uint8Array, store: TrustStore): Promise<boolean> {
   const { place, name } = placedSkill(file);
   const digest = digestOf(bytes);
@@ -64,7 +70,10 @@ export async function isTrustedSkill(file: string, bytes: Uint8Array, store: Tru
 /** Files that programs of a worker read in its folder and that start further programs. */
 export const AGENT_FILES = ['.mcp.json', '.claude/settings.json', '.claude/settings.local.json'] as const;
 
-/** True when a folder has none of {@link AGENT_FILES}, or they were trusted as they are. Fails as the store does. */
+/**
+ * Resolves with true when a folder has none of {@link AGENT_FILES}, or their present content was trusted. Fails as the
+ * store does.
+ */
 export async function agentFilesTrusted(folder: string, store: TrustStore): Promise<boolean> {
   const place = placeOf(folder);
   const { digests } = agentFilesOf(place);
@@ -80,19 +89,19 @@ export async function agentFilesTrusted(folder: string, store: TrustStore): Prom
   );
 }
 
-/** {@link AGENT_FILES} as they are. */
+/** Returns {@link AGENT_FILES} with their present content. */
 export function agentFilesOf(place: Place): CoveredFiles {
   const covered = new CoveredFiles(place);
   for (const file of AGENT_FILES) covered.add(join(place.folder, file));
   return covered;
 }
 
-/** True when this user trusted the repository of a folder itself, so that git may run in it. */
+/** Resolves with true when this user trusted the repository of a folder itself, so that git may run in it. */
 export async function isTrustedRepository(place: Place, store: TrustStore): Promise<boolean> {
   return (await store.entries()).some((entry) => isAbout(entry, place, 'repository'));
 }
 
-/** The folder of a place from the top of its working tree. */
+/** Returns the folder of a place, relative to the top of its working tree. */
 export const folderIn = (place: Place): string => nameIn(place, place.folder);
 
 const isAbout = (entry: TrustEntry, place: Place, subject: TrustSubject): boolean =>
@@ -108,7 +117,7 @@ export class HeldTrust implements ConfigTrust {
   readonly #config: string;
   readonly #store: TrustStore;
 
-  /** @param found the configuration, whose own changes count at the next start only */
+  /** @param found the configuration; its own changes count at the next start only */
   constructor(trusted: TrustedFile, found: FoundFile, store: TrustStore) {
     this.#trusted = trusted;
     this.#place = found.place;
@@ -137,12 +146,12 @@ export class HeldTrust implements ConfigTrust {
       unwatchFile(this.#store.file, changed);
     };
     watchFile(this.#store.file, { interval: WATCH_MS, persistent: false }, changed);
-    // It may have been withdrawn while the configuration was loaded.
+    // The trust may have been withdrawn while the configuration was loaded.
     changed();
     return stop;
   }
 
-  /** The error when the trust is gone. A store that cannot be read trusts nothing. */
+  /** Returns the error when the trust was withdrawn. A store that cannot be read trusts nothing. */
   async #withdrawn(): Promise<HandfastError | undefined> {
     const entries = await this.#store.entries().catch(() => []);
     const { entry } = this.#trusted;
@@ -162,7 +171,7 @@ export class HeldTrust implements ConfigTrust {
   }
 }
 
-/** The one error of what is not trusted, with the way to trust it. */
+/** Returns the error of an untrusted folder, with the way to trust it. */
 export function untrusted(folder: string, what: string): HandfastError {
   return fail('untrusted_folder', `${what}; to look at it and trust it, run: handfast trust add ${quoted(folder)}`, {
     folder,

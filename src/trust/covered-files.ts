@@ -1,8 +1,8 @@
 /**
- * The files an entry of trust covers: read bounded, hashed, and compared with what was hashed when they were trusted.
+ * The files an entry of trust covers: read bounded, hashed, and compared with the hashes of the time when they were
+ * trusted.
  *
- * Called by `manifest.ts` when something is trusted and by `check.ts` before it is used. The bytes that were hashed are the
- * bytes that are used: nothing is read a second time.
+ * The bytes that were hashed are the bytes that are used: no file is read a second time.
  */
 import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
@@ -10,7 +10,7 @@ import { isAbsolute, join } from 'node:path';
 import { readBounded } from '../base/bounded-file.ts';
 import { nameIn, type Place } from './repository.ts';
 
-/** Files one entry may cover, and their bytes. What is beyond is reported as not covered. */
+/** Bounds on the files that one entry may cover, and on their bytes. Files beyond them are reported as not covered. */
 export const MAX_FILES = 512;
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 const MAX_TOTAL_BYTES = 32 * 1024 * 1024;
@@ -19,16 +19,19 @@ const MAX_TOTAL_BYTES = 32 * 1024 * 1024;
 export const ABSENT = 'absent';
 const OTHER = 'other';
 
-/** SHA-256 of a file's content, as entries hold it. */
+/** Returns the SHA-256 of a file's content, in the form of entries. */
 export const digestOf = (bytes: Uint8Array): string => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
 
-/** True for a file of the working tree that is not one of an installed package: its changes are asked about. */
+/**
+ * Returns true for a file of the working tree that is not one of an installed package: its changes need a decision of
+ * the user.
+ */
 export function isOfRepository(place: Pick<Place, 'top'>, path: string): boolean {
   const name = nameIn(place, path);
   return !isAbsolute(name) && !name.split('/').includes('node_modules');
 }
 
-/** A file whose content was hashed. */
+/** A file with hashed content. */
 export interface CoveredFile {
   /** Its path without links. */
   readonly real: string;
@@ -37,7 +40,7 @@ export interface CoveredFile {
 
 /** Collects files by the path they are reached by. */
 export class CoveredFiles {
-  /** Absolute path as it was named → what was read there. */
+  /** Absolute path as named → the file that was read there. */
   readonly read = new Map<string, CoveredFile>();
   readonly #digests = new Map<string, string>();
   readonly #place: Place;
@@ -47,12 +50,12 @@ export class CoveredFiles {
     this.#place = place;
   }
 
-  /** Name → digest, for an entry. */
+  /** Digests by name, for an entry. */
   get digests(): Readonly<Record<string, string>> {
     return Object.fromEntries(this.#digests);
   }
 
-  /** True for a file of the repository that is not one of an installed package. */
+  /** Returns true for a file of the repository that is not one of an installed package. */
   concerns(path: string): boolean {
     return isOfRepository(this.#place, path);
   }
@@ -63,7 +66,7 @@ export class CoveredFiles {
     this.#digests.set(nameIn(this.#place, path), digestOf(bytes));
   }
 
-  /** Reads and adds a file. Links on the way are followed, because its content is what counts. False: over the limits. */
+  /** Reads and adds a file. Links on the way are followed, because its content counts. False: over the limits. */
   add(path: string): boolean {
     const name = nameIn(this.#place, path);
     if (this.#digests.has(name)) return true;

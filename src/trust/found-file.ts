@@ -1,7 +1,8 @@
 /**
- * A configuration file that was found in a folder, as opposed to one the user named: its place and its bytes, read once.
+ * A configuration file that was found in a folder, as opposed to one the user named: its place and its bytes, read
+ * once.
  *
- * Nothing of it is interpreted here.
+ * Its content is not interpreted here.
  */
 import { join } from 'node:path';
 import { readBounded } from '../base/bounded-file.ts';
@@ -19,8 +20,8 @@ export interface FoundFile {
 }
 
 /**
- * Reads a file of a folder; undefined when there is none. Fails with `config_invalid` for a link, a pipe, a device, a socket
- * and a file that is too long.
+ * Reads a file of a folder; undefined when it does not exist. Fails with `config_invalid` for a link, a pipe, a device,
+ * a socket and a file that is too long.
  */
 export function findFile(folder: string, name: string): FoundFile | undefined {
   const place = placeOf(folder);

@@ -1,8 +1,8 @@
 /**
- * What a configuration that came with a folder would do, for the person who is asked whether to trust it: whole command
- * lines, modules, addresses and every other setting; and the files that are hashed.
+ * The effects of a configuration that came with a folder, for the person that decides whether to trust it: whole
+ * command lines, modules, addresses and every other setting; and the files that are hashed.
  *
- * Called by `survey.ts` when a user asks for it, never before: the file is parsed here, and nothing in it is acted upon.
+ * It runs only when a user asks for it: the file is parsed here, and no setting in it takes effect.
  */
 import { basename, isAbsolute, relative, resolve } from 'node:path';
 import { moduleOfPackage } from '../base/package-module.ts';
@@ -16,7 +16,7 @@ import { coverModule } from './module-imports.ts';
 import { quoted } from './quoted.ts';
 import { nameIn } from './repository.ts';
 
-/** What a user decides about. Words are quoted as in a shell or as JSON; not yet escaped for terminals. */
+/** Facts for a user's decision. Words are quoted as in a shell or as JSON; not yet escaped for terminals. */
 export interface Manifest {
   /** Command lines. */
   readonly starts: readonly string[];
@@ -26,7 +26,7 @@ export interface Manifest {
   readonly connects: readonly string[];
   /** All other settings: `path: value`. */
   readonly settings: readonly string[];
-  /** What runs and is not covered by the hashes. */
+  /** Code that runs and is not covered by the hashes. */
   readonly uncovered: readonly string[];
   /** Name → digest, as entries hold them. */
   readonly files: Readonly<Record<string, string>>;
@@ -34,24 +34,24 @@ export interface Manifest {
 
 /** Characters a person can be asked to read. */
 const MAX_SHOWN = 128 * 1024;
-/** Executors that start a program of their own name. */
+/** Executors that start a program with the name of the executor. */
 const PROGRAM_KINDS = ['claude', 'codex', 'opencode', 'agy'];
 /** Programs that run code which neither the command line shows nor its files cover. */
 const RUNNERS =
   /^(?:npm|npx|pnpm|pnpx|yarn|bun|bunx|deno|uv|uvx|pip|pipx|poetry|cargo|go|make|just|mise|docker|podman|nix|sh|bash|zsh|env|sudo)$/;
 /** An argument, or the value of an option, that may be the path of a file. */
 const PATH_LIKE = /^(?:-[\w-]+=)?([^\s=-][^\s=]{0,1023})$/;
-/** Settings whose values are secrets: what is shown may be on a shared screen, or in a log. */
+/** Settings whose values are secrets: shown text may be on a shared screen, or in a log. */
 const SECRET = /(?:^|\.)(?:token|password|secret|api_key|authorization)(?:\[\d+\])*$/i;
 /** Variables and headers: most are secrets, so only their names are shown. */
 const GIVEN = /(?:^|\.)(?:env|headers)\.(.+)$/;
-/** Variables that say what a program loads or starts, which decides about trust. */
+/** Variables that decide which code a program loads or starts, and so matter for trust. */
 const STEERING =
   /^(?:LD|DYLD|GIT(?!.*(?:TOKEN|PASSWORD|SECRET)))_|(?:PATH|OPTIONS|OPTS?|FLAGS|PRELOAD|ENV|SHELL|EDITOR|PAGER|BROWSER|STARTUP|HOME|LIB|COMMAND|WRAPPER|OPEN)$/i;
 const NOT_SHOWN = 'a secret, not shown';
 const ADDRESS = /^[a-z][a-z+.-]*:\/\//i;
 
-/** Reads what a found file says. Fails with `config_invalid` where it is not YAML, or too much to show. */
+/** Reads the content of a found file. Fails with `config_invalid` if it is not YAML, or too long to show. */
 export async function manifestOf(found: FoundFile): Promise<Manifest> {
   const reader = new ManifestReader(found);
   const root = await valuesOf(found);
@@ -65,7 +65,7 @@ export async function manifestOf(found: FoundFile): Promise<Manifest> {
   return { starts, loads, connects, settings, uncovered, files: covered.digests };
 }
 
-/** The same for a JSON file that another program reads; text that is not JSON is shown by its length. */
+/** Reads a JSON file of another program in the same way; text that is not JSON is shown by its length. */
 export function manifestOfJson(found: FoundFile): Pick<Manifest, 'starts' | 'connects' | 'settings' | 'uncovered'> {
   const reader = new ManifestReader(found);
   try {
@@ -76,7 +76,7 @@ export function manifestOfJson(found: FoundFile): Pick<Manifest, 'starts' | 'con
   return reader;
 }
 
-/** The values of the file, valid or not. */
+/** Returns the values of the file, valid or not. */
 async function valuesOf({ file, bytes, place }: FoundFile): Promise<unknown> {
   const { parseTree } = await import('../config/yaml-tree.ts');
   const problems: string[] = [];
@@ -143,7 +143,7 @@ class ManifestReader {
       this.uncovered.push(`${quoted(shown)}: ${beyond.length} of the files it imports are too many or too large`);
   }
 
-  /** @param folder where relative paths of command lines start */
+  /** @param folder start of relative paths in command lines */
   #value(value: unknown, path: string, folder: string): void {
     if (Array.isArray(value)) {
       for (const [index, item] of value.entries()) this.#value(item, `${path}[${index}]`, folder);
@@ -166,7 +166,7 @@ class ManifestReader {
     for (const [key, each] of Object.entries(rest)) this.#value(each, `${path}.${key}`, folder);
   }
 
-  /** A data folder inside the repository: every author of the repository writes there. */
+  /** Handles a data folder inside the repository: every author of the repository writes there. */
   #dataFolder(value: string, path: string): void {
     const { place } = this.#found;
     this.settings.push(`${path}: ${JSON.stringify(value)}`);
@@ -197,7 +197,7 @@ class ManifestReader {
     }
   }
 
-  /** The program may look for it in a folder that is not known yet. */
+  /** Reports a relative program: it may be searched in a folder that is not known yet. */
   #relative(path: string): void {
     this.uncovered.push(`${quoted(path)} is looked for where the program starts: in the folder of a session or a task`);
   }
@@ -210,7 +210,7 @@ class ManifestReader {
   }
 }
 
-/** A variable in front of a command line. */
+/** Returns a variable before a command line. */
 const variableOf = ([name, value]: [string, unknown]): string =>
   `${quoted(name)}=${STEERING.test(name) ? quoted(String(value)) : `(${NOT_SHOWN})`}`;
 
@@ -219,5 +219,5 @@ function isSecret(path: string): boolean {
   return given === undefined ? SECRET.test(path) : !STEERING.test(given);
 }
 
-/** An address without the password it may have. */
+/** Returns an address without the password that it may have. */
 const addressOf = (address: string): string => quoted(address.replace(/(\/\/[^/@:]*):[^/@]*@/, '$1:…@'));

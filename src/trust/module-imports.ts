@@ -1,6 +1,6 @@
 /**
- * The files of the repository that a module imports, by relative paths or by names (`#name`, packages of the repository itself),
- * and those they import in turn: what is hashed with a plugin.
+ * The files of the repository that a module imports, by relative paths or by names (`#name`, packages of the repository
+ * itself), and those they import in turn: the files that are hashed with a plugin.
  *
  * The text is searched, not parsed: a path in a comment covers a file too many, which does no harm. `pinned-modules.ts`
  * refuses imports that the search does not find (for example computed paths) when they are loaded.
@@ -16,12 +16,12 @@ const SPECIFIER =
   /\b(?:from|import|require|resolve)\b\s*\(?\s*(?:\/\*[^*]*\*\/\s*)?(['"`])((?:\.{0,2}\/|file:)[^'"`\n$]{1,1024})\1/g;
 /** The same with the name of a package, or `#name`. */
 const NAME = /\b(?:from|import|require|resolve)\b\s*\(?\s*(['"`])([#@\w][^'"`\n$]{0,255})\1/g;
-/** What `require` tries behind a path without an extension, in its order. */
+/** Endings that `require` tries after a path without an extension, in its order. */
 const TRIED = ['', '.js', '.json', '.node', '/package.json', '/index.js', '/index.json', '/index.node'];
 /** Only text is searched. */
 const CODE = /\.[cm]?[jt]s$/;
 
-/** Covers a module and what it imports. Returns the paths that were over the limits. */
+/** Covers a module and the files it imports. Returns the paths that were over the limits. */
 export function coverModule(module: string, covered: CoveredFiles): string[] {
   const beyond: string[] = [];
   const seen = new Set<string>();

@@ -1,8 +1,8 @@
 /**
- * Loads the modules of a trusted configuration from the bytes that were hashed, so that a file that is exchanged between
- * the check and its import is not run.
+ * Loads the modules of a trusted configuration from the bytes that were hashed, so that a file that is exchanged
+ * between the check and its import is not run.
  *
- * Called by `cli/trust/trusted-source.ts` once per trusted configuration that names modules; the hooks stay until the process ends.
+ * It runs once per trusted configuration that names modules; the hooks stay until the process ends.
  */
 import { registerHooks } from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -43,7 +43,7 @@ export function pinModules(files: ReadonlyMap<string, CoveredFile>, place: Pick<
         return nextLoad(url, context);
       }
       const { format } = context;
-      // Not read again: what lies there now may be something else, or a pipe.
+      // Not read again: the file at the path may be another one now, or a pipe.
       if (format && TEXT_FORMATS.has(format)) return { format, source: bytes, shortCircuit: true };
       const loaded = nextLoad(url, context);
       return TEXT_FORMATS.has(loaded.format ?? '') ? { ...loaded, source: bytes } : loaded;
@@ -56,7 +56,7 @@ function notCovered(path: string): HandfastError {
   return fail('untrusted_folder', `${quoted(path)} ${why}; write it as a plain import, or name the file with --config`);
 }
 
-/** The file a specifier names before links are resolved; undefined for packages and built-in modules. */
+/** Returns the file that a specifier names before links are resolved; undefined for packages and built-in modules. */
 function pathNamed(specifier: string, parent: string | undefined): string | undefined {
   if (specifier.startsWith('file:')) return pathOf(specifier);
   if (specifier.startsWith('/')) return pathOf(pathToFileURL(specifier).href);

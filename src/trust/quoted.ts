@@ -1,14 +1,16 @@
-/** A path or word in a text for people, so that they can tell where it begins and ends. Used by everything in `trust/`; pure. */
+/**
+ * A path or word in a text for people, so that its start and end are visible. Pure.
+ */
 
 /** Words that a shell reads as they are. */
 const PLAIN_WORD = /^[\w@%+:,./-]+$/;
 
-/** Characters that no quotes keep on their line. */
+/** Characters that break a line even in quotes. */
 const CONTROL = /\p{Cc}/u;
 
 /**
- * The word, in quotes where it needs them, as a shell reads it: line breaks and quotes in it cannot pretend to be something
- * else, and a command that is copied from a message runs nothing that a folder's name says.
+ * Returns the word, in quotes if it needs them, as a shell reads it: line breaks and quotes in it cannot pretend to be
+ * other text, and a command that is copied from a message runs no command that a folder's name contains.
  */
 export function quoted(word: string): string {
   if (PLAIN_WORD.test(word)) return word;

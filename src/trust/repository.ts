@@ -1,9 +1,9 @@
 /**
- * Which repository a folder belongs to, read from `.git` without running git: what trust is bound to.
+ * The repository of a folder, read from `.git` without running git: trust is bound to it.
  *
- * Called by `found-file.ts` and by the check of skills. The author of the folder wrote its `.git` file, so a name in it
- * proves nothing: a worktree belongs to a repository only when that repository's own `worktrees/` folder points back at it.
- * A link in the place of `.git`, or a `commondir` that leads elsewhere, makes the folder a repository of its own.
+ * The author of the folder wrote its `.git` file, so a name in it proves nothing: a worktree belongs to a repository
+ * only when that repository's own `worktrees/` folder points back at it. A link in the place of `.git`, or a
+ * `commondir` that leads elsewhere, makes the folder a separate repository.
  *
  * @see docs/security/trust.md#identity
  */
@@ -20,7 +20,7 @@ export interface Place {
   readonly top: string;
   /** Real path of the folder. */
   readonly folder: string;
-  /** True when git would find a repository here, also one whose `.git` proves nothing. */
+  /** True when git would find a repository in this folder, also one whose `.git` proves nothing. */
   readonly isRepository: boolean;
 }
 
@@ -29,7 +29,7 @@ const MAX_POINTER_BYTES = 8192;
 /** More levels than any file system has folders on one path. */
 const MAX_LEVELS = 256;
 
-/** Where a folder belongs. Fails as `realpath` does when the folder is missing. */
+/** Returns the place of a folder. Fails as `realpath` does when the folder is missing. */
 export function placeOf(path: string): Place {
   const folder = realpathSync(path);
   let top = folder;
@@ -47,25 +47,28 @@ export function placeOf(path: string): Place {
   return { repository: folder, top: folder, folder, isRepository: false };
 }
 
-/** `HEAD` beside `objects`, or beside a `commondir` that names another folder with them. */
+/** Returns true for `HEAD` beside `objects`, or beside a `commondir` that names another folder with them. */
 function looksBare(folder: string): boolean {
   const has = (name: string): boolean => lstatSync(join(folder, name), { throwIfNoEntry: false }) !== undefined;
   return has('HEAD') && (has('objects') || has('commondir'));
 }
 
-/** The path of a file as entries of the store name it: from the top of the working tree, absolute outside of it. */
+/**
+ * Returns the path of a file in the form of the store's entries: from the top of the working tree, absolute outside of
+ * it.
+ */
 export function nameIn({ top }: Pick<Place, 'top'>, file: string): string {
   const way = relative(top, file);
   return leadsOut(way) ? file : way.split(sep).join('/');
 }
 
-/** The repository of a worktree whose top is `top`, when that repository knows of it. */
+/** Returns the repository of a worktree whose top is `top`, when that repository lists it. */
 function worktreeOf(top: string): string | undefined {
   try {
     const pointer = join(top, '.git');
     const named = /^gitdir: (.+)$/.exec(lineOf(pointer) ?? '')?.[1];
     if (named === undefined) return undefined;
-    // Only real paths from here on: a link of the folder must not stand for a part of the repository.
+    // Only real paths from now on: a link of the folder must not replace a part of the repository.
     const admin = realpathSync(resolve(top, named));
     if (basename(dirname(admin)) !== 'worktrees') return undefined;
     const common = dirname(dirname(admin));
@@ -80,7 +83,7 @@ function worktreeOf(top: string): string | undefined {
   }
 }
 
-/** The one line of a file of git; undefined for anything else. */
+/** Returns the one line of a file of git; undefined for any other content. */
 function lineOf(file: string): string | undefined {
   const read = readBounded(file, MAX_POINTER_BYTES);
   if (read.kind !== 'file') return undefined;

@@ -1,8 +1,8 @@
 /**
- * What this user has trusted: one private file, `trust.json` in the Handfast folder of the user.
+ * The folders and files that this user has trusted: one private file, `trust.json` in the Handfast folder of the user.
  *
- * Called by everything in `trust/` and by the `trust` commands. A missing file trusts nothing, and a file that cannot be read
- * or understood fails: silence here must never mean yes. Writers hold a lock between processes and replace the file whole.
+ * A missing file trusts nothing, and a file that cannot be read or parsed fails: missing data must never mean trust.
+ * Writers hold a lock between processes and replace the file whole.
  */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,11 +11,11 @@ import { ensurePrivateFolder, readPrivateFile, writePrivateFile } from '../base/
 import { fail } from '../wire/errors.ts';
 import { isObject } from '../wire/json.ts';
 
-/** What an entry is about. */
+/** Subjects of an entry. */
 export const subjects = ['handfast.yaml', 'fleet.yaml', 'skills', 'agent files', 'repository'] as const;
 export type TrustSubject = (typeof subjects)[number];
 
-/** One thing this user trusted. */
+/** One trusted subject of this user. */
 export interface TrustEntry {
   /** The identity of the repository; see `repository.ts`. */
   readonly repository: string;
@@ -55,7 +55,7 @@ export class TrustStore {
     this.file = join(home, 'trust.json');
   }
 
-  /** All entries, the oldest first; read again only when the file has changed. Fails with `config_invalid`. */
+  /** Returns all entries, the oldest first; read again only when the file has changed. Fails with `config_invalid`. */
   async entries(): Promise<readonly TrustEntry[]> {
     const stamp = this.stamp();
     if (this.#cached?.stamp === stamp) return this.#cached.entries;
@@ -110,7 +110,7 @@ export class TrustStore {
   }
 
   async #read(): Promise<readonly TrustEntry[]> {
-    // Before its permissions are corrected: who could write it may have trusted a folder.
+    // Checked before its permissions are corrected: another user that could write it may have trusted a folder.
     const { mode = 0 } = statSync(this.file, { throwIfNoEntry: false }) ?? {};
     if (process.platform !== 'win32' && (mode & 0o022) !== 0) {
       const advice = 'remove it and trust your folders again';

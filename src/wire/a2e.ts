@@ -2,8 +2,8 @@
  * Writes and reads A2E messages: envelope, both version stamps, times and ids. Pure: no link, no state beyond counters.
  *
  * Text links get JSON text, the in-memory pair gets objects; both hold the same fields. The envelope is written by hand
- * around one JSON.stringify of the body, and times are formatted once a millisecond: formatting a fractional number costs
- * more than all of the rest.
+ * around one JSON.stringify of the body, and times are formatted once a millisecond: formatting a fractional number
+ * costs more than the rest.
  *
  * @see docs/protocol/a2e.md#base-fields
  */
@@ -35,15 +35,15 @@ const STAMPS = `","a2e":"${VERSION}","version":"${VERSION}","ts":`;
  */
 const CHARS_A_VALUE = 5.5;
 
-/** Names and ids as almost everybody writes them: nothing in them has to be escaped. */
+/** Names and ids in their usual form: no character of them has to be escaped. */
 const PLAIN = /^[\w./:-]{1,64}$/;
 
-/** Quotes an id or a name for JSON. Looking at the characters costs half of what JSON.stringify does. */
+/** Quotes an id or a name for JSON. Checking the characters costs half of the time of JSON.stringify. */
 export const quote = (text: string): string => (PLAIN.test(text) ? `"${text}"` : JSON.stringify(text));
 
 /**
- * True for a text that is the same between quotes in JSON. Types of messages are written as they are, so those that come
- * from users are held to this.
+ * Returns true for a text that is the same between quotes in JSON. Types of messages are written without escapes, so
+ * those that come from users must pass this check.
  */
 export function isVerbatim(text: unknown): text is string {
   return typeof text === 'string' && JSON.stringify(text).length === text.length + 2;
@@ -52,17 +52,17 @@ export function isVerbatim(text: unknown): text is string {
 /** Address of an error about something that was no request. */
 export const NO_REQUEST: Address = Object.freeze({ id: '', idText: '""' });
 
-/** Start of the types whose requests may come without an id. */
+/** Start of the types whose requests may arrive without an id. */
 const SUBAGENT = 'SUBAGENT_';
 /** Start of the ids that such requests get here; no id that is written starts with it. */
 const UNNAMED = 'unnamed ';
 
-/** True when a `cancel` has what its schema asks for. */
+/** Returns true when a `cancel` has the members that its schema requires. */
 const isCancel = ({ id, req_id, ts }: Message): boolean =>
   isId(id) && isId(req_id) && (ts === undefined || Number.isFinite(ts));
 const isId = (value: unknown): value is string => typeof value === 'string' && value !== '';
 
-/** True when a version stamp is absent or of the same major version. */
+/** Returns true when a version stamp is absent or of the same major version. */
 export function versionFits(stamp: unknown): boolean {
   return stamp === VERSION || stamp === undefined || (typeof stamp === 'string' && /^1(\.\d+)*$/.test(stamp));
 }
@@ -85,7 +85,8 @@ export class A2ECodec implements Codec {
   #seconds = '';
 
   /**
-   * @param prefix start of every id; anything in it but letters, digits, `_` and `-` is left out, because ids are not quoted
+   * @param prefix start of every id; characters except letters, digits, `_` and `-` are left out, because ids are not
+   * quoted
    * @param now epoch milliseconds
    */
   constructor(prefix: string = randomPrefix(), now: () => number = Date.now) {
@@ -111,7 +112,7 @@ export class A2ECodec implements Codec {
     const { type, id, req_id, cursor } = message as Message;
     const ref = isId(req_id) ? req_id : undefined;
     const kind = kindOf(message as Message, ref);
-    // Requests of subagents may come without an id: they get one that never leaves this side.
+    // Requests of subagents may arrive without an id: they get one that never leaves this side.
     const nameless = kind === 'request' && !isId(id) && id !== null && (type as string).startsWith(SUBAGENT);
     return {
       kind,
@@ -161,7 +162,7 @@ export class A2ECodec implements Codec {
     return this.#prefix + this.#count++;
   }
 
-  /** Epoch milliseconds, read from the clock once for everything that happens without a break. */
+  /** Returns epoch milliseconds, read from the clock once for all calls that happen without a break. */
   now(): number {
     if (!this.#fresh) {
       this.#fresh = true;
@@ -175,7 +176,7 @@ export class A2ECodec implements Codec {
     this.#fresh = false;
   };
 
-  /** Epoch seconds as JSON text with millisecond digits. */
+  /** Returns epoch seconds as JSON text with millisecond digits. */
   stamp(): string {
     const ms = this.now();
     if (ms !== this.#stampedMs) {
@@ -268,13 +269,13 @@ export class A2ECodec implements Codec {
   }
 }
 
-/** The id of a request as JSON text; written once for all its replies and events. */
+/** Returns the id of a request as JSON text; written once for all its replies and events. */
 function quoted(request: Address): string {
   if (request.idText === '') request.idText = quote(request.id as string);
   return request.idText;
 }
 
-/** What a message is by its type alone. */
+/** Returns the kind of a message by its type alone. */
 function kindOf(message: Message, ref: string | undefined): IncomingKind {
   const { type } = message;
   if (typeof type !== 'string' || type === '') return 'invalid';
@@ -322,7 +323,7 @@ const noMessage = (error: HandfastError, size: number): Incoming => ({
   error,
 });
 
-/** A message that was not built. Its request gets the error, where its id can be read off the text. */
+/** Returns a message that was not built. Its request gets the error, if its id can be read from the text. */
 function unbuilt(text: string, error: HandfastError): Incoming {
   const { id = '""' } = topOf(text, ['id'], text.length).members;
   const [, plain = ''] = /^"([\w./:-]{1,128})"$/.exec(id) ?? [];
@@ -330,8 +331,8 @@ function unbuilt(text: string, error: HandfastError): Incoming {
 }
 
 /**
- * The members of `body` after an envelope: `,"a":1}`. Envelope names in it are left out: the envelope is ours.
- * A `reply` has `req_id` and maybe `cursor` in its envelope, a `stamped` request its `cursor`.
+ * Returns the members of `body` after an envelope: `,"a":1}`. Envelope names in it are left out: this side writes the
+ * envelope. A `reply` has `req_id` and maybe `cursor` in its envelope, a `stamped` request its `cursor`.
  */
 function members(body: object, head: 'plain' | 'stamped' | 'reply'): string {
   const { type, id, req_id, cursor, ts, a2e, version } = body as Message;
@@ -347,8 +348,8 @@ function members(body: object, head: 'plain' | 'stamped' | 'reply'): string {
 }
 
 /**
- * The JSON of an object. Throws `runtime_error` for what JSON makes something else of, such as a list, a date or nothing:
- * put into a message as it is, it would end the message early or never.
+ * Returns the JSON of an object. Throws `runtime_error` for values whose JSON is no object, such as a list, a date or
+ * undefined: written into a message, they would end it early or never.
  */
 function objectText(value: object): string {
   const json = JSON.stringify(value) as string | undefined;
@@ -365,13 +366,16 @@ function cleaned(body: Message, head: 'plain' | 'stamped' | 'reply'): Message {
   return reply;
 }
 
-/** A copy without the fields the envelope writes. */
+/** Returns a copy without the fields that the envelope writes. */
 export function withoutEnvelope(message: Message): Message {
   const { type, id, req_id, cursor, ts, a2e, version, ...body } = message;
   return body;
 }
 
-/** The fields of an `error` message for `error`; rows whose name is not their wire code carry it as `detail.reason`. */
+/**
+ * Returns the fields of an `error` message for `error`; rows whose name is not their wire code carry it as
+ * `detail.reason`.
+ */
 export function errorBody(error: HandfastError, capability: string = error.capability): Message {
   const row = Object.hasOwn(errorTable, error.code) ? errorTable[error.code as keyof typeof errorTable] : undefined;
   const code = row?.a2e ?? error.code;
@@ -384,7 +388,7 @@ export function errorBody(error: HandfastError, capability: string = error.capab
   };
 }
 
-/** The error a peer's `error` message stands for; codes that are not ours pass unchanged. */
+/** Returns the error that a peer's `error` message stands for; codes outside the error table pass unchanged. */
 export function errorOf(message: Message): HandfastError {
   const code = typeof message.code === 'string' ? message.code : 'runtime_error';
   const detail = isObject(message.detail) ? message.detail : {};
@@ -400,8 +404,8 @@ export function errorOf(message: Message): HandfastError {
 }
 
 /**
- * Five base-36 characters and a dash. Ids must be unique within their session, not secret; short ones matter because V8
- * keeps strings of up to twelve characters flat, and every id is hashed on both sides.
+ * Returns five base-36 characters and a dash. Ids must be unique within their session, not secret; short ones matter
+ * because V8 keeps strings of up to twelve characters flat, and every id is hashed on both sides.
  */
 export function randomPrefix(random: () => number = Math.random): string {
   return `${Math.floor(random() * 36 ** 5)

@@ -1,8 +1,8 @@
 /**
- * Keeps what a tool returned, or was given, within a size: results go into the history of every later request, into the
+ * Bounds the size of a tool's result, or of its input: results go into the history of every later request, into the
  * journal and to every client, so one large file must not be able to fill all three.
  *
- * Called for each finished tool call, and for the results that agents report. Pure.
+ * It applies to each finished tool call, and to the results that agents report. Pure.
  */
 
 /** A plain JSON value of at most the asked-for size. */
@@ -22,9 +22,9 @@ const ATTEMPTS = 4;
 const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 
 /**
- * The value as plain JSON within `maxBytes` of UTF-8. Long texts in it are cut in their middle, the longest first, with a
- * note of the removed size; a value that is large without long texts becomes the start of its JSON. Values
- * JSON cannot carry become `null`. `maxBytes` is at least 1024.
+ * Returns the value as plain JSON within `maxBytes` of UTF-8. Long texts in it are cut in their middle, the longest
+ * first, with a note of the removed size; a value that is large without long texts becomes the start of its JSON.
+ * Values JSON cannot carry become `null`. `maxBytes` is at least 1024.
  */
 export function boundedValue(value: unknown, maxBytes: number): BoundedValue {
   let json: string;
@@ -47,7 +47,7 @@ export function boundedValue(value: unknown, maxBytes: number): BoundedValue {
   return { value: beginning(json, bytes, maxBytes), cut: true };
 }
 
-/** The sizes of all texts that may be cut, in bytes of JSON. */
+/** Collects the sizes of all texts that may be cut, in bytes of JSON. */
 function collectTexts(value: unknown, into: number[]): void {
   if (typeof value === 'string') {
     const bytes = value.length < SHORT_BYTES / 6 ? 0 : jsonBytes(value);
@@ -57,7 +57,10 @@ function collectTexts(value: unknown, into: number[]): void {
   }
 }
 
-/** The size each text may have at most so that all of them together fit: short ones stay whole, long ones share the rest. */
+/**
+ * Returns the largest size for each text at which all of them together fit: short ones stay whole, long ones share the
+ * rest.
+ */
 function sharedLimit(sizes: readonly number[], room: number): number {
   let left = room;
   let limit = 0;
@@ -80,14 +83,14 @@ function cutTexts(value: unknown, maxBytes: number): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, cutTexts(member, maxBytes)]));
 }
 
-/** The start and the end of a text: most tools print the essential part at one of the two. */
+/** Returns the start and the end of a text: most tools print the essential part at one of the two. */
 function cutText(text: string, keep: number): string {
   const head = wholeAt(text, Math.floor(keep * 0.75));
   const tail = wholeAt(text, text.length - Math.floor(keep * 0.25));
   return `${text.slice(0, head)}\n[… ${tail - head} characters left out …]\n${text.slice(tail)}`;
 }
 
-/** An index near `index` that does not split a surrogate pair. */
+/** Returns an index near `index` that does not split a surrogate pair. */
 function wholeAt(text: string, index: number): number {
   const code = text.charCodeAt(index);
   return index > 0 && code >= 0xdc00 && code <= 0xdfff ? index - 1 : index;

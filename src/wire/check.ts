@@ -1,10 +1,10 @@
 /**
- * The shape of a validator, and the form of its findings. Every validator of the project has this shape: the generated ones
- * for our own messages, and those compiled at run time for users' schemas (`base/json-schema.ts`).
+ * The shape of a validator, and the form of its findings. Every validator of the project has this shape: the generated
+ * ones for Handfast's messages, and those compiled at run time for users' schemas (`base/json-schema.ts`).
  */
 import { fail, type HandfastError } from './errors.ts';
 
-/** What a validator found wrong: where, and what it expected. */
+/** An issue that a validator found: its position, and the expectation. */
 export interface Issue {
   /** JSON Pointer to the offending value, `''` for the value itself. */
   readonly instancePath: string;
@@ -13,7 +13,7 @@ export interface Issue {
   readonly message?: string;
 }
 
-/** A validator: true or false; after false, `errors` holds what was found until the next call. */
+/** A validator: true or false; after false, `errors` holds the issues until the next call. */
 export interface Check {
   (value: unknown): boolean;
   errors?: readonly Issue[] | null;
@@ -25,13 +25,13 @@ const MAX_ISSUES = 8;
 /** Longest path sent to a peer, in characters; the names in it may be the peer's own. */
 const MAX_PATH = 80;
 
-/** The pattern of names: how many characters, and no control characters. */
+/** The pattern of names: bounds on their characters, and no control characters. */
 const NAME_PATTERN = /^\^\[\^\\u0000-\\u001f\]\{(\d+),(\d+)\}\$$/;
 
-/** A path as it is sent: cut where it is long. */
+/** Returns a path in the form for sending: cut if it is long. */
 export const shortPath = (path: string): string => (path.length > MAX_PATH ? `${path.slice(0, MAX_PATH)}…` : path);
 
-/** JSON Pointer of an issue, naming the missing field where one is missing. */
+/** Returns the JSON Pointer of an issue; for a missing field it names that field. */
 export function issuePath(issue: Issue): string {
   const missing = issue.params.missingProperty ?? issue.params.additionalProperty;
   return shortPath(typeof missing === 'string' ? `${issue.instancePath}/${missing}` : issue.instancePath);
@@ -40,7 +40,7 @@ export function issuePath(issue: Issue): string {
 /** About a member that no schema names. */
 export const UNKNOWN_MEMBER = 'is not a known property';
 
-/** One line about an issue, without the offending value: `must be string`. Its path names a missing field already. */
+/** Returns one line about an issue, without the offending value: `must be string`. Its path names a missing field already. */
 export function issueText(issue: Issue): string {
   if (issue.params.missingProperty !== undefined) return 'is required';
   if (issue.params.additionalProperty !== undefined) return UNKNOWN_MEMBER;
@@ -51,7 +51,10 @@ export function issueText(issue: Issue): string {
   return `${issue.message ?? issue.keyword}${names}`;
 }
 
-/** The `schema_violation` for what a check just found; `what` names the invalid message, e.g. `tool/call/req`. */
+/**
+ * Returns the `schema_violation` for the issues that a check just found; `what` names the invalid message, e.g.
+ * `tool/call/req`.
+ */
 export function violation(what: string, issues: readonly Issue[] | null | undefined): HandfastError {
   const found = (issues ?? [])
     .slice(0, MAX_ISSUES)

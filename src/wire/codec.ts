@@ -1,6 +1,6 @@
 /**
- * What a dialect is to a connection: a codec that classifies messages, writes messages, and holds as values what its
- * specification rules differently from others. Pure: no link, no state beyond counters and a clock.
+ * The interface between a dialect and a connection: a codec that classifies messages, writes messages, and holds as
+ * values the rules in which its specification differs from others. Pure: no link, no state beyond counters and a clock.
  *
  * `wire/a2e.ts` and `wire/jsonrpc.ts` implement {@link Codec}; `connection/` uses nothing else of a dialect.
  */
@@ -23,9 +23,9 @@ export interface Address {
 }
 
 /**
- * `request` asks for a reply · `reply` and `failure` complete the request `ref` · `event` belongs to it · `cancel` withdraws
- * it · `notice` is a message of its own · `ping` asks for a `pong` · `refusal` is an error about something that was no
- * request, or about the whole session · `invalid` is no message of this dialect.
+ * `request` asks for a reply · `reply` and `failure` complete the request `ref` · `event` belongs to it · `cancel`
+ * withdraws it · `notice` is a message that belongs to no request · `ping` asks for a `pong` · `refusal` is an error
+ * about something that was no request, or about the whole session · `invalid` is no message of this dialect.
  */
 export type IncomingKind =
   | 'request'
@@ -48,9 +48,9 @@ export interface Incoming extends Address {
   readonly ref: MessageId | undefined;
   /** The decoded message; undefined when the input was no JSON object. */
   readonly message: Message | undefined;
-  /** What handlers get: the parameters or the result where the dialect separates them, else the message. */
+  /** Argument of handlers: the parameters or the result if the dialect separates them, else the message. */
   readonly body: unknown;
-  /** Characters of its text; 0 when it came as an object. */
+  /** Characters of its text; 0 when it arrived as an object. */
   readonly size: number;
   /** Its position in the peer's journal; 0 = none. */
   readonly cursor: number;
@@ -58,7 +58,7 @@ export interface Incoming extends Address {
   readonly error: HandfastError | undefined;
 }
 
-/** Why a link could not turn its input into a message; see `transport/link.ts`. */
+/** Reason why a link could not turn its input into a message; see `transport/link.ts`. */
 export interface MalformedInput {
   readonly reason: 'too_large' | 'bad_utf8';
   readonly limit?: number;
@@ -71,7 +71,7 @@ export interface Capacity {
   readonly retryAfterMs: number;
 }
 
-/** One dialect, for one connection. All writers throw what `JSON.stringify` throws; `text` = the link sends JSON text. */
+/** One dialect, for one connection. All writers throw the errors of `JSON.stringify`; `text` = the link sends JSON text. */
 export interface Codec {
   // Rules that differ by specification.
 
@@ -91,21 +91,21 @@ export interface Codec {
    * @param maxValues values of a text at most, as `depth.ts` counts them; default: the limit for a message that is served
    */
   read(raw: Encoded, maxDepth: number, maxValues?: number): Incoming | undefined;
-  /** Why a served request cannot be accepted as it was addressed; undefined = it can. */
+  /** Returns the reason why a served request cannot be accepted in its form; undefined = it can. */
   objection(request: Incoming): HandfastError | undefined;
-  /** The error for a type without a handler. */
+  /** Returns the error for a type without a handler. */
   unknownType(type: string): HandfastError;
-  /** The error for a request beyond the limits. */
+  /** Returns the error for a request beyond the limits. */
   overCapacity(capacity: Capacity): HandfastError;
-  /** The error for input that was no text. */
+  /** Returns the error for input that was no text. */
   malformed(problem: MalformedInput): HandfastError;
 
   // Writing.
 
-  /** An id for the next request. */
+  /** Returns an id for the next request. */
   id(): MessageId;
   request(text: boolean, type: string, id: MessageId, body: object, cursor: number): Encoded;
-  /** `write` = the body's own writer, where a method has one. */
+  /** Writes a reply. `write` = the body's own writer, if a method has one. */
   reply(
     text: boolean,
     type: string,
@@ -114,7 +114,7 @@ export interface Codec {
     cursor: number,
     write?: (body: never, seconds: string) => string,
   ): Encoded;
-  /** `capability` = what the failing request belonged to. */
+  /** Writes an error reply. `capability` = the capability of the failing request. */
   failure(text: boolean, request: Address, error: HandfastError, cursor: number, capability?: string): Encoded;
   event(
     text: boolean,
@@ -126,13 +126,13 @@ export interface Codec {
     cursor: number,
   ): Encoded;
   cancel(text: boolean, id: MessageId): Encoded;
-  /** A message that belongs to no request. */
+  /** Writes a message that belongs to no request. */
   notice(text: boolean, type: string, body: object, cursor: number): Encoded;
-  /** The reply to a ping. */
+  /** Writes the reply to a ping. */
   pong(text: boolean, request: Address, body: object): Encoded;
 }
 
-/** The error for input a link could not turn into a message. */
+/** Returns the error for input that a link could not turn into a message. */
 export function malformedInput(problem: MalformedInput): HandfastError {
   return problem.reason === 'bad_utf8'
     ? fail('parse_error', 'the line is not valid UTF-8')
@@ -142,7 +142,7 @@ export function malformedInput(problem: MalformedInput): HandfastError {
       });
 }
 
-/** A type name for an error message: short, printable. */
+/** Returns a type name for an error message: short, printable. */
 export function shown(type: string): string {
   return JSON.stringify(type.length > 64 ? `${type.slice(0, 64)}…` : type);
 }

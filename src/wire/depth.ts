@@ -1,9 +1,10 @@
 /**
  * Refuses JSON that is nested too deeply or has too many values. Deep values survive `JSON.parse` but later break
- * `JSON.stringify` and `structuredClone` with a RangeError; each of many values costs time wherever the message is looked at.
- * They are counted on the text, before any is built; in a long text that looks sparse, on its value, before a codec uses it.
+ * `JSON.stringify` and `structuredClone` with a RangeError; each of many values costs time wherever the message is
+ * processed. They are counted on the text, before any is built; in a long text that looks sparse, on its value, before
+ * a codec uses it.
  *
- * Called by the codecs on every incoming text.
+ * The codecs apply it to every incoming text.
  * @see docs/decisions/0051-values-counted-before-they-are-built.md
  */
 import { fail } from './errors.ts';
@@ -25,11 +26,11 @@ const COLON = 58;
 const BACKSLASH = 92;
 
 /**
- * The value of a JSON text, or why it is not built. The bounds cost an ordinary message nothing: one of fewer characters than
- * `maxValues` cannot have more. A long text that looks like one of few values, such as a file in a string, costs less to build
- * than to count on the text: its values are counted once they are built.
+ * Returns the value of a JSON text; throws the reason why it is not built. The bounds cost an ordinary message nothing:
+ * one of fewer characters than `maxValues` cannot have more. A long text that looks like one of few values, such as a
+ * file in a string, costs less to build than to count on the text: its values are counted once they are built.
  *
- * @throws too_large when it has more than `maxValues` values, or as {@link parseNested} says · SyntaxError
+ * @throws too_large when it has more than `maxValues` values, or as {@link parseNested} describes · SyntaxError
  */
 export function parseBounded(text: string, maxDepth = MAX_DEPTH, maxValues = MAX_VALUES): unknown {
   if (text.length <= maxValues) return parseNested(text, maxDepth);
@@ -47,8 +48,8 @@ const WINDOW = 32;
 const SPARSE = 12;
 
 /**
- * True when few characters of a text stand for values, inside of strings or not, and no more than `maxValues` of them as far as
- * the samples show. Sampled at random places: a sender cannot avoid them.
+ * Returns true when few characters of a text stand for values, inside of strings or not, and no more than `maxValues`
+ * of them as far as the samples show. Sampled at random positions: a sender cannot avoid them.
  */
 function looksSparse(text: string, maxValues: number): boolean {
   let counted = 0;
@@ -74,12 +75,13 @@ function roomLeft(value: unknown, room: number): number {
 export const tooMany = (limit: number) =>
   fail('too_large', `the message has more than ${limit} values`, { limit, unit: 'values' });
 
-/** True for a character that stands for a value: comma, colon, opening bracket. */
+/** Returns true for a character that stands for a value: comma, colon, opening bracket. */
 export const isCounted = (code: number): boolean => code === COMMA || code === COLON || code === 123 || code === 91;
 
 /**
- * True when a JSON text has more values than `most`: its commas, colons and opening brackets outside of strings. A text that
- * is no JSON is counted like one that is. Linear, over strings as fast as `indexOf`, and ends where the count is passed.
+ * Returns true when a JSON text has more values than `most`: its commas, colons and opening brackets outside of
+ * strings. A text that is no JSON is counted in the same way. Linear, over strings as fast as `indexOf`, and ends as
+ * soon as the count passes `most`.
  */
 export const moreValues = (text: string, most: number): boolean =>
   text.length > most && passes(text, most, Number.POSITIVE_INFINITY);
@@ -105,10 +107,10 @@ export class ValueCounter {
 }
 
 /**
- * The value of a JSON text. Ordinary messages have fewer brackets than the limit and are settled by counting them. Of the
- * others the value is looked at: in a long text most brackets and quotes stand inside strings, which a look at the text
- * would have to find its way through. Parsing a hostile text first costs at most three times what a flat one of its
- * length costs, in time and in memory.
+ * Returns the value of a JSON text. Ordinary messages have fewer brackets than the limit, and a count of these decides.
+ * For the others the value is checked: in a long text most brackets and quotes are inside strings, which a check of the
+ * text would have to skip. Parsing a hostile text first costs at most three times the time and memory of a flat one of
+ * its length.
  *
  * @throws too_large when it is nested more than `maxDepth` deep, valid or not · SyntaxError
  */
@@ -124,13 +126,16 @@ export function parseNested(text: string, maxDepth = MAX_DEPTH): unknown {
   return value;
 }
 
-/** True when `value`, which `text` gave, is nested more than `maxDepth` deep. For who still needs the value of such a text. */
+/**
+ * Returns true when `value`, the value of `text`, is nested more than `maxDepth` deep. For callers that still need the
+ * value of a text that is nested too deeply.
+ */
 export const nestedTooDeeply = (text: string, value: unknown, maxDepth = MAX_DEPTH): boolean =>
   manyBrackets(text, maxDepth) && isDeeper(value, maxDepth);
 
 export const tooDeeply = (limit: number) => fail('too_large', 'nested too deeply', { limit, unit: 'levels' });
 
-/** True when `value` is nested more than `depth` deep. Calls itself at most so often. */
+/** Returns true when `value` is nested more than `depth` deep. The recursion has at most `depth` levels. */
 function isDeeper(value: unknown, depth: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (depth === 0) return true;
@@ -140,16 +145,16 @@ function isDeeper(value: unknown, depth: number): boolean {
 }
 
 /**
- * True when objects and arrays in `text` are nested more than `maxDepth` deep; brackets inside strings do not count.
- * Exact for valid JSON; for anything else the answer means nothing and `JSON.parse` refuses it.
+ * Returns true when objects and arrays in `text` are nested more than `maxDepth` deep; brackets inside strings do not
+ * count. Exact for valid JSON; for any other text the result means nothing and `JSON.parse` refuses it.
  *
- * An ordinary message has fewer brackets than the limit and is settled by counting them, some 50 ns for a tool call.
+ * An ordinary message has fewer brackets than the limit, and a count of these decides, some 50 ns for a tool call.
  */
 export function tooDeep(text: string, maxDepth = MAX_DEPTH): boolean {
   return manyBrackets(text, maxDepth) && deeperThan(text, maxDepth);
 }
 
-/** True when the text has more opening brackets than `most`, those inside strings included. */
+/** Returns true when the text has more opening brackets than `most`, those inside strings included. */
 function manyBrackets(text: string, most: number): boolean {
   let room = most;
   for (let at = text.indexOf('{'); at !== -1; at = text.indexOf('{', at + 1)) {
@@ -161,7 +166,7 @@ function manyBrackets(text: string, most: number): boolean {
   return false;
 }
 
-/** The precise count: walks the brackets and jumps over strings. */
+/** Counts precisely: walks the brackets and jumps over strings. */
 const deeperThan = (text: string, maxDepth: number): boolean => passes(text, Number.POSITIVE_INFINITY, maxDepth);
 
 const OTHER = 0;
@@ -177,7 +182,7 @@ const MEANING = new Uint8Array(256).map((_, byte) => {
   return byte === 125 || byte === 93 ? CLOSES : OTHER;
 });
 
-/** Characters that are looked at as bytes at a time: a byte costs half of what a character of a text costs. */
+/** Characters that are processed as bytes at a time: a byte costs half of the time of a character of a text. */
 const PIECE = 4096;
 const bytes = new Uint8Array(3 * PIECE);
 /** Bytes of a string that are walked over before its end is searched for. */
@@ -188,7 +193,10 @@ const encoder = new TextEncoder();
 const encoded = (text: string, from: number, to: number): number =>
   encoder.encodeInto(text.slice(from, to), bytes).written;
 
-/** True when a text has more than `most` values, or is nested more than `maxDepth` deep. False where a string does not end. */
+/**
+ * Returns true when a text has more than `most` values, or is nested more than `maxDepth` deep. False if a string does
+ * not end.
+ */
 function passes(text: string, most: number, maxDepth: number): boolean {
   let room = most;
   let depth = 0;
@@ -217,8 +225,8 @@ function passes(text: string, most: number, maxDepth: number): boolean {
 }
 
 /**
- * Where a string ends in `bytes`: the index of its closing quote. Else `end`, or `end + 1` where the first character behind
- * them is escaped.
+ * Returns the end of a string in `bytes`: the index of its closing quote. Else `end`, or `end + 1` if the first
+ * character after the bytes is escaped.
  */
 function endInBytes(start: number, end: number): number {
   for (let at = start; ; at++) {
@@ -238,7 +246,7 @@ const WALK = 64;
 /** Characters of a string after which a walk is one over bytes, of at most as many. */
 const LONG = 512;
 
-/** The backslashes at the end of a piece of a text. */
+/** Returns the number of backslashes at the end of a piece of a text. */
 function backslashes(text: string, start: number, end: number): number {
   let first = end;
   for (const to = Math.max(start, end - WALK); first > to; first--) {
@@ -255,7 +263,7 @@ function backslashes(text: string, start: number, end: number): number {
   return end - first;
 }
 
-/** Where the string that starts at `start` (behind its quote) ends: the index of its closing quote, or -1. */
+/** Returns the end of the string that starts at `start` (after its quote): the index of its closing quote, or -1. */
 export function stringEnd(text: string, start: number): number {
   let close = 0;
   for (let from = start; ; ) {

@@ -1,14 +1,14 @@
 /**
- * The one error table. Every failure Handfast reports has a row here: its name, its form in each dialect,
- * the exit code of the command line, and whether trying again can help.
+ * The one error table. Every failure Handfast reports has a row here: its name, its form in each dialect, the exit code
+ * of the command line, and whether a retry can help.
  *
- * `docs/errors.md` is generated from this file; a test holds the two together and checks that every row can be
- * found again from what each dialect carries (A2E `code` + `detail.reason`, JSON-RPC `code` + `data.kind`).
+ * `docs/errors.md` is generated from this file; a test compares the two and checks that every row can be found again
+ * from the members that each dialect carries (A2E `code` + `detail.reason`, JSON-RPC `code` + `data.kind`).
  *
  * @see docs/protocol/a2e.md#replies-to-bad-input
  */
 
-/** One row: how a failure is named on each edge. */
+/** One row: the name of a failure on each edge. */
 export interface ErrorRow {
   /** A2E `error.code`; rows that share a code are distinguished by `reason` in `detail.reason`. */
   readonly a2e: string;
@@ -19,11 +19,11 @@ export interface ErrorRow {
   /** Exit code of the command line. */
   readonly exit: number;
   /**
-   * True when the same request may succeed later without being changed. An error of a request that had begun and is not
-   * idempotent says false all the same, with `detail.may_have_run`.
+   * True when the same request may succeed later without a change. An error of a request that had begun and is not
+   * idempotent has false in any case, with `detail.may_have_run`.
    */
   readonly retryable: boolean;
-  /** What happened and what to do, for `docs/errors.md`. */
+  /** The failure and the remedy, for `docs/errors.md`. */
   readonly help: string;
 }
 
@@ -40,7 +40,7 @@ const REMOTE = 5;
 
 /** Name → row. The order is the order of `docs/errors.md`. */
 export const errorTable = {
-  // What arrived could not be read.
+  // Input that could not be read.
   parse_error: row(
     'parse_error',
     -32700,
@@ -81,7 +81,7 @@ export const errorTable = {
     false,
     'A field is missing or has the wrong type; `detail.path` names it. Correct it; `schema/` has the shape of every message.',
   ),
-  // Who may do what.
+  // Missing rights.
   unauthorized: row(
     'unauthorized',
     -32003,
@@ -471,7 +471,7 @@ export const errorTable = {
 /** Every name of the table. */
 export type ErrorName = keyof typeof errorTable;
 
-/** Rows whose name is not their A2E code, so `detail.reason` must tell them apart. */
+/** Rows whose name is not their A2E code, so `detail.reason` must distinguish them. */
 const byReason = new Map<string, ErrorName>();
 for (const name of Object.keys(errorTable) as ErrorName[]) byReason.set(`${errorTable[name].a2e} ${name}`, name);
 const byNumber = new Map<string, ErrorName>();
@@ -492,13 +492,13 @@ const numberDefaults: Record<number, ErrorName> = {
   [-32800]: 'cancelled',
 };
 
-/** The table row name for an A2E error, or undefined when the code is not ours (codes are open strings on the wire). */
+/** Returns the table row name for an A2E error, or undefined when the code, an open string, is not in the table. */
 export function nameOfA2E(code: string, reason?: unknown): ErrorName | undefined {
   const named = typeof reason === 'string' ? byReason.get(`${code} ${reason}`) : undefined;
   return named ?? byReason.get(`${code} ${code}`);
 }
 
-/** The table row name for a JSON-RPC error. */
+/** Returns the table row name for a JSON-RPC error. */
 export function nameOfJsonRpc(number: number, reason?: unknown): ErrorName | undefined {
   const named = typeof reason === 'string' ? byNumber.get(`${number} ${reason}`) : undefined;
   return named ?? numberDefaults[number];
@@ -539,15 +539,18 @@ export function fail(code: ErrorName, message: string, detail?: ErrorDetail, cau
 }
 
 /**
- * The error of a request that had begun and whose work may be done, in whole or in part: it is not `retryable`, and
- * `detail.may_have_run` is true. Repeat it only after its effect was checked.
+ * Returns the error of a request that had begun and whose work may be done, in whole or in part: it is not `retryable`,
+ * and `detail.may_have_run` is true. Repeat the request only after its effect was checked.
  */
 export function mayHaveRun({ code, message, detail, capability, cause }: HandfastError): HandfastError {
   const uncertain = { ...detail, may_have_run: true };
   return new HandfastError(code, message, { detail: uncertain, retryable: false, capability, cause });
 }
 
-/** Turns anything thrown into a {@link HandfastError}; what is not one already becomes `runtime_error` with its cause attached. */
+/**
+ * Turns any thrown value into a {@link HandfastError}; a value that is not one already becomes `runtime_error` with the
+ * value as its cause.
+ */
 export function asError(thrown: unknown, fallback: ErrorName = 'runtime_error'): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
@@ -555,8 +558,8 @@ export function asError(thrown: unknown, fallback: ErrorName = 'runtime_error'):
 }
 
 /**
- * The row that decides how an error is sent: the row of its own name, or for a code of a capability (see
- * {@link capabilityErrors}) the row its `detail.row` names. Any other code counts as `runtime_error`.
+ * Returns the row that decides how an error is sent: the row with its name, or for a code of a capability (see
+ * {@link capabilityErrors}) the row that its `detail.row` names. Any other code counts as `runtime_error`.
  */
 export function rowOf(code: string, detail: ErrorDetail = {}): ErrorRow {
   return ownRow(code) ?? ownRow(detail.row) ?? errorTable.runtime_error;
@@ -565,7 +568,7 @@ export function rowOf(code: string, detail: ErrorDetail = {}): ErrorRow {
 const ownRow = (name: unknown): ErrorRow | undefined =>
   typeof name === 'string' && Object.hasOwn(errorTable, name) ? errorTable[name as ErrorName] : undefined;
 
-/** Exit code of the command line for an error code; unknown codes count as remote errors (5). */
+/** Returns the exit code of the command line for an error code; unknown codes count as remote errors (5). */
 export function exitCodeOf(code: string, detail?: ErrorDetail): number {
   return rowOf(code, detail).exit;
 }

@@ -1,8 +1,7 @@
 /**
- * What is wrong or odd with one message: collected while it is read, all of it in one pass.
+ * The errors and warnings about one message: collected while it is read, all of them in one pass.
  *
- * Used by `strict-json.ts` and by the readers of `fleet/messages/`. Codes and paths are those of
- * docs/protocol/fleet.md#findings.
+ * Codes and paths are those of docs/protocol/fleet.md#findings.
  */
 
 /** A finding: its code (`E_…`, `W_…`) and the JSON Pointer of the member it is about. */
@@ -14,16 +13,16 @@ export interface Finding {
 /** Findings reported of one message at most, errors and warnings each: a hostile message must not make a long answer. */
 export const MAX_FINDINGS = 256;
 
-/** JSON Pointer of a member. */
+/** Returns the JSON Pointer of a member. */
 export function pointer(where: string, key: string | number): string {
   if (typeof key === 'number') return `${where}/${key}`;
   return /[~/]/.test(key) ? `${where}/${key.replaceAll('~', '~0').replaceAll('/', '~1')}` : `${where}/${key}`;
 }
 
-/** A segment of a JSON Pointer without its escapes. */
+/** Returns a segment of a JSON Pointer without its escapes. */
 export const keyOf = (segment: string): string => segment.replaceAll('~1', '/').replaceAll('~0', '~');
 
-/** The keys of a JSON Pointer; none for the whole document. */
+/** Returns the keys of a JSON Pointer; none for the whole document. */
 export const keysOf = (path: string): string[] => path.split('/').slice(1).map(keyOf);
 
 /** The findings of one message. Past {@link MAX_FINDINGS} of a kind nothing is added: it is refused anyway, or only odd. */
@@ -31,12 +30,12 @@ export class Findings {
   readonly errors: Finding[] = [];
   readonly warnings: Finding[] = [];
 
-  /** Something that makes the message unusable, about the member `key` of what is at `where`. */
+  /** Adds an error, which makes the message unusable, about the member `key` of the value at `where`. */
   error(code: string, where: string, key: string | number): undefined {
     if (this.errors.length < MAX_FINDINGS) this.errors.push({ code, path: pointer(where, key) });
   }
 
-  /** Something odd the message can be used in spite of. */
+  /** Adds a warning: the message can still be used. */
   warn(code: string, where: string, key: string | number): void {
     if (this.warnings.length < MAX_FINDINGS) this.warnings.push({ code, path: pointer(where, key) });
   }

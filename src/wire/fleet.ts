@@ -1,22 +1,22 @@
 /**
  * The fleet protocol on stream links, as a codec: one JSON object a line; on the in-memory pair the object itself.
  *
- * Bodies are read strictly, by a reader that `fleet/` brings. A message is never split from its members: what `Connection`
- * hands on is the whole message. Dispatches and results are requests that the other side acknowledges; which acknowledgement
- * completes which request is decided by the owner of the connection, because older peers name no cause.
+ * Bodies are read strictly, by a reader that `fleet/` brings. A message is never split from its members: `Connection`
+ * passes on the whole message. Dispatches and results are requests that the other side acknowledges; the owner of the
+ * connection matches acknowledgements to requests, because older peers name no cause.
  * @see docs/protocol/fleet.md#stream-links
  */
 import type { Capacity, Codec, Encoded, Incoming, MalformedInput, Message, MessageId } from './codec.ts';
 import { shown } from './codec.ts';
 import { fail, type HandfastError } from './errors.ts';
 
-/** What was wrong with a message: codes of the protocol (`E_…`) and where. */
+/** A problem of a message: a code of the protocol (`E_…`) and its position. */
 export interface FleetProblem {
   readonly code: string;
   readonly path: string;
 }
 
-/** What the strict reader makes of a message. */
+/** The strict reader's result for a message. */
 export type FleetReading =
   | { readonly valid: true; readonly message: { readonly type: string } }
   | {
@@ -96,7 +96,7 @@ export class FleetCodec implements Codec {
     return encode(text, message);
   }
 
-  // The protocol answers with messages of its own (TASK_ACK, TASK_RESULT), which leave as notices.
+  // The protocol replies with separate messages (TASK_ACK, TASK_RESULT), which leave as notices.
 
   reply(): never {
     throw notOfTheFleet('replies');
@@ -121,7 +121,7 @@ export class FleetCodec implements Codec {
 
 const notOfTheFleet = (what: string): HandfastError => fail('usage', `the fleet protocol has no ${what}`);
 
-/** The form in which a link takes a message. Throws what `JSON.stringify` throws. */
+/** Returns the form in which a link takes a message. Throws the errors of `JSON.stringify`. */
 function encode(text: boolean, message: object): Encoded {
   return text ? JSON.stringify(message) : (message as Message);
 }

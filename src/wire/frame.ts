@@ -1,34 +1,34 @@
 /**
  * Cuts a stream of bytes into lines of text: the framing of every byte pipe and of packed WebSocket frames.
  *
- * Called by the transports (and by other readers of newline-delimited JSON) for each chunk as it arrives. It never
- * parses JSON. Rules: docs/protocol/a2e.md#framing.
+ * It serves all readers of newline-delimited JSON, for each chunk as it arrives. It never parses JSON. Rules:
+ * docs/protocol/a2e.md#framing.
  *
- * No peer is read without end: past its share of a turn the reader holds the rest of its input, continues in the next turn,
- * and asks its transport to read no more meanwhile. The same holds for the end of a pause. All readers together have a share of a
- * turn, too: those that come later in it wait in line.
+ * No peer is read without end: past its share of a turn the reader holds the rest of its input, continues in the next
+ * turn, and asks its transport to read no more meanwhile. The same holds for the end of a pause. All readers together
+ * have a share of a turn, too: those that come later in it wait in a queue.
  *
- * Cost: linear in the bytes for any chunking. Text inside one chunk is copied once, a line that spans chunks twice (three
- * times what follows its first character above ASCII), and no more than the longest accepted line is held.
+ * Cost: linear in the bytes for any chunking. Text inside one chunk is copied once, a line that spans chunks twice
+ * (three times for the part after its first character above ASCII), and no more than the longest accepted line is held.
  */
 import { isAscii, isUtf8 } from 'node:buffer';
 import { ReadersInLine, TurnShare, turnIsFull } from './turn-share.ts';
 
-/** Why a piece of input is malformed. It has been skipped; reading continues with the next line. */
+/** Reason why a piece of input is malformed. It has been skipped; reading continues with the next line. */
 export interface BadLine {
   readonly reason: 'too_large' | 'bad_utf8';
   /** The limit that was passed, in bytes, when `reason` is `too_large`. */
   readonly limit?: number;
 }
 
-/** Who gets the lines. Called in order, from inside `push`, `frame` and `end` or in a later turn; must not throw. */
+/** The receiver of the lines. Called in order, from inside `push`, `frame` and `end` or in a later turn; must not throw. */
 export interface LineSink {
-  /** One line without its line break: never empty or blank, and valid UTF-8 on the wire. */
+  /** Receives one line without its line break: never empty or blank, and valid UTF-8 on the wire. */
   line(text: string): void;
   malformed(problem: BadLine): void;
   /**
-   * True: the reader has had its share of this turn and holds the rest, so feed it no more; what comes nevertheless waits.
-   * False: everything was delivered that waited, for this reason or during a pause.
+   * Called with true when the reader has had its share of this turn and holds the rest, so feed it no more; further
+   * input waits. Called with false when all input that waited, for this reason or during a pause, was delivered.
    */
   behind?(behind: boolean): void;
 }
@@ -40,8 +40,8 @@ const BYTE_ORDER_MARK = 0xfeff;
 const REPLACEMENT = '\ufffd';
 
 /**
- * How many bytes of short lines are decoded at once. Lines are slices of that text, which saves a call into native code
- * for each; it is small because a caller that retains one line retains the rest of its block too.
+ * Bytes of short lines that are decoded at once. Lines are slices of that text, which saves a call into native code for
+ * each; it is small because a caller that retains one line retains the rest of its block too.
  */
 const RUN_BYTES = 4096;
 
@@ -56,7 +56,7 @@ const LONG_FRAME_BYTES = 2 * 1024 * 1024;
 const SPENT_AT_ONCE = 16;
 const KIB_SHIFT = 10;
 
-/** True when the text is only spaces, tabs and carriage returns. */
+/** Returns true when the text is only spaces, tabs and carriage returns. */
 function isBlank(text: string, from: number, to: number): boolean {
   for (let at = from; at < to; at++) {
     const code = text.charCodeAt(at);
@@ -82,20 +82,20 @@ function returnsToNewlines(bytes: Buffer): void {
 export class LineReader {
   readonly #sink: LineSink;
   #maxBytes: number;
-  /** The beginning of the unfinished line as text, while it is ASCII: such bytes need no look at what comes next. */
+  /** The beginning of the unfinished line as text, while it is ASCII: later bytes do not affect these. */
   #lineStart = '';
-  /** The rest of the unfinished line, in pieces; undefined when there is none. */
+  /** The rest of the unfinished line, in pieces; undefined without one. */
   #pieces: Buffer[] | undefined;
   #heldBytes = 0;
-  /** Where small pieces are gathered: the last of `#pieces` is its filled part. */
+  /** Buffer for small pieces: the last of `#pieces` is its filled part. */
   #block: Buffer | undefined;
   #blockFilled = 0;
   /** Inside an over-long line that was already reported. */
   #skipping = false;
-  /** No line was seen yet, so a byte order mark may come. */
+  /** True while no line was seen, so that a byte order mark may follow. */
   #fresh = true;
   readonly #loneReturns: boolean;
-  /** Nothing may be delivered now: one of the three below. */
+  /** True while nothing may be delivered: one of the three below. */
   #halted = false;
   #stopped = false;
   #paused = false;
@@ -116,9 +116,9 @@ export class LineReader {
 
   /**
    * @param maxBytes longest accepted line in bytes, its line break not counted
-   * @param loneReturns a CR alone ends a line as well. `push` then writes a newline over each CR of its chunk: CRLF becomes
-   *   two, and the blank line between them is skipped however the chunks are cut
-   * @param share what may be delivered in one turn
+   * @param loneReturns a CR alone ends a line as well. `push` then writes a newline over each CR of its chunk: CRLF
+   *   becomes two, and the blank line between them is skipped for any cut of the chunks
+   * @param share bound on the lines delivered in one turn
    */
   constructor(sink: LineSink, maxBytes: number, loneReturns = false, share?: Pick<TurnShare, 'spend' | 'renew'>) {
     this.#sink = sink;
@@ -128,7 +128,7 @@ export class LineReader {
     this.#sharesTurns = share === undefined;
   }
 
-  /** All readers together have had their time in this turn. */
+  /** True when all readers together have had their time in this turn. */
   get #isFull(): boolean {
     return this.#sharesTurns && turnIsFull();
   }
@@ -148,7 +148,7 @@ export class LineReader {
     this.#maxBytes = maxBytes;
   }
 
-  /** Nothing is delivered any more, the rest of the current chunk included. */
+  /** Stops all delivery, the rest of the current chunk included. */
   stop(): void {
     this.#stopped = true;
     this.#halted = true;
@@ -156,7 +156,7 @@ export class LineReader {
     this.#takePieces();
   }
 
-  /** True: holds everything from the next line on. False: delivers it, in a later turn. */
+  /** Holds everything from the next line on (true), or delivers it in a later turn (false). */
   pause(paused: boolean): void {
     this.#paused = paused;
     if (paused) this.#halted = true;
@@ -193,7 +193,7 @@ export class LineReader {
     if (at < chunk.length) this.#hold(chunk, at, false);
   }
 
-  /** Something was done for the peer that is no line, such as the answer to a ping frame. */
+  /** Counts work for the peer that is no line, such as the reply to a ping frame. */
   spend(units: number): void {
     this.#spent += units;
     if (this.#spent < SPENT_AT_ONCE) return;
@@ -220,7 +220,7 @@ export class LineReader {
     if (!this.#halted) {
       const last = chunk[chunk.length - 1] === NEWLINE ? chunk.length - 1 : chunk.lastIndexOf(NEWLINE);
       if (last >= at) at = this.#lines(chunk, at, last);
-      // The start of a line is not delivered, so nothing keeps it from being taken.
+      // The start of a line is not delivered, so it can be buffered at once.
       if (at > last && at < chunk.length && !this.#stopped) return this.#buffer(chunk, at, reused);
     }
     if (at < chunk.length) this.#hold(chunk, at, reused);
@@ -244,7 +244,7 @@ export class LineReader {
     this.#sink.behind?.(true);
   }
 
-  /** The next turn has come. */
+  /** Continues when the next turn has come. */
   continue(): void {
     this.#yielded = false;
     if (this.#stopped || this.#paused) return;
@@ -256,7 +256,7 @@ export class LineReader {
       if (this.#framed) this.#frame(chunk);
       else this.#cut(chunk, false);
       if (!this.#halted) continue;
-      // What was not reached comes behind what is left of this one.
+      // Later chunks come after the rest of this one.
       for (const later of held.slice(index + 1)) this.#hold(later, 0, false);
       break;
     }
@@ -265,7 +265,7 @@ export class LineReader {
     this.#sink.behind?.(false);
   }
 
-  /** The input is over: an unterminated last line counts as a line. */
+  /** Ends the input: an unterminated last line counts as a line. */
   end(): void {
     this.#skipping = false;
     if (this.#heldBytes > 0) this.#heldLine();
@@ -298,7 +298,7 @@ export class LineReader {
   #shortLines(bytes: Buffer, at: number, runEnd: number): number {
     const run = bytes.toString('utf8', at, runEnd);
     if (run.includes(REPLACEMENT) && !isUtf8(bytes.subarray(at, runEnd))) {
-      // One of them is bad: look at each alone.
+      // One of the lines is invalid: check each alone.
       while (at <= runEnd && !this.#halted) {
         const newline = bytes.indexOf(NEWLINE, at);
         const end = newline === -1 ? runEnd : newline;
@@ -318,14 +318,14 @@ export class LineReader {
     return runEnd + 1;
   }
 
-  /** One line of a run: only a limit below the length of a run can be passed here. */
+  /** Delivers one line of a run: only a limit below the length of a run can be passed here. */
   #shortLine(run: string, from: number, to: number): void {
     const end = to > from && run.charCodeAt(to - 1) === RETURN ? to - 1 : to;
     if (this.#maxBytes < RUN_BYTES && Buffer.byteLength(run.slice(from, end)) > this.#maxBytes) this.#tooLarge();
     else this.#deliver(run, from, end);
   }
 
-  /** One line as bytes, maybe after a start of ASCII text: the limit is checked before it is decoded. */
+  /** Delivers one line as bytes, maybe after a start of ASCII text: the limit is checked before it is decoded. */
   #oneLine(bytes: Buffer, from: number, to: number, lineStart = ''): void {
     let end = to;
     if (to > from) {
@@ -336,7 +336,7 @@ export class LineReader {
       return;
     }
     const rest = bytes.toString('utf8', from, end);
-    // Decoding puts U+FFFD in the place of what is invalid, so a text without it was valid; one with it may hold a real one.
+    // Decoding replaces invalid bytes by U+FFFD, so a text without it was valid; one with it may contain a real U+FFFD.
     if (rest.includes(REPLACEMENT) && !isUtf8(bytes.subarray(from, end))) {
       this.#fresh = false;
       this.#sink.malformed({ reason: 'bad_utf8' });
@@ -404,7 +404,7 @@ export class LineReader {
     }
   }
 
-  /** Delivers the buffered line, with its end if there is more of it, and releases its memory. */
+  /** Delivers the buffered line, with its end if more of it has arrived, and releases its memory. */
   #heldLine(rest?: Buffer): void {
     const bytes = this.#heldBytes + (rest === undefined ? 0 : rest.length);
     const lineStart = this.#lineStart;

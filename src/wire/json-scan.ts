@@ -1,8 +1,8 @@
 /**
- * Looks through a JSON text for what `JSON.parse` hides: keys that occur twice in one object, the key `__proto__`, and
- * nesting that is too deep. One pass over the text, without recursion; strings are jumped over.
+ * Searches a JSON text for faults that `JSON.parse` hides: keys that occur twice in one object, the key `__proto__`,
+ * and nesting that is too deep. One pass over the text, without recursion; strings are jumped over.
  *
- * Called by `strict-json.ts` on texts `JSON.parse` has accepted, so it need not check the grammar.
+ * `JSON.parse` has accepted the texts, so it need not check the grammar.
  */
 import { stringEnd } from './depth.ts';
 import { type Finding, MAX_FINDINGS, pointer } from './findings.ts';
@@ -23,12 +23,12 @@ interface Level {
   readonly keys: string[];
   /** Keys seen, for one with many. */
   set: Set<string> | undefined;
-  /** Where in it the scan is. */
+  /** Position of the scan in the level. */
   key: string;
   index: number;
 }
 
-/** True when the object has this key already; remembers it otherwise. */
+/** Returns true when the object has this key already; stores it otherwise. */
 function seenBefore(level: Level, key: string): boolean {
   const { keys } = level;
   if (level.set !== undefined) {
@@ -42,7 +42,7 @@ function seenBefore(level: Level, key: string): boolean {
   return false;
 }
 
-/** JSON Pointer of the key the scan is at. */
+/** Returns the JSON Pointer of the scan's present key. */
 function pathOf(levels: readonly Level[], depth: number): string {
   let path = '';
   for (let at = 0; at < depth; at++) {
@@ -53,8 +53,8 @@ function pathOf(levels: readonly Level[], depth: number): string {
 }
 
 /**
- * The findings of a text that is JSON: one `E_LIMIT` when it is nested too deeply, else an `E_RESERVED_KEY` or `E_DUP_KEY`
- * for each place, once. Linear in the length of the text.
+ * Returns the findings of a text that is JSON: one `E_LIMIT` when it is nested too deeply, else an `E_RESERVED_KEY` or
+ * `E_DUP_KEY` for each position, once. Linear in the length of the text.
  */
 export function scanJson(text: string, maxLevels = MAX_LEVELS): readonly Finding[] {
   const levels: Level[] = [];

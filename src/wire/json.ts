@@ -1,19 +1,24 @@
-/** Type tests for JSON values of unknown origin. Used by every reader of messages, files and replies; pure. */
+/**
+ * Type tests for JSON values of unknown origin: messages, files and replies. Pure.
+ */
 
 /** A JSON object with members of unknown shape. */
 export type JsonObject = Record<string, unknown>;
 
-/** True for a JSON object: not null, not an array. */
+/** Returns true for a JSON object: not null, not an array. */
 export function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The members of a JSON object; none for any other value. */
+/** Returns the members of a JSON object; none for any other value. */
 export function membersOf(value: unknown): JsonObject {
   return isObject(value) ? value : {};
 }
 
-/** An object without its members that are null: of `names`, or of all. An object without any is returned as it is. */
+/**
+ * Returns an object without those members that are null: of `names`, or of all. An object without null members is
+ * returned itself.
+ */
 export function withoutNulls(value: Readonly<JsonObject>, names = Object.keys(value)): Readonly<JsonObject> {
   const nulls = new Set(names.filter((name) => value[name] === null));
   if (nulls.size === 0) return value;
@@ -22,7 +27,7 @@ export function withoutNulls(value: Readonly<JsonObject>, names = Object.keys(va
 
 /** A result with its JSON at hand: text links send `text` as it is, links in memory send `value`. */
 export class JsonText<Value> {
-  /** JSON text of `value`, exactly as `JSON.stringify` writes it. */
+  /** Returns the JSON text of `value`, exactly as `JSON.stringify` writes it. */
   readonly text: () => string;
   readonly value: () => Value;
 
@@ -32,6 +37,6 @@ export class JsonText<Value> {
   }
 }
 
-/** The value of a result in either form. */
+/** Returns the value of a result in either form. */
 export const resultValue = <Value>(result: Value | JsonText<Value>): Value =>
   result instanceof JsonText ? result.value() : result;

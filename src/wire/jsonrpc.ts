@@ -1,8 +1,8 @@
 /**
- * The codec of JSON-RPC 2.0 as session RPC has it: what a line is, how replies, errors and notifications look, and how an
- * error of the table becomes one of the wire and comes back. Pure: no link, no state but a counter of ids.
+ * The codec of JSON-RPC 2.0 as session RPC has it: the form of a line, of replies, errors and notifications, and the
+ * conversion of errors between the table and the wire. Pure: no link, no state but a counter of ids.
  *
- * Used by `control/rpc/` and by the client; it runs in browsers too. Text links get JSON text, the in-memory pair objects.
+ * It runs in browsers too. Text links get JSON text, the in-memory pair objects.
  * @see docs/protocol/session-rpc.md#lines and docs/protocol/session-rpc.md#errors
  */
 import { isLonger } from './ascii.ts';
@@ -22,7 +22,7 @@ import { type ErrorName, type ErrorRow, fail, HandfastError, nameOfJsonRpc, rowO
 import { isObject, JsonText, membersOf, resultValue } from './json.ts';
 import { topOf } from './top-members.ts';
 
-/** True for a message of JSON-RPC, of any method. */
+/** Returns true for a message of JSON-RPC, of any method. */
 export const speaksJsonRpc = (message: Message): boolean => Object.hasOwn(message, 'jsonrpc');
 
 /** Length to which the parser's own words are cut, in characters. */
@@ -30,12 +30,12 @@ const MAX_PARSER_CHARS = 200;
 /** Length to which an unknown method is cut in its refusal, in characters. */
 const MAX_METHOD_CHARS = 256;
 
-/** The error for a line that is not JSON. */
+/** Returns the error for a line that is not JSON. */
 export function parseError(why: string): HandfastError {
   return fail('parse_error', `parse error: ${why.slice(0, MAX_PARSER_CHARS)}`);
 }
 
-/** The error for a method without a handler. */
+/** Returns the error for a method without a handler. */
 export function methodNotFound(method: string): HandfastError {
   const shown = method.length > MAX_METHOD_CHARS ? `${method.slice(0, MAX_METHOD_CHARS)}…` : method;
   return fail('unknown_type', `method not found: ${shown}`, { method: shown });
@@ -55,10 +55,10 @@ export class JsonRpcCodec implements Codec {
   #lastId = 0;
 
   /**
-   * @param calls true at the side that calls: it reads replies, and is lenient with what is none. The side that only serves
-   *   refuses them as invalid requests, and splits lines at carriage returns, which only a stream of bytes that knows nothing of
-   *   this dialect leaves in a line.
-   * @param long which messages may be long; absent: all
+   * @param calls true at the side that calls: it reads replies, and is lenient with other input. The side that only
+   *   serves refuses them as invalid requests, and splits lines at carriage returns, which only a byte stream that does
+   *   not know this dialect leaves in a line.
+   * @param long messages that may be long; absent: all
    */
   constructor({ calls, long }: { readonly calls: boolean; readonly long?: LongMessages }) {
     this.#calls = calls;
@@ -69,8 +69,8 @@ export class JsonRpcCodec implements Codec {
   // Reading.
 
   /**
-   * @param maxDepth nesting of a text at most; deeper ones are `too_large` and not parsed
-   * @param maxValues values of a text at most; one with more is `too_large` and not parsed
+   * @param maxDepth deepest nesting of a text; deeper ones are `too_large` and not parsed
+   * @param maxValues most values of a text; one with more is `too_large` and not parsed
    */
   read(raw: Encoded, maxDepth: number = MAX_DEPTH, maxValues = MAX_VALUES): Incoming | undefined {
     if (typeof raw !== 'string') return this.#classified(raw, undefined, 0);
@@ -87,7 +87,7 @@ export class JsonRpcCodec implements Codec {
     return this.#classified(value, text, raw.length);
   }
 
-  /** The refusal of a text that is not even parsed. */
+  /** Returns the refusal of a text that is not parsed. */
   #tooLarge(text: string, maxDepth: number, maxValues: number): Incoming | undefined {
     const long = this.#long;
     if (long !== undefined && isLonger(text, long.above)) {
@@ -142,14 +142,14 @@ export class JsonRpcCodec implements Codec {
     return text ? JSON.stringify(message) : message;
   }
 
-  /** No result at all is `null`. */
+  /** Writes a reply. A missing result is `null`. */
   reply(text: boolean, _type: string, request: Address, result: unknown): Encoded {
     if (!text) return { jsonrpc: '2.0', id: request.id, result: result === undefined ? null : resultValue(result) };
     const json = result instanceof JsonText ? result.text() : JSON.stringify(result);
     return `{"jsonrpc":"2.0","id":${idText(request)},"result":${json === undefined ? 'null' : json}}`;
   }
 
-  /** Always something that can be sent: data that is not JSON is left out. */
+  /** Writes an error reply that can always be sent: data that is not JSON is left out. */
   failure(text: boolean, request: Address, error: HandfastError): Encoded {
     const body = rpcErrorOf(error);
     if (!text) return { jsonrpc: '2.0', id: request.id, error: body };
@@ -163,7 +163,7 @@ export class JsonRpcCodec implements Codec {
     return `{"jsonrpc":"2.0","id":${idText(request)},"error":${json}}`;
   }
 
-  /** The protocol has no events of a request: they are notifications of the method's own kind. */
+  /** Writes an event. The protocol has no events of a request: they are notifications with the method's name. */
   event(text: boolean, method: string, _request: Address, type: string, payload: object, seq: number): Encoded {
     return this.notice(text, method, { type, payload, seq });
   }
@@ -182,17 +182,17 @@ export class JsonRpcCodec implements Codec {
   }
 }
 
-/** Which messages of the side that calls may be long. All others are refused by their text. */
+/** Messages of the calling side that may be long. All others are refused by their text. */
 export interface LongMessages {
   /** Bytes that any message may have. */
   readonly above: number;
-  /** Methods whose requests may have more. */
+  /** Methods whose requests may be longer. */
   readonly methods: ReadonlySet<string>;
   /** The error for all others. */
   readonly refusal: HandfastError;
 }
 
-/** The value of a member that stands in a text as JSON; undefined for none, and for an object or array. */
+/** Returns the value of a member that is in a text as JSON; undefined for none, and for an object or array. */
 function valueIn(json: string): unknown {
   try {
     const value: unknown = JSON.parse(json);
@@ -215,7 +215,7 @@ function addressIn(json: string): Address {
 /** The notification that withdraws a request. */
 const CANCEL = '$/cancel_request';
 
-/** A request, or without an `id` member a notification; JSON text has no undefined. */
+/** Classifies a request, or without an `id` member a notification; JSON text has no undefined. */
 function asked(message: Message, method: string, idText: string, size: number): Incoming {
   const { id, params } = message;
   const base = { type: method, idText, message, body: params, size, cursor: 0, error: undefined };
@@ -224,7 +224,7 @@ function asked(message: Message, method: string, idText: string, size: number): 
   return { ...base, kind: method === CANCEL ? 'cancel' : 'notice', id: null, ref };
 }
 
-/** What the side that calls gets: replies, and what a server asks or notifies. */
+/** Classifies input of the side that calls: replies, and the requests and notifications of a server. */
 function called(message: Message, size: number): Incoming {
   const { id, method, result, error } = message;
   if (typeof method === 'string') return asked(message, method, '', size);
@@ -256,18 +256,18 @@ const invalid = (error: HandfastError): Incoming => ({
 });
 const notOne = (): Incoming => invalid(fail('invalid_message', 'invalid request'));
 
-/** The id of a request as JSON text. */
+/** Returns the id of a request as JSON text. */
 function idText(request: Address): string {
   if (request.idText === '') request.idText = JSON.stringify(request.id);
   return request.idText;
 }
 
-/** A numeric id as it was written: past 2^53, and as a fraction of many digits, parsing has changed its value. */
+/** Returns a numeric id in its written form: past 2^53, and for a fraction of many digits, parsing has changed its value. */
 function numberText(id: number, text: string | undefined): string {
   return Number.isSafeInteger(id) || text === undefined ? `${id}` : writtenId(text);
 }
 
-/** The digits of the id at the top of a message. Parses once more, so it is for ids that need it. */
+/** Returns the digits of the id at the top of a message. It parses the text again, so it is only for ids that need it. */
 function writtenId(text: string): string {
   const written = new Map<unknown, string>();
   let id = 'null';
@@ -281,7 +281,7 @@ function writtenId(text: string): string {
   return id;
 }
 
-/** The third parameter tells how a primitive was written; the types do not know it yet. */
+/** The third parameter shows the written form of a primitive; the types do not know it yet. */
 type Reviver = (this: unknown, key: string, value: unknown, context: { readonly source?: string }) => unknown;
 
 // Errors.
@@ -290,11 +290,11 @@ type Reviver = (this: unknown, key: string, value: unknown, context: { readonly 
 export interface RpcErrorBody {
   readonly code: number;
   readonly message: string;
-  /** `reason` is the protocol's word, `kind` our name; then what the error says of itself. */
+  /** `reason` is the protocol's word, `kind` Handfast's name; then the error's own detail. */
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** The protocol's words for rows that it calls by another name than we do. */
+/** The protocol's words for rows that have another name in Handfast. */
 const reasons: Partial<Record<ErrorName, string>> = {
   invalid_message: 'invalid_request',
   unknown_type: 'method_not_found',
@@ -307,15 +307,15 @@ const namesByReason = new Map(Object.entries(reasons).map(([name, reason]) => [r
 /** The number of version 1.0.0 for every failure of the work itself. */
 const INTERNAL_ERROR = -32603;
 
-/** The reason a row has on the wire: the protocol's word where it has one, else our name. */
+/** Returns the reason of a row on the wire: the protocol's word if it has one, else Handfast's name. */
 function reasonOf(name: string, { jsonrpc }: Pick<ErrorRow, 'jsonrpc'>): string {
   return reasons[name as ErrorName] ?? (jsonrpc === INTERNAL_ERROR ? 'internal_error' : name);
 }
 
-/** An error as the wire says it. */
+/** Returns an error in the form of the wire. */
 export function rpcErrorOf(error: HandfastError): RpcErrorBody {
   const row = rowOf(error.code, error.detail);
-  // `path` is where the general validator stopped; this protocol says `field`.
+  // `path` is the place where the general validator stopped; this protocol's member is `field`.
   const { path, ...detail } = error.detail;
   const kept = error.code === 'schema_violation' ? detail : error.detail;
   return {
@@ -326,8 +326,8 @@ export function rpcErrorOf(error: HandfastError): RpcErrorBody {
 }
 
 /**
- * The error an `error` member stands for. `data.kind` names it; servers that do not send it are understood by number and
- * reason. `detail` is `data` without what became `code` and `retryable`.
+ * Returns the error that an `error` member stands for. `data.kind` names it; for servers that do not send it, number
+ * and reason decide. `detail` is `data` without the members that became `code` and `retryable`.
  */
 export function errorFromRpc(error: unknown): HandfastError {
   const { code, message, data } = objectOf(error);

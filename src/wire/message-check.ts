@@ -1,8 +1,9 @@
 /**
- * The checks of the messages of Handfast: a generated test that only says yes or no, and, for a message that it refuses, an
- * interpreter of the schema that finds the issues. Most messages fit: only a refused one costs the making of texts.
+ * The checks of the messages of Handfast: a generated test that only returns true or false, and, for a message that it
+ * refuses, an interpreter of the schema that finds the issues. Most messages are valid: only a refused one costs the
+ * time for texts.
  *
- * The issues are those of Ajv. The schemas have the keywords below and no others: the generator refuses them.
+ * The issues are those of Ajv. The schemas have only the keywords below: the generator refuses them.
  */
 import type { Check, Issue } from './check.ts';
 import { pointer } from './findings.ts';
@@ -27,7 +28,7 @@ export interface MessageSchema {
 }
 type TypeName = 'string' | 'number' | 'integer' | 'boolean' | 'null' | 'array' | 'object';
 
-/** The check of a message. */
+/** Returns the check of a message. */
 export function messageCheck(fits: (value: unknown) => boolean, schema: () => MessageSchema): Check {
   const check: Check = (value) => {
     if (fits(value)) return true;
@@ -39,13 +40,16 @@ export function messageCheck(fits: (value: unknown) => boolean, schema: () => Me
   return check;
 }
 
-/** True when all elements of an array fit. An empty place is undefined here, as for Ajv; `Array.every` passes it over. */
+/**
+ * Returns true when all elements of an array are valid. An empty slot is undefined here, as for Ajv; `Array.every`
+ * skips it.
+ */
 export function every(values: readonly unknown[], fits: (value: unknown) => boolean): boolean {
   for (let at = 0; at < values.length; at++) if (!fits(values[at])) return false;
   return true;
 }
 
-/** True when all members of an object fit. */
+/** Returns true when all members of an object are valid. */
 export function everyMember(values: Readonly<Record<string, unknown>>, fits: (value: unknown) => boolean): boolean {
   for (const name in values) if (!fits(values[name])) return false;
   return true;

@@ -17,8 +17,8 @@ type Plain<T> = T extends readonly (infer E)[]
     ? { readonly [K in keyof T]: Plain<T[K]> }
     : T;
 
-/** The type of what a schema describes, as messages have it: readonly throughout. */
+/** The type of the values that a schema describes, as messages have them: readonly throughout. */
 export type Wire<S extends TSchema> = Plain<Static<S>>;
 
-/** The same of a schema from another package: a TypeBox value, or a plain JSON Schema whose literal types are known. */
+/** The same type for a schema from another package: a TypeBox value, or a plain JSON Schema whose literal types are known. */
 export type WireOf<S> = S extends TObject ? Wire<S> : Plain<XStatic<S>>;

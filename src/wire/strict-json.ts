@@ -1,8 +1,8 @@
 /**
- * The strict decoder: from wire text to a JSON object, with every reason why not. It reports and never throws.
+ * The strict decoder: from wire text to a JSON object, or to every reason of a refusal. It reports and never throws.
  *
- * Called by `fleet/messages/decode.ts` on every message, and by reply extraction on every JSON candidate found in prose. It
- * refuses what two readers could understand in two ways: a proxy and a worker must not have different copies of `status`.
+ * It decodes every message of the fleet, and every JSON candidate that reply extraction finds in prose. It refuses text
+ * that two readers could understand in two ways: a proxy and a worker must not have different copies of `status`.
  * @see docs/protocol/fleet.md#decoder
  */
 import { isUtf8 } from 'node:buffer';
@@ -15,7 +15,7 @@ import { MAX_LEVELS, scanJson } from './json-scan.ts';
 /** Longest message, in bytes of UTF-8. */
 export const MAX_MESSAGE_BYTES = 1024 * 1024;
 
-/** The members of a JSON object. Only own ones count: a look-up by a peer's word must use `Object.hasOwn`. */
+/** The members of a JSON object. Only own ones count: a look-up by a peer's name must use `Object.hasOwn`. */
 export type Members = Readonly<Record<string, unknown>>;
 
 /** A JSON object, or why it is none. */
@@ -38,7 +38,7 @@ export function readStrictJson(input: string | Uint8Array): StrictJson {
     return isLonger(input, MAX_MESSAGE_BYTES) ? refused('E_LIMIT') : readText(input);
   }
   if (input.byteLength > MAX_MESSAGE_BYTES) return refused('E_LIMIT');
-  // Asked first, because decoding would put U+FFFD in the place of what is no UTF-8.
+  // Checked first, because decoding would replace invalid UTF-8 by U+FFFD.
   if (!isUtf8(input)) return refused('E_NOT_JSON');
   return readText(Buffer.from(input.buffer, input.byteOffset, input.byteLength).toString('utf8'));
 }
@@ -52,7 +52,7 @@ function readText(input: string): StrictJson {
   try {
     value = JSON.parse(text);
   } catch {
-    // What is opened too deeply is refused for that, before the rest is parsed.
+    // A text that is nested too deeply is refused for that, before the rest is parsed.
     return refused(tooDeep(text, MAX_LEVELS) ? 'E_LIMIT' : 'E_NOT_JSON', warnings);
   }
   const errors = scanJson(text);
@@ -60,9 +60,9 @@ function readText(input: string): StrictJson {
   return isObject(value) ? { ok: true, value, warnings } : refused('E_NOT_OBJECT', warnings);
 }
 
-/** What is left of the bounds while a value is walked through. */
+/** The remaining bounds while a value is walked through. */
 interface Walk {
-  /** Bytes it may still take as JSON; what is counted is a lower bound. */
+  /** Bytes that it may still take as JSON; the count is a lower bound. */
   room: number;
   /** Values it may still have, as `depth.ts` counts them. */
   values: number;
@@ -72,8 +72,8 @@ interface Walk {
 }
 
 /**
- * The same for a value that never was text, as the in-process bus passes it: it must be expressible in JSON, within the
- * same bounds. Members that are `undefined` count as absent.
+ * Reads, in the same way, a value that never was text, as the in-process bus passes it: it must be expressible in JSON,
+ * within the same bounds. Members that are `undefined` count as absent.
  */
 export function readStrictValue(value: unknown): StrictJson {
   const walk: Walk = { room: MAX_MESSAGE_BYTES, values: MAX_VALUES, problem: undefined, reserved: false };
@@ -117,7 +117,10 @@ function within(value: unknown, walk: Walk, levels: number): boolean {
   return (walk.room >= 0 && walk.values >= 0) || stop(walk, 'E_LIMIT');
 }
 
-/** Every place of the key, as for a text. Made once the value is known to contain one: places cost their paths. */
+/**
+ * Returns every position of the key, as for a text. Computed once the value is known to contain one: positions cost
+ * their paths.
+ */
 function reservedKeys(value: unknown, where: string, found: Finding[]): readonly Finding[] {
   if (typeof value !== 'object' || value === null) return found;
   const isList = Array.isArray(value);

@@ -28,15 +28,15 @@ export interface Top {
 const NOTHING: Top = { members: {}, values: 0, levels: 0 };
 
 /**
- * The top of the object that `text` is. Without members when a name at the top is escaped, when a string does not end, or when
- * more than `most` characters stand outside of strings.
+ * Returns the top of the object that `text` is. Without members when a name at the top is escaped, when a string does
+ * not end, or when more than `most` characters are outside of strings.
  */
 export function topOf(text: string, names: readonly string[], most: number): Top {
   const members: Record<string, string> = {};
   const seen = new Set<string>();
   const twice = new Set<string>();
   let [depth, levels, values, outside] = [0, 0, 0, 0];
-  /** Where the value of `key` starts. */
+  /** Start of the value of `key`. */
   let start = 0;
   let key: string | undefined;
   let keyComes = false;

@@ -1,16 +1,16 @@
 /**
- * How much one source of input may have done in a turn of the event loop, so that one peer that sends without end does not
+ * Bounds the work for one source of input in a turn of the event loop, so that one peer that sends without end does not
  * make the others wait. A peer that has a few dozen requests in flight never reaches it.
  *
- * Used by `wire/frame.ts`, through which every transport reads its messages, and by `server/http/http.ts` for requests.
+ * It bounds the messages of every transport, and HTTP requests.
  */
 
 /** Units a turn: a message counts one, and one more for each KiB. */
 const MAX_UNITS = 256;
-/** Time a turn. What a message costs depends on what it asks for. Messages are not interrupted, so it may take longer. */
+/** Time in a turn. The cost of a message depends on its request. Messages are not interrupted, so it may take longer. */
 const MAX_MS = 10;
 
-/** Number of the turn of the event loop that runs now. */
+/** Returns the number of the turn of the event loop that runs now. */
 export const currentTurn = (): number => performance.nodeTiming.uvMetricsInfo.loopCount;
 
 export class TurnShare {
@@ -25,7 +25,7 @@ export class TurnShare {
     this.#maxMs = maxMs;
   }
 
-  /** So much was done. True: leave the rest for a later turn. Costs a tenth of a microsecond. */
+  /** Counts work. True: leave the rest for a later turn. Costs a tenth of a microsecond. */
   spend(units: number): boolean {
     const turn = currentTurn();
     if (turn !== this.#turn) this.#start(turn);
@@ -50,7 +50,10 @@ const ALL_MS = 10;
 let turn = -1;
 let startedAt = 0;
 
-/** True when all sources of input have had their time in this turn. Another source waits: many peers hold a turn no longer than one. */
+/**
+ * Returns true when all sources of input have had their time in this turn. Another source waits: many peers hold a turn
+ * no longer than one.
+ */
 export function turnIsFull(): boolean {
   const now = currentTurn();
   if (now === turn) return performance.now() - startedAt >= ALL_MS;
@@ -83,7 +86,7 @@ export class ReadersInLine {
   }
 
   readonly #serve = (): void => {
-    // Those whose input has just arrived had this turn; the next one is for these.
+    // Sources whose input has just arrived had this turn; the next one is for the waiting ones.
     if (turnIsFull() && !this.#skipped) {
       this.#skipped = true;
       setImmediate(this.#serve);
@@ -96,7 +99,7 @@ export class ReadersInLine {
     let served = 0;
     do readers[served++]?.continue();
     while (served < readers.length && performance.now() < until);
-    // Those that are not finished stand behind those that waited already.
+    // Unfinished readers queue after those that waited already.
     this.#readers = [...readers.slice(served), ...this.#readers];
     this.#scheduled = false;
     this.#schedule();

@@ -1,4 +1,6 @@
-/** Deadlines of many things behind one timer: each expires when it is due, in order, and the far ones cost nothing. */
+/**
+ * Deadlines of many items behind one timer: each expires when it is due, in order, and distant ones cost nothing.
+ */
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { Deadlines, MAX_DELAY_MS } from '../../src/base/deadlines.ts';
@@ -8,7 +10,7 @@ interface Item {
   deadlineAt: number;
 }
 
-/** Deadlines over a set of items, `after` milliseconds from now each; writes down what expires. */
+/** Returns deadlines over a set of items, `after` milliseconds from now each; records the expired ones. */
 function watched(after: Readonly<Record<string, number>>) {
   const now = performance.now();
   const items = new Set<Item>();

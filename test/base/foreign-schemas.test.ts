@@ -1,4 +1,6 @@
-/** Schemas of strangers: their checks end within a time, in threads; the loop of the host turns meanwhile. */
+/**
+ * Schemas of strangers: their checks end within a time, in threads; the event loop of the host runs meanwhile.
+ */
 import assert from 'node:assert/strict';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { describe, test } from 'node:test';
@@ -15,7 +17,7 @@ const errorOf = async (work: Promise<unknown>): Promise<HandfastError> => {
   throw new Error('it did not fail');
 };
 
-/** `$defs` of which each names the next one twice. */
+/** Returns `$defs` of which each names the next one twice. */
 const doubled = (keyword: string, levels = 40): JsonSchema => ({
   $defs: Object.fromEntries(
     Array.from({ length: levels + 1 }, (_, at) => {
@@ -45,7 +47,10 @@ const slow: Readonly<Record<string, readonly [JsonSchema, unknown]>> = {
   ],
 };
 
-/** Runs `work`, and fails where the loop of this process stood still for seconds: a check on it would stand for minutes. */
+/**
+ * Runs `work`, and fails if the event loop of this process stood still for seconds: a check on it would block it for
+ * minutes.
+ */
 async function withoutStall<T>(work: () => Promise<T>): Promise<T> {
   const delay = monitorEventLoopDelay({ resolution: 10 });
   delay.enable();

@@ -15,7 +15,7 @@ import { root } from '../rules/scan.ts';
 const LINUX = { skip: process.platform !== 'linux' && 'reads /proc' };
 const SIGUSR1_BIT = 1n << 9n;
 
-/** Whether the process has a handler of the signal: before that the signal ends it. */
+/** Returns true if the process has a handler of the signal: before that the signal ends it. */
 const handles = (pid: number): boolean => {
   const [, mask = '0'] = /^SigCgt:\s*([0-9a-f]+)/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1')) ?? [];
   return (BigInt(`0x${mask}`) & SIGUSR1_BIT) !== 0n;
@@ -57,7 +57,7 @@ test('a host that gets the signal while it starts and while it runs has no debug
   assert.equal(child.exitCode, null, said());
   const address = addressIn(said());
   if (address === undefined) return;
-  // The signal came before the first line of this package: the debugger it opened is closed.
+  // The signal arrived before the first line of this package: the debugger it opened is closed.
   await assert.rejects(fetch(`http://${address}/json/list`), said());
 });
 

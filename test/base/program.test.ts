@@ -1,4 +1,7 @@
-/** Programs: stopped in the moment of their start, in which repository they work, and the part of a long output that is stored. */
+/**
+ * Programs: stopped in the moment of their start, the repository in which they work, and the part of a long output that
+ * is stored.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { programEnvironment, runProgram, startProgram } from '../../src/base/program.ts';

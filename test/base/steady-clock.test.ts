@@ -1,4 +1,6 @@
-/** When the clock on the wall may decide the age of records. */
+/**
+ * The times at which the wall clock may decide the age of records.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { SteadyClock } from '../../src/base/steady-clock.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { unifiedDiff } from '../../src/base/text-diff.ts';
 import fc from '../support/properties.ts';
 
-/** Applies a unified diff strictly: every line it names must be where it says. */
+/** Applies a unified diff strictly: every line that it names must be at its position. */
 function patch(before: string, diff: string): string {
   const old = before === '' ? [] : before.replace(/\n$/, '').split('\n');
   const fresh: string[] = [];

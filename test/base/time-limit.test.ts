@@ -23,7 +23,7 @@ test('work within the limit gives its value, and what it throws comes through', 
 });
 
 test('work without end is stopped, inside a regular expression too, and the limit can be used again', () => {
-  // A busy machine may stop us for a while in the middle of nothing.
+  // A busy machine may stop this process for a while at any moment.
   const within = timeLimit(250);
   const slow = /^(a+)+$/;
   assert.throws(() => within(() => slow.test(`${'a'.repeat(40)}!`)), { code: 'ERR_SCRIPT_EXECUTION_TIMEOUT' });

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TokenBucket } from '../../src/base/token-bucket.ts';
 
-/** A bucket whose clock stands until the test moves it. */
+/** Returns a bucket whose clock stands until the test moves it. */
 function bucketOf(perSecond: () => number) {
   const clock = { ms: 0, reads: 0 };
   const now = (): number => {

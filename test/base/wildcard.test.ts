@@ -1,9 +1,11 @@
-/** Patterns with `*`: the same answers as a regular expression, without its cost. */
+/**
+ * Patterns with `*`: the same results as a regular expression, without its cost.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { fitsWildcard, fitsWords } from '../../src/base/wildcard.ts';
 
-/** Every text of these letters up to a length. */
+/** Returns every text of these letters up to a length. */
 const texts = (letters: string, length: number): string[] =>
   length === 0
     ? ['']

@@ -74,7 +74,7 @@ describe('a page', { skip }, () => {
     site.close();
   });
 
-  /** A page with a bundle, and a function that runs the body of an async function in it. */
+  /** Opens a page with a bundle; returns it with a function that runs the body of an async function in it. */
   async function open(bundler: string): Promise<{ page: Page; run: (body: string) => ReturnType<Page['run']> }> {
     const page = await browser.open(`${origin}/${bundler}`);
     const url = `ws://127.0.0.1:${relay.port}`;

@@ -1,6 +1,6 @@
 /**
- * Bundles for pages, by the bundlers people use. Each is given its entry as it is, told that it is for a browser, and left
- * to find what that reaches; an import that is left over fails.
+ * Bundles for pages, by the bundlers people use. Each gets its unchanged entry and the setting for browsers, and finds
+ * the imports itself; an unresolved import fails.
  */
 import assert from 'node:assert/strict';
 import { basename } from 'node:path';
@@ -11,14 +11,14 @@ import { rolldown } from 'rolldown';
 
 const source = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
-/** Entries: what a page tests, and each entry point of the package alone, for its size. */
+/** Entries: the parts that a page tests, and each entry point of the package alone, for its size. */
 export const entries = {
   page: source('./page.ts'),
   agent: source('../../src/agent.browser.ts'),
   control: source('../../src/control.browser.ts'),
 };
 
-/** The files of a bundle by name. What a page asks for later, such as the client of a capability, is a file of its own. */
+/** The files of a bundle by name. Code that a page loads later, such as the client of a capability, is a separate file. */
 export interface Bundle {
   readonly entry: string;
   readonly files: ReadonlyMap<string, string>;
@@ -33,7 +33,7 @@ interface File {
   readonly lazy: readonly string[];
 }
 
-/** The bundle of an entry out of all files; what nothing reaches is left out. */
+/** Returns the bundle of an entry out of all files; unreached files are left out. */
 function bundleOf(entry: string, made: Readonly<Record<string, File>>): Bundle {
   const closure = (next: (file: File) => readonly string[]): string[] => {
     const reached = new Set([entry]);
@@ -85,7 +85,7 @@ export const bundlers: Readonly<Record<string, (entry: string) => Promise<Bundle
     const bundle = bundleOf(basename(first), Object.fromEntries(files));
     const inputs = made.filter(([path]) => bundle.files.has(basename(path))).map(([, output]) => output.inputs);
     assert.deepEqual(
-      // What is reached and shaken off has no bytes here.
+      // Reached and tree-shaken code has no bytes here.
       inputs
         .flatMap((of) => Object.entries(of))
         .filter(([input, { bytesInOutput }]) => input.includes('node_modules') && bytesInOutput > 0),
@@ -95,5 +95,5 @@ export const bundlers: Readonly<Record<string, (entry: string) => Promise<Bundle
   },
 };
 
-/** Bytes of a file over the network, as servers send them. */
+/** Returns the bytes of a file over the network, as servers send them. */
 export const gzipped = (code: string): number => gzipSync(code, { level: 9 }).length;

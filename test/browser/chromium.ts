@@ -1,6 +1,6 @@
 /**
- * A headless Chromium for tests, over its own debugging pipe: starts it, opens pages, runs code in them, and reports what
- * they print and throw. The DevTools protocol is JSON with a NUL behind each message, so no package is needed.
+ * A headless Chromium for tests, over its own debugging pipe: starts it, opens pages, runs code in them, and reports
+ * their output and errors. The DevTools protocol is JSON with a NUL after each message, so no package is needed.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,12 +10,12 @@ import { delimiter, join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
-/** Far above what anything in these tests takes. */
+/** Far above the duration of any step in these tests. */
 const PATIENCE_MS = 60_000;
 
 const program = process.env.CHROMIUM ?? find();
 
-/** Why there is no browser, for `skip`: false in CI, where its absence is a failure. */
+/** Reason why no browser is available, for `skip`: false in CI, where its absence is a failure. */
 export const skip: string | false =
   program === undefined && process.env.CI === undefined
     ? 'no Chromium in PATH: install the package chromium, or set CHROMIUM to the program'
@@ -137,7 +137,7 @@ export class Page {
   readonly #browser: Chromium;
   readonly #session: string;
   readonly #load = Promise.withResolvers<void>();
-  /** What the page printed and what it threw outside of {@link run}. */
+  /** Output of the page and errors that it threw outside of {@link run}. */
   readonly printed: string[] = [];
 
   constructor(browser: Chromium, session: string) {
@@ -149,7 +149,7 @@ export class Page {
     return this.#load.promise;
   }
 
-  /** Evaluates an expression, awaits it, and gives its value as JSON carries it. Rejects with what it throws. */
+  /** Evaluates an expression, awaits it, and returns its value as JSON carries it. Rejects with its error. */
   // biome-ignore lint/suspicious/noExplicitAny: the value of any expression
   async run(expression: string): Promise<any> {
     const options = { expression, awaitPromise: true, returnByValue: true };

@@ -1,6 +1,6 @@
 /**
- * The configuration file: what comes out of a right one, and for each way of being wrong the line, the column and the
- * words. The template and the JSON Schema are held to the same loader.
+ * The configuration file: the result of a correct one, and for each error the line, the column and the words. The
+ * template and the JSON Schema are checked against the same loader.
  */
 
 import assert from 'node:assert/strict';
@@ -36,7 +36,7 @@ function load(t: TestContext, yaml: string, more: Record<string, string> = {}): 
   return loadConfig('handfast.yaml', { env: { ...env, ...more }, cwd });
 }
 
-/** Loads what must not load, and gives the problems as `line:column path: message`. */
+/** Loads a file that must not load, and returns the problems as `line:column path: message`. */
 async function problemsOf(t: TestContext, yaml: string, more?: Record<string, string>): Promise<string[]> {
   const error = await load(t, yaml, more).then(
     () => assert.fail('the file was accepted'),
@@ -172,7 +172,7 @@ auth:
     grants: { notes: { folders: ['a'], write: true } },
     tools: { allow: ['file_*'], denyRisks: ['exec'] },
     limits: { maxParallel: 2 },
-    // Those of its roles.
+    // Grants of its roles.
     fleet: { worker: ['ci'] },
     sessions: { read: 'all' },
     folders: [cwd],

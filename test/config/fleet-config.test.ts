@@ -1,4 +1,6 @@
-/** `fleet.yaml`, the file of a worker, and batch files: what they may contain, and how their problems are reported. */
+/**
+ * `fleet.yaml`, the file of a worker, and batch files: their permitted content, and the reports of their problems.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -81,7 +83,7 @@ workers:
   );
 });
 
-/** Each part of the report, and nothing else. */
+/** Asserts each part of the report, and nothing else. */
 async function toldOf(loading: Promise<unknown>, parts: readonly string[]): Promise<void> {
   await assert.rejects(loading, (error: Error & { code: string; detail: { problems?: readonly unknown[] } }) => {
     assert.equal(error.code, 'config_invalid');

@@ -1,4 +1,6 @@
-/** Which addresses a host may listen on: loopback always, others only with a token and an explicit word. */
+/**
+ * Addresses that a host may listen on: loopback always, others only with a token and an explicit setting.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { checkBind, isLoopback, parseListenAddress } from '../../src/config/listen-address.ts';

@@ -1,5 +1,6 @@
 /**
- * The local token: made once even when processes race, kept from other users, found by clients in the right order.
+ * The local token: created once even when processes race, protected from other users, found by clients in the right
+ * order.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -1,6 +1,6 @@
 /**
- * The reader of configuration files, held to its schemas by thousands of damaged files: for any content of a file, it is
- * read or its problems are reported, and what is read is what the published JSON Schema allows.
+ * The reader of configuration files, checked against its schemas with thousands of damaged files: for any content of a
+ * file, it is read or its problems are reported, and the published JSON Schema allows the read settings.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import type { SettingSchema } from '../../src/config/setting.ts';
 import { taskBatch } from '../../src/config/task-batch.generated.ts';
 import { configTemplate } from '../../src/config/template.ts';
 
-/** What a schema makes of a plain value, with the problems as `path: message`. */
+/** Reads a plain value by a schema; returns the problems as `path: message`. */
 function read(schema: SettingSchema, value: unknown): { readonly settings: unknown; readonly problems: string[] } {
   const problems: string[] = [];
   const problem: Reading['problem'] = (_at, path, message) => problems.push(`${path}: ${message}`);
@@ -140,13 +140,13 @@ const DAMAGE: readonly unknown[] = [
   'a'.repeat(60),
 ];
 
-/** Every place in a value, as the keys that lead to it. */
+/** Returns every place in a value, as the keys that lead to it. */
 function placesOf(value: unknown, at: readonly string[] = []): (readonly string[])[] {
   const inside = typeof value === 'object' && value !== null ? Object.entries(value) : [];
   return [at, ...inside.flatMap(([key, each]) => placesOf(each, [...at, key]))];
 }
 
-/** The value with one place removed, renamed or replaced; every third way, another one at each place. */
+/** Yields the value with one place removed, renamed or replaced; every third kind, another one at each place. */
 function* damaged(source: string): Generator<unknown> {
   const whole: unknown = parse(source);
   let count = 0;

@@ -16,7 +16,7 @@ for (const scheme of ['ws', 'http']) {
     const opening = openCarrier(`${scheme}://127.0.0.1:${port}`, { text() {}, gone() {} }, 200);
     await assert.rejects(opening, { code: 'timeout' });
     const [socket] = await accepted;
-    // What a command leaves open keeps its process alive.
+    // A socket that a command leaves open keeps its process alive.
     if (!socket.closed) await once(socket, 'close');
   });
 }

@@ -1,4 +1,6 @@
-/** The command: its reports, what it selects, and its exit codes. */
+/**
+ * The command: its reports, its selection of cases, and its exit codes.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';

@@ -47,7 +47,7 @@ describe('a worker with a fault', () => {
   for (const fault of workerFaults) {
     test(fault.name, async () => {
       const script = join(import.meta.dirname, 'support/faulty-worker.ts');
-      // A home of its own: a worker of this name may run in that of the user.
+      // A separate home: a worker of this name may run in that of the user.
       const env = ['env', `HANDFAST_HOME=${user.home}`];
       const address = `stdio:${[...env, process.execPath, script, fault.name.replaceAll(' ', '-'), ...command].join(' ')}`;
       const run = new FleetRun({ address, token: '', patienceMs: patienceOf(fault), brief: 'say "x"' });

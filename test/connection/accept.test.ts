@@ -1,4 +1,7 @@
-/** The gate in front of accepted links: what waits behind a handshake that is being decided, and how much of it. */
+/**
+ * The gate in front of accepted links: the messages that wait behind a handshake that is being decided, and their
+ * bound.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Acceptor, type PendingLink } from '../../src/connection/accept.ts';
@@ -7,7 +10,7 @@ import { memoryPair } from '../../src/transport/memory.ts';
 type Message = Record<string, unknown>;
 const limits = { handshakeTimeoutMs: 60_000, maxPending: 8, maxDepth: 64, maxMessageBytes: 1024 };
 
-/** A gate that decides about its handshake from its first message on. */
+/** Returns a gate that decides about its handshake from its first message on. */
 function deciding(): { gate: PendingLink; acceptor: Acceptor } {
   const gates: PendingLink[] = [];
   const onMessage = (_message: Message, pending: PendingLink): void => {
@@ -59,7 +62,7 @@ test('a link that comes after a burst gets a place, and the burst loses all that
   const dropped = new Set<unknown>();
   const arrive = () => {
     const [, link] = memoryPair();
-    // Of a peer with an address: what has only just come from one is not dropped.
+    // For a peer with an address: a link that was just accepted is not dropped.
     Object.assign(link, { transport: 'tcp', peer: '192.0.2.1:4000', destroy: () => dropped.add(link) });
     acceptor.accept(link);
     return link;

@@ -1,6 +1,6 @@
 /**
- * Names and ids that users of the library choose reach the wire escaped or not at all: with any content, a message stays
- * one line of JSON and says nothing else than it should.
+ * Names and ids that users of the library choose reach the wire escaped or not at all: with any content, a message
+ * stays one line of JSON with exactly its intended content.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -131,7 +131,7 @@ test('fields of a body never replace those of its envelope, nor add a second mes
 });
 
 const anything = Object.assign(() => true, { errors: null });
-/** A plugin with one method of these types. */
+/** Returns a plugin with one method of these types. */
 const withTypes = (request: string, reply: string, event: string, run: () => object = () => ({})): Plugin => ({
   name: 'own',
   type: 'test',

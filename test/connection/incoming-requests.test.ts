@@ -85,7 +85,7 @@ test('queued handlers that return at once start for some milliseconds of each tu
   while (started.length < 13) {
     await new Promise(setImmediate);
     assert.ok(started.length - counted <= 4, `${started.length - counted} in one turn`);
-    // One that arrives meanwhile does not overtake them, although the place may be free.
+    // A request that arrives meanwhile does not overtake them, although the place may be free.
     if (counted === 0 && started.length > 0) agent.send(call('b12', 'busy', { n: 12 }));
     counted = started.length;
   }

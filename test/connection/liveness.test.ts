@@ -1,4 +1,6 @@
-/** When a link counts as silent. Time is ticks of the test's own timer. */
+/**
+ * The condition for a silent link. Time is ticks of the test's own timer.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Liveness } from '../../src/connection/liveness.ts';
@@ -27,7 +29,7 @@ function fakeLink(over: Partial<FakeLink> = {}): FakeLink & Link {
   } as unknown as FakeLink & Link;
 }
 
-/** A liveness whose timer the test fires. */
+/** Returns a liveness whose timer the test fires. */
 function manual(livenessTimeoutMs = 15_000) {
   let fire: (() => void) | undefined;
   let period = 0;
@@ -177,7 +179,7 @@ test('a stall of this process is one tick, however long it was', () => {
     asked = true;
   });
   for (let round = 0; round < 10; round++) {
-    // The timer fires first after a stall; what has arrived meanwhile is read behind it.
+    // The timer fires first after a stall; messages that arrived meanwhile are read after it.
     time.ticks(1);
     if (asked) answer();
     asked = false;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { OpenById } from '../../src/connection/open-by-id.ts';
 
-/** Small numbers from a seed, the same in every run. */
+/** Returns small numbers from a seed, the same in every run. */
 function numbers(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {

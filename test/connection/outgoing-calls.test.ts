@@ -17,7 +17,7 @@ async function agentOf(tools: Parameters<typeof toolsPlugin>[0]['tools'], maxPar
   return connect(host, { capabilities: ['tools'] });
 }
 
-/** A host of another implementation: answers each line with what `answer` gives, in one write. */
+/** Starts a host of another implementation, which replies to each line with the result of `answer`, in one write. */
 async function scriptedHost(answer: (message: Record<string, unknown>, socket: Socket) => object[]) {
   const server = createServer((socket) => {
     let rest = '';

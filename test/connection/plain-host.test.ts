@@ -1,4 +1,7 @@
-/** Clients of capabilities with a host that has A2E 1.0 alone: processes whose output nothing asks for, and replies without an id. */
+/**
+ * Clients of capabilities with a host that has A2E 1.0 alone: processes whose output is not requested, and replies
+ * without an id.
+ */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +23,7 @@ test('the output of a process is read as it comes, and again, with its end', asy
   const child = await proc.spawn(['sh', '-c', 'echo one; read line; echo "$line" >&2; exit 3']);
   const pieces = child.output();
   assert.deepEqual((await pieces.next()).value, { stream: 'stdout', text: 'one\n', seq: 0 });
-  // A refusal without a word: the process that is there was written to.
+  // A silent refusal: the existing process was written to.
   await child.write('two\n');
   assert.deepEqual((await pieces.next()).value, { stream: 'stderr', text: 'two\n', seq: 1 });
   assert.deepEqual(await pieces.next(), { done: true, value: { code: 3, signal: '', reason: 'exited' } });

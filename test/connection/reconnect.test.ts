@@ -14,7 +14,7 @@ import { fail, type HandfastError } from '../../src/wire/errors.ts';
 const unreachable = () => fail('unreachable', 'nothing listens there');
 const lost = () => fail('connection_lost', 'the link ended');
 
-/** A world in which dialling succeeds or fails as scripted, and time passes when a caller waits. */
+/** Returns a world in which dialling succeeds or fails as scripted, and time passes when a caller waits. */
 function world(options: Partial<ReconnectOptions> & { boundMs?: () => number } = {}) {
   let nowMs = 0;
   const waits: number[] = [];

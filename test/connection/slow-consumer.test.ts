@@ -1,4 +1,6 @@
-/** A peer that sends and does not read: it is not read from, so that what waits for it stays bounded. Real sockets. */
+/**
+ * A peer that sends and does not read: it is not read from, so that its waiting output stays bounded. Real sockets.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect as dial } from 'node:net';

@@ -73,7 +73,7 @@ const CAPABILITIES = ['tools', 'chains', 'planning', 'multi_agent', 'mcp', 'proc
 const approvalChain: readonly ChainNode[] = [{ node_id: 'ok', kind: 'wait', wait: { approval: 'Go on?' } }];
 const eventChain = [{ node_id: 'come', kind: 'wait', wait: { event: 'come' } }];
 
-/** Opens a host and a session that speaks raw messages. */
+/** Opens a host and a session with raw messages. */
 async function raw(limits: HostOptions['limits'] = {}) {
   const site = await hostOf(limits);
   const [ours, theirs] = memoryPair();
@@ -271,7 +271,7 @@ test('past max_waiting a request that may wait is refused with the limit, and ot
   assert.equal(refused.detail.reason, 'over_capacity');
   assert.equal(refused.detail.max_waiting, 3);
   assert.equal(refused.retryable, true);
-  // One that does not wait is none of them.
+  // A claim that does not wait is none of them.
   assert.equal((await ask('planning/task/claim/req', { plan_id })).task, null);
   assert.equal(await echoes(), true);
   send('cancel', { req_id: claims[0] });

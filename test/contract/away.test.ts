@@ -1,6 +1,7 @@
 /**
- * A call made while the host is away, on every transport: it waits while a lost link is dialled again, then fails with one
- * code and one text, and says that repeating it is safe. A call that the host may have seen says the opposite.
+ * A call made while the host is away, on every transport: it waits while a lost link is dialled again, then fails with
+ * one code and one text, and reports that repeating it is safe. A call that the host may have received reports the
+ * opposite.
  *
  * Hosts are processes that are killed; the one in this process has its link dropped.
  */
@@ -22,10 +23,10 @@ import { within } from './recorder.ts';
 
 const SCRIPT = fileURLToPath(new URL('../support/mortal-host.ts', import.meta.url));
 
-/** What every caller gets whose call no link could carry. */
+/** The error for every caller whose call no link could carry. */
 const NOT_SENT = 'the host is not connected and the call was not sent; connect again, then repeat it';
 
-/** A connected agent and what takes its host away. */
+/** A connected agent and the function that removes its host. */
 interface Pair {
   readonly agent: Agent<'tools'>;
   remove(): Promise<unknown>;
@@ -75,7 +76,7 @@ async function pairOver(t: TestContext, name: TransportName, options: ConnectOpt
   return { agent: await dial(address), remove };
 }
 
-/** What a call came to, as far as callers decide by it. */
+/** Returns the outcome of a call, as far as callers decide by it. */
 const outcomeOf = (call: Promise<unknown>) =>
   within(
     call.then(

@@ -1,6 +1,6 @@
 /**
- * Bad input over every text transport: exactly the answer the contract names, the connection usable or closed as written,
- * no other client disturbed, nothing executed, and nothing private reported.
+ * Bad input over every text transport: exactly the reply that the contract names, the connection usable or closed as
+ * written, no other client disturbed, no request executed, and no private data reported.
  */
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
@@ -37,7 +37,7 @@ function assertError(answer: Message, expected: Expected): void {
     assert.equal(answer[name], value, `${name}: ${JSON.stringify(answer)}`);
 }
 
-/** Nothing of the inside: no stack, no path of this machine, no token. */
+/** Asserts that no private data is in the lines: no stack, no path of this machine, no token. */
 function assertDiscreet(lines: readonly string[]): void {
   for (const line of lines) {
     assert.doesNotMatch(line, /\bat \S+ \(|node:internal|\.ts:\d+|\.js:\d+/, 'an answer holds a stack');
@@ -52,7 +52,7 @@ for (const name of textTransports) {
     const site = new Site(name);
     /** Sends the fixtures of established sessions, one after the other. */
     let peer: Peer;
-    /** Other sessions of the same hosts; undefined where every link has a host of its own. */
+    /** Other sessions of the same hosts; undefined if every link has a separate host. */
     const bystanders: RawAgent[] = [];
 
     before(async () => {
@@ -210,7 +210,7 @@ for (const name of textTransports) {
       if (name === 'stdio' && answersSeen.has(kind ?? '')) continue;
       answersSeen.add(kind ?? '');
       test(`before the handshake ends the connection: ${title}`, async () => {
-        // Wrong tokens make a host slower with every one; that is a test of its own.
+        // Wrong tokens make a host slower with every one; a separate test covers that.
         const guesses = expect !== undefined && 'refused' in expect && expect.refused === 'auth_failed';
         const stranger = await site.dial(guesses ? 'guessed' : 'guarded');
         const behind = [
@@ -218,7 +218,7 @@ for (const name of textTransports) {
           { type: 'handshake/req', id: 'hs2', agent_caps: ['tools'], auth_token: TOKEN },
           call('d', 'mark', { name: 'never' }),
         ];
-        // All in one piece, so that what follows the first message is there before the host can answer it.
+        // All in one piece, so that the bytes after the first message have arrived before the host can reply to it.
         stranger.write(
           Buffer.concat([
             Buffer.from(send),
@@ -395,7 +395,7 @@ describe('the HTTP column of the contract', () => {
   });
   after(() => site.stop());
 
-  /** One request; its status and body. */
+  /** Sends one request; returns its status and body. */
   const ask = (
     method: string,
     path: string,

@@ -1,11 +1,11 @@
 /**
- * The bad-input contract as byte fixtures: what is sent, and what exactly must come back. `bad-input.test.ts` sends them
- * over every text transport.
+ * The bad-input contract as byte fixtures: the sent bytes, and the exact replies. `bad-input.test.ts` sends them over
+ * every text transport.
  *
  * @see the threat model, "Bad-input contract" and the rows of the fault catalogue named in the titles
  */
 
-/** What the host must answer. `path` and `reason` are compared with `detail`. */
+/** The reply that the host must send. `path` and `reason` are compared with `detail`. */
 export interface Expected {
   readonly code: string;
   readonly reason?: string;
@@ -284,15 +284,15 @@ export const fixtures: readonly Fixture[] = [
 const handshake = (fields: object): string =>
   message({ type: 'handshake/req', id: 'hs', agent_caps: ['tools'], ...fields });
 
-/** What the host says to a first message that ends the link. */
+/** The host's reply to a first message that ends the link. */
 export interface Farewell {
   readonly title: string;
   readonly send: string | Buffer;
-  /** An error, a refused handshake, or undefined when nothing is said. */
+  /** An error, a refused handshake, or undefined when no reply is expected. */
   readonly expect: Expected | { readonly refused: string } | undefined;
 }
 
-/** Sent as the first message to a host that asks for a token: one answer, then the end, and nothing behind it is read. */
+/** Returns first messages to a host that demands a token: each gets one reply, then the end, and no later input is read. */
 export const farewells = (token: string): readonly Farewell[] => [
   ...unreadable
     .filter(({ title }) => ['words', 'F-05: an overlong slash', 'F-04: a lone NUL'].includes(title))

@@ -1,6 +1,6 @@
 /**
- * Holds the connection to what it promises, on every dialect and over three kinds of link: what a specification rules
- * differently, or lacks, is in `dialects.ts`, and nothing else may differ. Sister of `transport.test.ts`.
+ * Checks the connection's contract, on every dialect and over three kinds of link: rules that a specification changes,
+ * or lacks, are in `dialects.ts`, and nothing else may differ. Sister of `transport.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -15,7 +15,7 @@ import { type LinkPair, transports } from './transports.ts';
 const kinds = transports.filter(({ name }) => ['memory', 'tcp', 'websocket'].includes(name));
 /** Fills buffers. */
 const PAD = 'x'.repeat(16 * 1024);
-/** What no message by reference can be. */
+/** Problems that no message by reference can have. */
 const ONLY_IN_TEXT = new Set(['E_NOT_JSON', 'E_NOT_OBJECT', 'E_DUP_KEY']);
 const code = (error: unknown): string => (error as HandfastError).code;
 
@@ -27,7 +27,7 @@ for (const dialect of dialects) {
         if (dialect.lacks[feature] === undefined) test(name, run);
       };
 
-      /** Two sides over a fresh pair of links; `far` has the limits. */
+      /** Runs with two sides over a fresh pair of links; `far` has the limits. */
       const withSides = async (
         run: (near: Side, far: Side, links: LinkPair) => Promise<void>,
         limits: Partial<ConnectionLimits> = {},
@@ -212,7 +212,7 @@ for (const dialect of dialects) {
               const late = near.call('limited');
               await assert.rejects(late, { code: 'timeout' });
               assert.deepEqual(held.stopped, ['limited:timeout']);
-              // It no longer counts, although its handler runs on.
+              // The request no longer counts, although its handler still runs.
               const next = near.call('hold', { name: 'next' });
               await far.until(() => held.started.includes('next'), 'the next one to start');
               held.release('limited');
@@ -477,7 +477,7 @@ for (const dialect of dialects) {
           async (_near, far, links) => {
             links.client.pause(true);
             while (far.losses.length === 0) {
-              // Notices wait for nothing: the buffers of the system and ours stay full.
+              // Notices wait for nothing: the buffers of the system and of the link stay full.
               for (let n = 0; n < 64 && links.server.buffered <= 1024 * 1024; n++) {
                 far.notify('tick', { pad: PAD });
               }
@@ -613,7 +613,7 @@ for (const dialect of dialects) {
           for (const [line, expected] of dialect.malformed) {
             const [refused, dropped] = [near.refusals.length, near.connection.dropped];
             links.client.send(line);
-            // What has an id is refused under it, and no call of that id waits.
+            // A message with an id is refused under it, and no call of that id waits.
             const replied = (): boolean => near.refusals.length > refused || near.connection.dropped > dropped;
             await near.until(replied, `the refusal of ${line}`);
             if (near.refusals.length > refused) assert.equal(near.refusals.at(-1)?.code, expected, line);

@@ -83,8 +83,8 @@ const fleet: DialectFactory = {
 };
 
 /**
- * A side that speaks the fleet protocol: a call is a TASK_DISPATCH, completed by the TASK_RESULT that names it as its cause,
- * and a notice is a TASK_STEER.
+ * A side of the fleet protocol: a call is a TASK_DISPATCH, completed by the TASK_RESULT that names it as its cause, and
+ * a notice is a TASK_STEER.
  */
 class FleetSide extends Side {
   readonly #calls = new Map<string, MessageId>();

@@ -1,4 +1,7 @@
-/** The options that mean the same wherever a program dials: an agent, a client of sessions, a worker that joins. */
+/**
+ * The options that mean the same for every kind of dialling program: an agent, a client of sessions, a worker that
+ * joins.
+ */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { join } from '../../src/bridge/join-fleet.ts';
@@ -20,7 +23,7 @@ import { startRelay } from '../support/relay.ts';
 import { echo } from '../support/tools.ts';
 import { within } from './recorder.ts';
 
-/** What every entry point has. */
+/** The options that every entry point has. */
 interface Options {
   readonly token?: Token;
   readonly signal?: AbortSignal;
@@ -36,7 +39,7 @@ interface Connected {
 
 interface Entry {
   readonly name: string;
-  /** Starts what demands `TOKEN`; gives its TCP address. */
+  /** Starts a server that demands `TOKEN`; returns its TCP address. */
   accept(t: TestContext): Promise<string>;
   dial(address: string, options: Options): Promise<Connected>;
 }

@@ -1,6 +1,6 @@
 /**
- * One suite for every journal: what `src/journal/journal.ts` promises, on each implementation and for each durability.
- * A new implementation is added to `implementations` and must pass unchanged.
+ * One suite for every journal: the contract of `src/journal/journal.ts`, on each implementation and for each
+ * durability. A new implementation is added to `implementations` and must pass unchanged.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { memoryJournal } from '../../src/journal/memory.ts';
 import { sqliteJournal } from '../../src/journal/sqlite/sqlite.ts';
 import fc from '../support/properties.ts';
 
-/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+/** Far above the duration of any of these; only present so that a lost wake-up fails instead of hanging. */
 const TIMEOUT = { timeout: 300_000 };
 
 interface Implementation {
@@ -46,7 +46,10 @@ const implementations: readonly Implementation[] = [
   },
 ];
 
-/** How the suite appends: the durability of the n-th append, and whether what waits is written before it is read. */
+/**
+ * The manner in which the suite appends: the durability of the n-th append, and whether waiting entries are written
+ * before a read.
+ */
 interface Manner {
   readonly name: string;
   durability(append: number): Durability | undefined;
@@ -64,10 +67,10 @@ const manners: readonly Manner[] = [
   },
 ];
 
-/** The journal, appended to in a certain manner. */
+/** Returns the journal, with appends in a certain manner. */
 function appendedTo(journal: Journal, { durability, written }: Manner): Journal {
   let appends = 0;
-  // A caller that lists the sessions waits for nothing: listing writes what is not written yet.
+  // Listing the sessions writes the entries that are not written yet, so a caller that lists waits for none.
   const settle = async () => void (written && (await journal.sessions(1)));
   return {
     append: (session, entries, _durability, owner) => journal.append(session, entries, durability(appends++), owner),
@@ -98,7 +101,7 @@ const cursors = (entries: readonly JournalEntry[]) => entries.map(({ cursor }) =
 const isGap = (item: JournalEntry | Gap): item is Gap => item.kind === 'gap' && 'from' in item;
 const failsWith = (code: string) => (error: unknown) => (error as { code?: string }).code === code;
 
-/** The iterator of a `follow`, for tests that take items one by one. */
+/** Returns the iterator of a `follow`, for tests that take items one by one. */
 function follow(journal: Journal, session: string, after: number, signal?: AbortSignal) {
   return journal.follow(session, after, signal)[Symbol.asyncIterator]();
 }
@@ -422,7 +425,7 @@ for (const { name, runs, manner, use } of variants) {
         assert.deepEqual(await take(items, 1), [entry(1)]);
         for (let cursor = 4; cursor <= 300; cursor += 1) await journal.append('s', [entry(cursor)]);
         const rest = await take(items, 1 + 5 + 2);
-        // What it had already fetched may still come; then one gap, then the newest.
+        // Entries it had already fetched may still come; then one gap, then the newest.
         const gap = rest.findIndex(isGap);
         assert.deepEqual(rest.slice(0, gap), range(2, 1 + gap));
         assert.deepEqual(rest[gap], { kind: 'gap', from: 2 + gap, to: 295 });

@@ -1,8 +1,8 @@
 /**
- * One reconnect for every edge: the same behaviour, over real sockets, of an agent, a client of sessions and a worker. A
- * relay stands between both ends; it cuts, refuses or swallows.
+ * One reconnect for every edge: the same behaviour, over real sockets, of an agent, a client of sessions and a worker.
+ * A relay between both ends cuts, refuses or swallows.
  *
- * No time is measured: delays are read from the events that announce them, and bounds only have to be kept at all.
+ * No time is measured: delays are read from the events that announce them, and bounds only have to be respected.
  */
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
@@ -24,10 +24,10 @@ import { type Relay, startRelay } from '../support/relay.ts';
 import { echo } from '../support/tools.ts';
 import { within } from './recorder.ts';
 
-/** What dials, on one edge. */
+/** The dialling side, on one edge. */
 interface Dialling {
   readonly state: string;
-  /** A round trip between both ends. Rejects, or waits, while the link is lost. */
+  /** Makes a round trip between both ends. Rejects, or waits, while the link is lost. */
   work(): Promise<unknown>;
   close(): Promise<unknown>;
 }
@@ -39,7 +39,7 @@ interface Edge {
   dial(address: string, reconnect: ReconnectSettings, onState: (change: StateChange) => void): Promise<Dialling>;
 }
 
-/** How long a link may be silent in these tests: enough for a busy machine to answer a ping. */
+/** Time for which a link may be silent in these tests: enough for a busy machine to reply to a ping. */
 const LIVENESS_TIMEOUT_MS = 600;
 
 const agent: Edge = {
@@ -163,7 +163,7 @@ for (const edge of [agent, control, worker]) {
       return { relay, dialling, changes, until };
     }
 
-    /** Consecutive equal states as one. */
+    /** Returns the states, consecutive equal ones as one. */
     const course = (changes: readonly StateChange[]): string[] =>
       changes.map(({ state }) => state).filter((state, at, all) => state !== all[at - 1]);
     const last = (changes: readonly StateChange[]): string | undefined => changes.at(-1)?.state;

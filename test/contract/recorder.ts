@@ -1,9 +1,9 @@
 /**
- * A receiver that writes down what it hears and lets a test wait for it. Used by the transport tests.
+ * A receiver that records its input and lets a test wait for it. For the transport tests.
  */
 import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../src/transport/link.ts';
 
-/** How long a test waits for something that should happen at once, on a busy machine too. */
+/** Time for which a test waits for an event that should happen at once, on a busy machine too. */
 export const PATIENCE_MS = 60_000;
 
 /** Rejects with a readable message when `promise` takes too long. */
@@ -19,12 +19,12 @@ export async function within<T>(promise: Promise<T>, what: string, timeoutMs = P
   }
 }
 
-/** Lets the event loop go round, so that what is under way inside this process can happen. */
+/** Lets the event loop run for some turns, so that pending work of this process can happen. */
 export async function turns(count = 5): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
-/** A receiver must not throw, and the last line of a peer that vanished may be half a message. */
+/** Parses a message. A receiver must not throw, and the last line of a peer that vanished may be half a message. */
 function parse(text: string): Message {
   try {
     return JSON.parse(text) as Message;
@@ -39,7 +39,7 @@ export class Recorder implements LinkReceiver {
   readonly problems: Malformed[] = [];
   endings = 0;
   readonly causes: CloseInfo[] = [];
-  /** Calls that came after `closed`: there must be none. */
+  /** Number of calls after `closed`: none is permitted. */
   lateCalls = 0;
   readonly #watchers = new Set<() => void>();
   readonly #onMessage: ((message: Message) => void) | undefined;
@@ -113,7 +113,7 @@ export class Recorder implements LinkReceiver {
     return this.until(() => this.messages.length >= messages, `${messages} messages`);
   }
 
-  /** Resolves with how the link ended. */
+  /** Resolves with the end of the link. */
   async end(): Promise<CloseInfo> {
     await this.until(() => this.causes.length > 0, 'the link to close');
     return this.causes[0] as CloseInfo;

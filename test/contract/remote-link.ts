@@ -1,6 +1,6 @@
 /**
  * The stdio link of a child process, as a link of the test: `stdio-child.ts` runs the real one and obeys the commands
- * this one sends it over a socket of their own. So the contract suite holds both ends of a stdio link to the contract.
+ * that this one sends it over a separate socket. So the contract suite checks both ends of a stdio link.
  */
 import { createServer, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -9,7 +9,7 @@ import type { CloseInfo, Link, LinkReceiver, Malformed, Message } from '../../sr
 import { toAscii } from '../../src/wire/ascii.ts';
 import { within } from './recorder.ts';
 
-/** Program and arguments of the child; `mode` is what it does with its stdio. */
+/** Returns program and arguments of the child; `mode` is the use of its stdio. */
 export function childCommand(mode: 'link' | 'raw', controlPort: number, maxMessageBytes?: number): string[] {
   const script = fileURLToPath(new URL('./stdio-child.ts', import.meta.url));
   return [process.execPath, script, mode, String(controlPort), String(maxMessageBytes ?? '')];
@@ -31,7 +31,7 @@ export async function controlServer(): Promise<{ port: number; control: Promise<
   return { port: address.port, control: within(control, 'the child to call back') };
 }
 
-/** What the child reports. */
+/** A report of the child. */
 type Report =
   | { event: 'message'; text: string }
   | { event: 'malformed'; problem: Malformed }
@@ -135,7 +135,7 @@ export class RemoteLink implements Link {
     }
   }
 
-  /** The child is gone; when it was killed, it could not say so itself. */
+  /** Handles the end of the child; a killed one could not report it itself. */
   #lost(): void {
     this.#settleAll();
     if (!this.#closed) this.#receiver?.closed({ clean: false, reason: 'the child is gone' });

@@ -1,5 +1,5 @@
 /**
- * A side of a connection as the connection suite drives it, and what a dialect tells the suite about itself.
+ * A side of a connection as the connection suite drives it, and the facts about a dialect that the suite uses.
  *
  * `dialects.ts` has the dialects; `connection.test.ts` runs on each of them.
  */
@@ -13,7 +13,7 @@ import type { Codec, Incoming, Message } from '../../src/wire/codec.ts';
 import { asError, type HandfastError } from '../../src/wire/errors.ts';
 import { within } from './recorder.ts';
 
-/** What a dialect may lack by its specification. */
+/** Features that a dialect may lack by its specification. */
 export type Feature =
   /** Requests that the connection itself serves: with a limit, a queue, deadlines, events, one reply or error. */
   | 'requests'
@@ -28,14 +28,14 @@ export type Feature =
 
 export interface DialectFactory {
   readonly name: string;
-  /** What the dialect lacks, with the reason: tests that need it are not registered. */
+  /** Features that the dialect lacks, with the reason: tests that need one are not registered. */
   readonly lacks: Readonly<Partial<Record<Feature, string>>>;
-  /** A codec of a side that calls and serves, or of one that only serves and is as strict as the dialect wants it. */
+  /** Returns a codec of a side that calls and serves, or of one that only serves and is as strict as the dialect demands. */
   codec(role: 'both' | 'serves'): Codec;
   side(options?: SideOptions): Side;
-  /** The method the suite calls `name`. */
+  /** Returns the method that the suite calls `name`. */
   method(name: string): Method;
-  /** The type of a notice of this name. */
+  /** Returns the type of a notice of this name. */
   notice(name: string): string;
   /** Lines that are no messages, each with the code of the error that reports it. */
   readonly malformed: readonly (readonly [line: string, code: string])[];
@@ -48,7 +48,7 @@ export interface SideOptions {
   readonly limits?: Partial<ConnectionLimits>;
 }
 
-/** Limits that nothing in the suite reaches unless a test says so. */
+/** Limits that no test of the suite reaches unless it sets them. */
 const limits: ConnectionLimits = {
   maxParallel: 64,
   queueLimit: 64,
@@ -59,7 +59,7 @@ const limits: ConnectionLimits = {
   writeStallMs: 30_000,
 };
 
-/** A handler of the suite; `body` is what the caller gave. */
+/** A handler of the suite; `body` is the caller's argument. */
 export type Work = (body: Message, request: RunningRequest) => unknown;
 
 /** Requests that run until the test lets them go. */
@@ -84,7 +84,7 @@ export class Held {
   }
 }
 
-/** One side of a connection: serves what a test gives it, and writes down what it hears. */
+/** One side of a connection: serves the methods that a test gives it, and records its input. */
 export class Side implements ConnectionOwner {
   readonly connection: Connection;
   readonly dialect: DialectFactory;
@@ -94,9 +94,9 @@ export class Side implements ConnectionOwner {
   readonly losses: CloseInfo[] = [];
   /** Handlers that were abandoned and still run. */
   stillRunning = 0;
-  /** What handling a notice waits for. */
+  /** A promise that the handling of a notice awaits. */
   holdNotices: Promise<void> | undefined;
-  /** What a lost link means: everything ends, unless a test says otherwise. */
+  /** True if a lost link ends everything; a test may change it. */
   settlesWhenLost = true;
   readonly routes = new Map<string, Route>();
   readonly #watchers = new Set<() => void>();
@@ -115,7 +115,7 @@ export class Side implements ConnectionOwner {
     this.routes.set(method.request, { method, exempt, run });
   }
 
-  /** Serves `name` until a test lets each request go by the `name` in its body; notes what started and what was stopped. */
+  /** Serves `name` until a test releases each request by the `name` in its body; records started and stopped ones. */
   serveHeld(name: string): Held {
     const held = new Held();
     this.serve(name, (body, request) => held.run(String(body.name), request));
@@ -194,7 +194,7 @@ export class Side implements ConnectionOwner {
   }
 }
 
-/** Two sides of one connection. */
+/** Connects two sides. */
 export function connected(near: Side, far: Side, links: { readonly client: Link; readonly server: Link }): void {
   near.connection.attach(links.client);
   far.connection.attach(links.server);

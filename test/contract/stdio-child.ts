@@ -1,5 +1,5 @@
 /**
- * The child of the stdio tests. `link`: opens the stdio link and does with it what the control connection says, see
+ * The child of the stdio tests. `link`: opens the stdio link and obeys the commands of the control connection, see
  * `remote-link.ts`. `raw`: passes bytes between the control connection and its stdio.
  */
 import { connect, Socket } from 'node:net';
@@ -12,7 +12,7 @@ const control = connect({ port: Number(port), host: '127.0.0.1', noDelay: true, 
 control.on('error', () => process.exit(3));
 
 if (mode === 'raw') {
-  // Node never ends `process.stdout`; a socket of our own can be ended.
+  // Node never ends `process.stdout`; a separate socket can be ended.
   const output = new Socket({ fd: 1, readable: false, writable: true });
   output.on('error', () => process.exit(4));
   control.pipe(output);

@@ -1,4 +1,6 @@
-/** Every store of task records of this package that needs no server, held to the contract. */
+/**
+ * Every store of task records of this package that needs no server, checked against the contract.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

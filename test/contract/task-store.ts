@@ -1,13 +1,15 @@
-/** What every store of task records is held to; `task-store.test.ts` runs it over those of this package. */
+/**
+ * The contract of every store of task records; `task-store.test.ts` runs it over those of this package.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { TaskRecord, TaskSpec, TaskStore } from '../../src/fleet/orchestrator/task.ts';
 import { fullSpec, newRecord } from '../../src/fleet/orchestrator/task-record.ts';
 
-/** A store to test, and how to look at it again as another process would. */
+/** A store to test, and a way to open it again as another process would. */
 export interface StoreSetup {
   readonly store: TaskStore;
-  /** Closes it and opens what is kept; absent: nothing outlives it. */
+  /** Closes it and opens the stored data; absent: nothing outlives it. */
   reopen?(): Promise<TaskStore>;
   close(): Promise<void>;
 }
@@ -31,7 +33,7 @@ async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
 
 const superseded = { code: 'superseded' };
 
-/** The behaviour of a store. `open` gives a fresh one. */
+/** Tests the behaviour of a store. `open` returns a fresh one. */
 export function taskStoreContract(name: string, open: () => Promise<StoreSetup>): void {
   const behaves = (what: string, body: (setup: StoreSetup) => Promise<void>): void => {
     test(`${name}: ${what}`, async () => {

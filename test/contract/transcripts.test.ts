@@ -1,6 +1,6 @@
 /**
- * Every golden transcript over every transport: the same words from the agent, the same answers from the host, and every
- * answer valid by the published schema.
+ * Every golden transcript over every transport: the same messages from the agent, the same replies from the host, and
+ * every reply valid by the published schema.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * Holds every transport to the contract in `src/transport/link.ts`. What is special about one of them is tested in
- * `test/transport/`; which transports there are is listed in `transports.ts`.
+ * Checks every transport against the contract in `src/transport/link.ts`. `test/transport/` tests the peculiarities of
+ * each; `transports.ts` lists them.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -15,7 +15,7 @@ function send(link: Link, message: Message): void {
   link.send(link.text ? JSON.stringify(message) : message);
 }
 
-/** A message whose JSON text has exactly this many bytes. */
+/** Returns a message whose JSON text has exactly this many bytes. */
 function messageOf(bytes: number): Message {
   return { pad: 'x'.repeat(bytes - '{"pad":""}'.length) };
 }
@@ -205,7 +205,7 @@ for (const transport of transports) {
         let highest = 0;
         let reading = true;
         const atServer = Recorder.on(server, () => {
-          // Stops and goes all the time.
+          // Pauses and continues repeatedly.
           if (!reading) return;
           reading = false;
           server.pause(true);
@@ -376,8 +376,8 @@ for (const transport of transports) {
 }
 
 /**
- * How a link ended whose peer has vanished. Some transports cannot tell a vanished peer from one that only ended its
- * side; then it takes sending something to find out.
+ * Returns the end of a link whose peer has vanished. Some transports cannot distinguish a vanished peer from one that
+ * only ended its side; then only a sent message shows it.
  */
 async function endOf(recorder: Recorder, link: Link): Promise<{ clean: boolean; reason: string }> {
   const speak = setInterval(() => send(link, { anybody: 'there' }), 5);
@@ -399,7 +399,7 @@ for (const { name, raw } of rawTransports) {
       }
     };
 
-    /** Reads what the peer gets until `condition` holds. */
+    /** Reads the peer's input until `condition` holds. */
     const readUntil = async (peer: RawPeer, condition: (text: string) => boolean): Promise<string> => {
       const pieces: Buffer[] = [];
       const read = (async () => {

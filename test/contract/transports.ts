@@ -1,6 +1,6 @@
 /**
  * The transports the contract suite runs on. To add one, write a `TransportFactory` and put it into `transports` below;
- * the HTTP one comes from a file of its own.
+ * the HTTP one comes from a separate file.
  */
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
@@ -28,9 +28,9 @@ export interface LinkPair {
   readonly client: Link;
   /** The side that accepted. */
   readonly server: Link;
-  /** Resolves when what was asked of the links has been done, also where one lives in another process. */
+  /** Resolves when the requested operations on the links are done, also if one link lives in another process. */
   sync(): Promise<void>;
-  /** Drops both and frees what belongs to them. */
+  /** Drops both and frees their resources. */
   dispose(): Promise<void>;
 }
 
@@ -43,10 +43,10 @@ export interface TransportFactory {
   readonly halfCloses: boolean;
 }
 
-/** A link whose other end is not one of ours but plain bytes. */
+/** A link whose other end is not a link of the project but plain bytes. */
 export interface RawPeer {
   readonly link: Link;
-  /** What the peer writes to and reads from. */
+  /** Streams that the peer writes to and reads from. */
   readonly output: Writable;
   readonly input: Readable;
   /** Ends the peer without any order. */
@@ -172,7 +172,7 @@ const webSocket: TransportFactory = {
   },
 };
 
-/** The HTTP transport's factory lives with that transport's own test parts. */
+/** Returns the HTTP transport's factory, which lives with that transport's own test parts. */
 async function http(): Promise<TransportFactory[]> {
   const file = './http-transport.ts';
   if (!existsSync(new URL(file, import.meta.url))) return [];
@@ -182,7 +182,7 @@ async function http(): Promise<TransportFactory[]> {
 
 export const transports: readonly TransportFactory[] = [memory, tcp, unix, stdio, webSocket, ...(await http())];
 
-/** A peer over a socket of its own. */
+/** Returns a peer over a separate socket. */
 async function rawSocket(listener: Listener, accepted: Promise<Link>, dial: NetConnectOpts): Promise<RawPeer> {
   const socket = connect({ ...dial, allowHalfOpen: true });
   socket.on('error', () => {});

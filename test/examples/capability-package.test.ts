@@ -1,6 +1,6 @@
 /**
- * The example of a capability package, used as a package is: named in a configuration, asked for by its value, called from
- * the command line. `scripts/pack-test.ts` does the same with both packages installed.
+ * The example of a capability package, used in the way of a package: named in a configuration, requested by its value,
+ * called from the command line. `scripts/pack-test.ts` does the same with both packages installed.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

@@ -29,7 +29,7 @@ const record = (principal: string, more: Partial<AuditRecord> = {}): AuditRecord
 
 type Line = AuditRecord & { n: number };
 
-/** Every line of the audit in a folder, oldest first. */
+/** Returns every line of the audit in a folder, oldest first. */
 function linesIn(folder: string): Line[] {
   return readdirSync(folder)
     .filter((name) => name.includes('.jsonl') && !name.endsWith('.lock'))
@@ -134,12 +134,12 @@ test('files stay while they are young, in any number, as far as all of them fit'
   assert.ok((linesIn(folder)[0]?.n as number) > 1, 'what is old goes with the next file');
   assert.equal((await verifyAudit(folder)).ok, true);
 
-  // A clock that is set forward for a while costs what the number of files would have cost, and not the newest.
+  // A clock that is set forward for a while costs the files beyond `maxFiles`, and not the newest.
   await write(300, { now: () => Date.now() + 400 * DAY_MS });
   assert.equal(files().length, 2);
   assert.equal((await verifyAudit(folder)).ok, true);
 
-  // Size comes second.
+  // The bound on size has lower rank.
   await write(6000, { maxTotalBytes: 512 * KIB });
   assert.ok(sizeOf(folder) <= 512 * KIB + 64 * KIB, `${sizeOf(folder)} bytes`);
   assert.ok(files().length > 4);

@@ -1,7 +1,7 @@
 /**
- * Links that swallow everything without an end, on every transport: the agent's end notices within its bound, the host's
- * end does where its peer is known to answer, and calls survive by the rules of resume. A relay swallows on sockets; a
- * host process on pipes is stopped.
+ * Links that swallow everything without an end, on every transport: the agent's end notices within its bound, the
+ * host's end does if its peer is known to reply, and calls survive by the rules of resume. A relay swallows on sockets;
+ * a host process on pipes is stopped.
  *
  * Also: an HTTP host that refuses connections is lost at once.
  */
@@ -33,7 +33,7 @@ interface Site {
   readonly gate: ReturnType<typeof gated>;
 }
 
-/** A host behind a relay. `hostMs`: the bound of its own end. */
+/** Returns a host behind a relay. `hostMs`: the bound of its own end. */
 async function site(t: TestContext, transport: 'tcp' | 'unix' | 'websocket' | 'http', hostMs: number): Promise<Site> {
   const gate = gated();
   const host = createHost({
@@ -62,7 +62,7 @@ async function site(t: TestContext, transport: 'tcp' | 'unix' | 'websocket' | 'h
   return { host, relay, address: relayed, gate };
 }
 
-/** Changes as they come, and a wait for one. */
+/** Returns the changes as they occur, and a wait for one. */
 function watched() {
   const changes: StateChange[] = [];
   const waiting = new Set<() => void>();
@@ -163,7 +163,7 @@ describe('an HTTP host that refuses connections', { timeout: 60_000 }, () => {
     test(`is lost as soon as ${what} meets the refusal`, async (t) => {
       const { relay, address } = await site(t, 'http', 0);
       const { changes, onState, until } = watched();
-      // Nothing but the refusal can end this link.
+      // Only the refusal can end this link.
       const agent = await connect(address, { capabilities: ['tools'], reconnect: { livenessTimeoutMs: 0 }, onState });
       t.after(() => agent.close());
       await agent.tools.call('echo', { n: 1 });
@@ -189,13 +189,13 @@ test('F-105: a server of sessions loses a client whose link swallows everything,
   const { relay: between, address } = await relay();
   const control = await connectControl(address, { reconnect: { livenessTimeoutMs: 0, maxMs: 0 } });
   t.after(() => control.close());
-  // A client of another make that says nothing of pings, and falls silent.
+  // A client of another implementation that does not announce pings, and falls silent.
   const silent = connectSocket(parseTcpAddress(tcp));
   t.after(() => silent.destroy());
   silent.write('{"jsonrpc":"2.0","id":1,"method":"system.ping"}\n');
   await within(new Promise((resolve) => silent.once('data', resolve)), 'its pong');
   assert.equal(server.rpc.size, 2);
-  // A link that passes is kept by the pings.
+  // Pings keep a forwarding link alive.
   await new Promise((resolve) => setTimeout(resolve, 2 * LIVENESS_TIMEOUT_MS));
   assert.equal(server.rpc.size, 2);
   between.swallowing = true;

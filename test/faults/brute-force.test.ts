@@ -57,7 +57,7 @@ test('F-22: a thousand wrong tokens get few answers, few records, and do not kee
   assert.ok(warned.length <= 20, `${warned.length} log lines`);
   assert.ok(audited.every((one) => one.outcome === 'refused' && one.error_code === 'auth_failed'));
 
-  // Who is inside notices nothing; neighbours at other addresses come in at once.
+  // Connected clients notice nothing; neighbours at other addresses are accepted at once.
   assert.equal((await inside.ping()).type, 'pong');
   const elsewhere = await dialSocket({ ...address, localAddress: '127.0.0.2' } as Parameters<typeof dialSocket>[0]);
   assert.equal((await elsewhere.shake({ auth_token: TOKEN })).ok, true);
@@ -74,7 +74,7 @@ test('F-22: a thousand wrong tokens get few answers, few records, and do not kee
   }
 });
 
-// Only on request: what a busy machine measures proves nothing, and no other test asserts a time.
+// Only on request: measurements on a busy machine prove nothing, and no other test asserts a time.
 const quiet = process.env.HANDFAST_TIMING === '1' ? false : 'set HANDFAST_TIMING=1 on a quiet machine';
 test('F-19: the time a wrong token takes does not tell how wrong it is', { skip: quiet }, () => {
   const token = 'k'.repeat(40);
@@ -95,7 +95,7 @@ test('F-19: the time a wrong token takes does not tell how wrong it is', { skip:
     const at = randomInt(3);
     samples[at]?.push(measure(at));
   }
-  // What the machine does in between is far above all of it and says nothing about tokens.
+  // Pauses of the machine in between are far above the measured times and unrelated to tokens.
   const all = samples.flat().sort((left, right) => left - right);
   const ceiling = all[Math.floor(all.length * 0.95)] as number;
   const [first, last, length] = samples.map((times) => times.filter((time) => time <= ceiling)) as [
@@ -113,7 +113,7 @@ test('F-19: the time a wrong token takes does not tell how wrong it is', { skip:
   }
 });
 
-/** Welch's t of two samples. */
+/** Returns Welch's t of two samples. */
 function welch(left: readonly number[], right: readonly number[]): number {
   const facts = [left, right].map((values) => {
     const mean = values.reduce((sum, value) => sum + value, 0) / values.length;

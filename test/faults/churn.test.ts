@@ -10,7 +10,7 @@ after(async () => {
   for (const close of closing.reverse()) await close();
 });
 
-/** What keeps the process busy, counted by kind. */
+/** Returns the resources that keep the process busy, counted by kind. */
 function resources(): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const kind of process.getActiveResourcesInfo()) counts[kind] = (counts[kind] ?? 0) + 1;
@@ -64,7 +64,7 @@ describe('F-44: sessions that come and go leave nothing behind', () => {
         if (at % endings.length !== 1) return;
         await peer.closed();
       };
-      // The first ones load and make what is then kept.
+      // The first ones load and create the objects that are then retained.
       await Promise.all(Array.from({ length: AT_ONCE }, (_, at) => one(at)));
       const gone = (): boolean => host.health().sessions === 0;
       await until(gone, () => JSON.stringify(host.health()));

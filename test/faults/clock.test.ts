@@ -47,7 +47,7 @@ test('F-42: a clock that jumps changes the times that are written down, and noth
     await peer.ping();
     now = start + ms;
     const answerTo = (request: string) => peer.messages.find(({ req_id }) => req_id === request);
-    // The patience of a test is far less than what the late one would take without its deadline.
+    // The patience of a test is far less than the duration of the late one without its deadline.
     await peer.until(() => answerTo(`${id}-ok`) !== undefined && answerTo(id) !== undefined, 'both answers');
     assert.equal(answerTo(`${id}-ok`)?.type, 'tool/call/resp', 'a deadline came early');
     const late = answerTo(id);

@@ -1,6 +1,6 @@
 /**
- * `kill -9` of a server in the middle of turns, and a new one on the same data and port: clients find it by themselves, the
- * turn that ran ends as interrupted by the restart, what waited runs, and a question that was asked can still be answered.
+ * `kill -9` of a server in the middle of turns, and a new one on the same data and port: clients find it by themselves,
+ * the turn that ran ends as interrupted by the restart, waiting turns run, and an open question can still be answered.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { ownPort } from '../support/own-port.ts';
 const ENV = { HANDFAST_KEYRING: 'off' };
 const TERMINAL = ['session.completed', 'session.interrupted', 'session.error'];
 
-/** Stop reasons by turn, in the order they came. */
+/** Returns stop reasons by turn, in the order of their arrival. */
 function ends(items: readonly Item[]): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const item of items) {

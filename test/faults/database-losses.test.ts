@@ -133,7 +133,7 @@ const damages: Record<string, (file: string, older: string) => void> = {
 
 for (const [title, kind] of Object.entries(kinds)) {
   describe(title, () => {
-    /** The files as a kill leaves them, with writes in the log, and a copy of the file from before. */
+    /** Returns the files in the state after a kill, with writes in the log, and a copy of the file from before. */
     const killed = async (folder: string): Promise<{ file: string; older: string }> => {
       const from = join(folder, 'from', kind.name);
       const none = (loss: DatabaseLoss): void => assert.fail(JSON.stringify(loss));

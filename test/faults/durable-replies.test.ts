@@ -1,6 +1,7 @@
 /**
- * `journal.durable: replies` on a full disk: a reply that cannot be stored is not sent. Its call ends with `disk_full`, which
- * says whether repeating it is safe; what was acknowledged is there after a kill; and the host continues once there is room.
+ * `journal.durable: replies` on a full disk: a reply that cannot be stored is not sent. Its call ends with `disk_full`,
+ * which shows whether repeating it is safe; acknowledged data exists after a kill; and the host continues once the disk
+ * has space.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -19,7 +20,7 @@ import { storedHost } from './support/stored-host.ts';
 
 const noLimit = spawnSync('prlimit', ['--fsize=1000000', 'true']).status === 0 ? false : 'prlimit is missing';
 
-/** What a call that failed says, as far as its caller decides by it. */
+/** Returns the facts of a failed call by which its caller decides. */
 const failureOf = (call: Promise<unknown>) =>
   call.then(
     () => assert.fail('the call had a reply'),
@@ -94,7 +95,7 @@ for (const transport of ['memory', 'tcp', 'http', 'websocket'] as const) {
 }
 
 describe('a host whose files may not grow', { skip: noLimit }, () => {
-  /** From now on its files may not grow beyond `bytes`; what it has written stays. */
+  /** Limits the files of a process to `bytes` from now on; bytes already written stay. */
   function limitFiles({ child }: Command, bytes: number | 'unlimited'): void {
     const { status, stderr } = spawnSync('prlimit', ['--pid', String(child.pid), `--fsize=${bytes}:`]);
     assert.equal(status, 0, String(stderr));
@@ -119,7 +120,7 @@ describe('a host whose files may not grow', { skip: noLimit }, () => {
         limitFiles(host, 1);
         const failures = [];
         for (let n = 6; n <= 8; n++) failures.push(await failureOf(charge(n)));
-        // The write-behind may have met the full disk before the first call came.
+        // The write-behind may have met the full disk before the first call arrived.
         assert.deepEqual(failures.slice(1), [isSafe, isSafe]);
         const unknown = failures[0]?.mayHaveRun === true ? [6] : [];
         assert.deepEqual(ran, [1, 2, 3, 4, 5, ...unknown], 'nothing runs on a disk that is known to be full');

@@ -1,6 +1,6 @@
 /**
- * A sync fails under a running host: no store acknowledges anything behind it as if it were stored, and the host
- * says so: `/health`, `/readyz`, the log, `handfast doctor`, and the error with its cause and remedy.
+ * A sync fails under a running host: no store acknowledges a later write as stored, and the host reports the failure
+ * in `/health`, `/readyz`, the log, `handfast doctor`, and the error with its cause and remedy.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -18,7 +18,7 @@ const ENV = { HANDFAST_KEYRING: 'off' };
 const probe = spawnSync('strace', ['-f', '-qq', '-o', '/dev/null', 'true']);
 const skip = probe.status === 0 ? false : 'strace is missing or not allowed to trace';
 
-/** From now on each sync of the process fails; returns the function that ends that. */
+/** Makes each later sync of the process fail; returns the function that ends this. */
 async function failSyncs(t: TestContext, pid: number): Promise<() => Promise<void>> {
   const inject = 'inject=fsync,fdatasync:error=EIO';
   const strace = spawn(

@@ -5,9 +5,9 @@ import { dialSocket } from '../support/carriers.ts';
 import { feel, floods } from '../support/floods.ts';
 import { type ServerChild, startServer } from '../support/serve-child.ts';
 
-/** The goal is 250 ms, which `bench/fairness.ts` measures; here only what no machine is slow enough for counts. */
+/** The goal is 250 ms, which `bench/fairness.ts` measures; this bound only catches waits that no slow machine explains. */
 const MAX_WAIT_MS = 2_500;
-/** How long a flood lasts at most. Without bounds on what is read, the neighbours waited for all of it. */
+/** Longest duration of a flood. Without bounds on the read input, the neighbours waited for all of it. */
 const FLOOD_MS = 1_500;
 /** Four times the flood of the fault's row. */
 const TIMES = 4;
@@ -18,7 +18,7 @@ before(async () => {
 });
 after(() => server.stop());
 
-/** Those whose readers differ; the bench runs all. */
+/** The cases with different readers; the bench runs all. */
 const names = [
   'tcp: x before the handshake',
   'tcp: x',

@@ -1,5 +1,6 @@
 /**
- * A file that may not grow (`RLIMIT_FSIZE`) is a full disk to all that write: refused with `disk_full`, and reads continue.
+ * A file that may not grow (`RLIMIT_FSIZE`) counts as a full disk for every writer: writes are refused with
+ * `disk_full`, and reads continue.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

@@ -1,5 +1,6 @@
 /**
- * F-96 for receivers that call back: whose reply counts. A real server with a managed receiver as deployed ones behave, over HTTP.
+ * F-96 for receivers that call back: the sender whose reply counts. A real server with a managed receiver that behaves
+ * as deployed ones, over HTTP.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -16,7 +17,7 @@ const TOKENS = [
   named('other-1', 'roles: [worker]'),
 ].join('');
 
-/** A server with a peer that acknowledges every task and replies only when the test makes it call. */
+/** Starts a server with a peer that acknowledges every task and replies only when the test makes it call. */
 async function staged(t: TestContext) {
   const managed = { url: '', token: OWN };
   let token = OWN;

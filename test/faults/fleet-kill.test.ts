@@ -1,6 +1,6 @@
 /**
- * `kill -9` of a worker, of the orchestrator and of nats-server in the middle of 1,000 tasks, all real processes: none is
- * lost, none is accepted twice, nothing runs more often than it was asked to. Prints the table of what happened.
+ * `kill -9` of a worker, of the orchestrator and of nats-server in the middle of 1,000 tasks, all real processes: none
+ * is lost, none is accepted twice, and no task runs more often than requested. Prints the table of the results.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ const TASKS = 1_000;
 const WORKERS = ['w1', 'w2', 'w3'];
 const PATIENCE_MS = 240_000;
 
-/** Starts a command and waits for the line that says it is ready. */
+/** Starts a command and waits for the line that reports that it is ready. */
 async function ready(command: Command): Promise<Json> {
   await command.says('"ready":true');
   return JSON.parse(command.stdout.slice(0, command.stdout.indexOf('\n')));
@@ -61,7 +61,7 @@ natsTest(
     const dial = async (url: string) => connectControl(url, { token });
     let control = await dial(first.url);
     let fleet = new FleetClient(control);
-    // Where the orchestrator ends by itself, it has said why.
+    // If the orchestrator ends by itself, its stderr has the reason.
     t.after(() => t.diagnostic(orchestrator.stderr.slice(-2_000)));
 
     const specs = Array.from({ length: TASKS }, (_, n) => ({
@@ -112,7 +112,7 @@ natsTest(
     await nats.up();
     happened('nats-server started again');
 
-    // What may not be retried automatically waits for an operator.
+    // Tasks that may not be retried automatically wait for an operator.
     let tasks: TaskRecord[] = [];
     for (;;) {
       tasks = [];

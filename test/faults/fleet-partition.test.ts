@@ -1,6 +1,6 @@
 /**
- * A partition in the middle of work: the NATS server, then a worker under load, stands still for longer than a lease and continues.
- * Every task ends once, and no attempt starts twice.
+ * A partition in the middle of work: the NATS server, then a worker under load, stops for longer than a lease and
+ * continues. Every task ends once, and no attempt starts twice.
  */
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';

@@ -1,6 +1,6 @@
 /**
- * F-96, the second half: whose result counts. A real server with a fleet, and workers that say only what the test says, over
- * real links.
+ * F-96, the second half: the worker whose result counts. A real server with a fleet, and workers that follow the test's
+ * script, over real links.
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
@@ -10,7 +10,7 @@ import { eventually, type FleetStand, named, type RawWorker, startFleet, tokenOf
 
 const WORKERS = `${named('ann', 'roles: [worker]')}${named('bob', 'roles: [worker]')}`;
 
-/** A server with the worker ann and a task that was dispatched to it. */
+/** Starts a server with the worker ann and a task that was dispatched to it. */
 async function dispatched(t: TestContext, more: { readonly retry_safe?: boolean } = {}, fleetYaml = '') {
   const stand = await startFleet(t, WORKERS, fleetYaml);
   const ann = await stand.worker(tokenOf('ann'), { agentId: 'ann' });
@@ -37,7 +37,7 @@ async function deliver(worker: RawWorker, result: TaskResult): Promise<void> {
 const accept = (worker: RawWorker, task_id: string, attempt: number): void =>
   worker.send(fleetMessage('TASK_ACK', { task_id, accepted: true, state: 'accepted' }, { attempt }));
 
-/** Why each stale result of a task was not applied, in order. */
+/** Returns the reasons why stale results of a task were not applied, in order. */
 async function stale(stand: FleetStand, taskId: string): Promise<readonly unknown[]> {
   const events = await stand.events(taskId);
   return events.flatMap(({ kind, body }) => (kind === 'stale_result' ? [body.why] : []));
@@ -89,7 +89,7 @@ for (const state of ['busy', 'unknown'] as const) {
       ),
     );
     if (state === 'unknown') {
-      // The first one ends the dispatch; of an attempt that is still being sent it says nothing.
+      // The first one ends the dispatch; it has no effect on an attempt that is still being sent.
       await eventually(isState(stand, task_id, 'sent'), 'the dispatch to end');
       ann.send(fleetMessage('TASK_ACK', { task_id, accepted: false, state }, { attempt: 1 }));
     }
@@ -124,7 +124,7 @@ test('F-96: an earlier attempt of the same worker does not end a later one', asy
   await ann.next('TASK_DISPATCH', ({ envelope }) => envelope?.attempt === 2);
   accept(ann, task_id, 2);
   await eventually(isState(stand, task_id, 'accepted'), 'the second attempt to be accepted');
-  // It may be of either attempt.
+  // The result may be of either attempt.
   await deliver(ann, report(task_id, {}, { summary: 'of whichever' }));
   assert.deepEqual(await stale(stand, task_id), ['no_attempt']);
   await deliver(ann, report(task_id, { attempt: 1 }, { summary: 'of the first' }));

@@ -1,5 +1,5 @@
 /**
- * F-96, the first half: who may be a worker. A real server with a fleet, and workers that speak over real links.
+ * F-96, the first half: the right to be a worker. A real server with a fleet, and workers over real links.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

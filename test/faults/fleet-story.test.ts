@@ -1,7 +1,7 @@
 /**
- * The five problems the fleet handshake was proposed for, each with the same agent before and after: before, its receiver
- * accepts any text; after, four workers of different tiers on real git repositories, one with a dead MCP server, and
- * that same old receiver in their midst. Tokens are counted by the agent as it spends them. Prints the table.
+ * The five problems the fleet handshake was proposed for, each with the same agent before and after: before, its
+ * receiver accepts any text; after, four workers of different tiers on real git repositories, one with a dead MCP
+ * server, and that same old receiver among them. Tokens are counted by the agent as it spends them. Prints the table.
  */
 import assert from 'node:assert/strict';
 import { appendFileSync } from 'node:fs';
@@ -22,12 +22,12 @@ import { quiet } from '../fleet/support/stream-links.ts';
 import { UpstreamReceiver } from '../fleet/support/upstream-receiver.ts';
 import { temporaryFolder } from '../host/temporary-folder.ts';
 
-/** Longest wait for anything: far above what it takes on a busy machine. */
+/** Longest wait for anything: far above the usual duration on a busy machine. */
 const PATIENCE_MS = 60_000;
 
 const MCP_SERVER = join(import.meta.dirname, '../fleet/support/mcp-server.mjs');
 
-/** What the agent is at one place. */
+/** The agent's properties at one place. */
 interface Place {
   readonly tier: string;
   readonly contextMode: 'alive' | 'dead' | 'none';
@@ -36,7 +36,10 @@ interface Place {
   spend(tokens: number): Promise<void>;
 }
 
-/** The agent of this story: the same before and after. It does as it is asked, and reports as it is asked. */
+/**
+ * Returns the agent of this story: the same before and after. It does the requested work, and reports in the requested
+ * form.
+ */
 async function agent(prompt: string, { tier, contextMode, cwd, spend }: Place): Promise<string> {
   const taskId = /"task_id": ?"([^"]+)"/.exec(prompt)?.[1];
   const told = (status: string, more: object = {}): string =>
@@ -45,7 +48,7 @@ async function agent(prompt: string, { tier, contextMode, cwd, spend }: Place): 
       : `\n\`\`\`json\n${JSON.stringify({ type: 'TASK_RESULT', protocol_version: '2.0', task_id: taskId, status, ...more })}\n\`\`\``;
   await spend(300);
   if (prompt.includes('context-mode')) {
-    // It finds out when it needs it.
+    // The agent finds out when it needs the server.
     await spend(1_500);
     if (contextMode !== 'alive')
       return `I looked around, but context-mode does not answer, so I had to stop.${told('error', { error_summary: 'context-mode is dead' })}`;
@@ -93,7 +96,8 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
     return before;
   };
 
-  // Before: a receiver that takes text, with a small model and a dead server. One turn at a time, in the order they come.
+  // Before: a receiver that takes text, with a small model and a dead server. One turn at a time, in the order of
+  // arrival.
   const order: string[] = [];
   let last: Promise<unknown> = Promise.resolve();
   const old = await new UpstreamReceiver({
@@ -211,7 +215,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
     `${useful} tokens at ${alive.worker}; no worker able: refused, 0 tokens`,
   ]);
 
-  // 2. Work that needs a strong model goes wherever.
+  // 2. Work that needs a strong model goes to any worker.
   const weak = await sendPlain(old.url, 'Redesign the locking.', 'c2');
   assert.match(weak, /by haiku/);
   const dull = spending();
@@ -219,7 +223,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
   assert.deepEqual([strong.state, strong.worker, strong.result?.summary], ['done', 'opus-1', 'by opus']);
   table.push(['2 model tier', `${dull} tokens by haiku`, `${spending()} tokens by ${strong.worker}, as asked`]);
 
-  // 3. What was done has to be guessed from prose.
+  // 3. The outcome has to be guessed from prose.
   const prose = await sendPlain(old.url, 'Add a line to the changelog.', 'c3');
   assert.doesNotMatch(prose, /TASK_RESULT/);
   spending();
@@ -236,7 +240,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
   spending();
   table.push(['3 output', 'prose: "I believe, and maybe"', 'done, files: CHANGELOG.md, verified against git: yes']);
 
-  // 4. There is no measure of how much is enough.
+  // 4. No budget limits the work.
   await sendPlain(old.url, 'Read everything.', 'c4');
   const lavish = spending();
   const bounded = await run({ brief: 'Read everything.', token_budget: 2_000, access: 'read' });
@@ -266,7 +270,7 @@ test('five problems before and after, tokens counted', { timeout: 240_000 }, asy
   table.push(['5 priority', `urgent is number ${before} of 4`, `urgent is number ${after} of 4`]);
   spending();
 
-  // And the old receiver still works in the same fleet, told apart as what it is.
+  // The old receiver still works in the same fleet, marked as unverified.
   const plain = await run({ brief: 'small task plain', worker: 'old-claude', reply_schema: 'prose' });
   assert.deepEqual([plain.state, plain.worker, plain.attempts[0]?.mode], ['done', 'old-claude', 'inline']);
   assert.equal(plain.explanation?.verified, false);

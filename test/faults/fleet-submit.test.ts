@@ -1,6 +1,6 @@
 /**
- * F-96 beside its workers: who hands tasks in, and whose tasks exist for whom. A real server, asked over the control edge by
- * principals with different grants.
+ * F-96 beside its workers: the submission of tasks, and their visibility to principals. A real server, with requests
+ * over the control edge by principals with different grants.
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';

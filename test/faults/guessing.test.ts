@@ -6,9 +6,9 @@ import { dialHttp, dialSocket, dialWebSocket } from '../support/carriers.ts';
 import type { Peer } from '../support/peer.ts';
 import { type ServerChild, startServer } from '../support/serve-child.ts';
 
-/** The goal is two seconds. Far more than that is what a place costs that is not given up before its deadline. */
+/** The goal is two seconds. A place that is not given up before its deadline takes far more than that. */
 const MAX_MS = 9_000;
-/** More than there are places for, on each address. */
+/** More than the places on each address. */
 const SILENT = 300;
 const GUESSERS = 12;
 

@@ -1,6 +1,6 @@
 /**
- * Random bytes and randomly damaged messages against a host. The seed is printed and can be given as FUZZ_SEED; how long
- * it runs as FUZZ_SECONDS.
+ * Random bytes and randomly damaged messages against a host. The seed is printed and can be set as FUZZ_SEED; the
+ * duration as FUZZ_SECONDS.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -16,7 +16,7 @@ const secondsFor = Number(process.env.FUZZ_SECONDS ?? 5) / 4;
 /** As long as the right one; no damage makes that of it. */
 const WRONG_TOKEN = 'x'.repeat(TOKEN.length);
 
-/** Small, fast, and the same everywhere (mulberry32). */
+/** Returns a small, fast generator that is the same everywhere (mulberry32). */
 function randomOf(start: number): (below: number) => number {
   let state = start >>> 0;
   return (below) => {
@@ -83,7 +83,7 @@ const oddKeys: readonly string[] = [
   'a2e',
 ];
 
-/** A message with one or several things wrong, still mostly JSON. */
+/** Returns a message with one or several faults, still mostly JSON. */
 function damaged(random: Random, text: string): string {
   let result = text;
   for (let round = random(4); round >= 0; round--) {
@@ -116,7 +116,7 @@ function damaged(random: Random, text: string): string {
   return result.replaceAll('\n', ' ');
 }
 
-/** Bytes of some length, mostly noise with the characters of JSON in it. */
+/** Returns bytes of some length, mostly noise with the characters of JSON in it. */
 function noise(random: Random): Buffer {
   const bytes = Buffer.alloc(random(300));
   for (let at = 0; at < bytes.length; at++) {
@@ -130,7 +130,7 @@ const note = (error: unknown): void => void unhandled.push(error);
 before(() => process.on('unhandledRejection', note));
 after(() => process.off('unhandledRejection', note));
 
-/** No request of ours has two answers, and what is no event has none behind its answer. */
+/** Asserts that no request has two replies, and that no event follows the reply. */
 function assertAnsweredOnce(peer: Peer, where: string): void {
   const answers = new Map<string, number>();
   for (const { type, req_id } of peer.messages) {
@@ -153,7 +153,7 @@ describe(`a host fed with rubbish (seed ${seed})`, () => {
       peer.send({ type: 'tool/call/req', id: own, tool_name: 'echo', arguments: { text: id } });
       const answer = await peer.answer(own);
       if (answer.detail?.reason === 'over_capacity' && attempt < 500) {
-        // What was sent before is still at work.
+        // The requests sent before still run.
         await new Promise((resolve) => setTimeout(resolve, 5));
         continue;
       }
@@ -183,7 +183,8 @@ describe(`a host fed with rubbish (seed ${seed})`, () => {
         });
         for (let at = 0; at < 60; at++) {
           sent++;
-          // Ids of damaged messages may come twice. Those of good ones are used once, and no damage makes another one of them.
+          // Ids of damaged messages may occur twice. Those of good ones are used once, and no damage turns another id
+          // into one of them.
           const good = random(3) === 0;
           const text = JSON.stringify(pick(random, valid)).replaceAll(
             '"ID"',

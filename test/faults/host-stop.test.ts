@@ -16,7 +16,7 @@ after(async () => {
   for (const close of closing.reverse()) await close();
 });
 
-/** Time for everything a peer sends when it hears of the stop; the host takes all of it, because one call never ends. */
+/** Time for everything that a peer sends when it learns of the stop; the host uses all of it, because one call never ends. */
 const GRACE_MS = 1_500;
 
 const call = (id: string, ms: number): Record<string, unknown> => ({

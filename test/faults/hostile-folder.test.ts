@@ -123,7 +123,7 @@ test('checking a file that is not trusted, and showing what is to be trusted, st
   }
 });
 
-/** A call that asks whether something is there, or opens it for reading. */
+/** Returns true for a call that checks a path, or opens it for reading. */
 const isLookOrRead = (line: string): boolean =>
   /\b(?:statx|stat|lstat|newfstatat|access|faccessat2?|readlink|readlinkat|getcwd)\(/.test(line) ||
   (/\bopen(?:at)?\(/.test(line) && /O_RDONLY/.test(line) && !/O_(?:CREAT|TRUNC|WRONLY|RDWR)/.test(line)) ||

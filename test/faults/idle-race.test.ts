@@ -11,7 +11,7 @@ import { doorOf } from '../support/sites.ts';
 const IDLE_MS = 100;
 const AT_ONCE = 125;
 const ROUNDS = 4;
-/** Where the machine is so slow that one side always wins, it is tried again so often. */
+/** Bound on rounds if the machine is so slow that one side always wins. */
 const MAX_ROUNDS = 40;
 
 const closing: (() => unknown)[] = [];
@@ -50,7 +50,7 @@ test('F-43: a message that races the end of its idle session is served or told s
       peer.cut();
       return;
     }
-    // It got the reason, or was cut off in the middle of it; in either case the call was not started.
+    // The client got the reason, or was cut off in the middle of it; in either case the call was not started.
     if (first !== undefined)
       assert.deepEqual([first.type, first.req_id, first.detail.reason], ['error', '', 'session_expired']);
     await peer.closed();
@@ -63,7 +63,7 @@ test('F-43: a message that races the end of its idle session is served or told s
     const peers = await Promise.all(Array.from({ length: AT_ONCE }, () => door.dial()));
     const runs = peers.map(async (peer, at) => {
       await peer.shake();
-      // A sweep comes every quarter of the idle time, so sessions end between one and one and a half of it.
+      // A sweep runs every quarter of the idle time, so sessions end between one and one and a half of it.
       await race(peer, `${round}-${at}`, IDLE_MS * (0.3 + (at / AT_ONCE) * 1.4));
     });
     await Promise.all(runs);
@@ -73,7 +73,7 @@ test('F-43: a message that races the end of its idle session is served or told s
 });
 
 test('F-43: a session with work under way or a link that comes back in time does not expire', async () => {
-  // Long enough that none runs out between an answer and what is sent upon it.
+  // Long enough that none runs out between a reply and the next request.
   const idleMs = 1_000;
   const slow = tool({
     name: 'slow',

@@ -1,6 +1,6 @@
 /**
- * F-102 over a whole server: its log of sessions is damaged or deleted after a kill. The server starts again, says what was
- * lost, and gives no event a number that a client has seen.
+ * F-102 over a whole server: its log of sessions is damaged or deleted after a kill. The server starts again, reports
+ * the loss, and gives no event a number that a client has seen.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -34,7 +34,7 @@ for (const [damage, doIt] of Object.entries(damages)) {
     await using control = await connectControl(before.ready.url, { token });
     const session = await control.create({ cwd: user.cwd });
     await (await session.prompt('say "one"')).result();
-    // Closed in good order: the session is in the file, and what comes now is in the log.
+    // Closed in order: the session is in the file, and later entries are in the log.
     before.command.child.kill('SIGTERM');
     await before.command.ended();
     const { command } = await user.up(place, { env: ENV });

@@ -1,6 +1,7 @@
 /**
  * F-102: a journal whose newest writes are lost: one bit of SQLite's log flipped, the log deleted, an older copy put in
- * place. SQLite itself reports none of these. What is left is readable, the loss is reported, and no cursor is used again.
+ * place. SQLite itself reports none of these. The remaining entries are readable, the loss is reported, and no cursor
+ * is used again.
  */
 import assert from 'node:assert/strict';
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -42,7 +43,7 @@ interface Killed {
   readonly acknowledged: number;
 }
 
-/** A journal whose writer was killed after `count` entries of each kind of durability. */
+/** Returns a journal whose writer was killed after `count` entries of each kind of durability. */
 async function killedWriter(kind: 'durable' | 'mixed', count = 60): Promise<Killed> {
   const file = freshFile();
   await using writer = startWriter([
@@ -53,7 +54,7 @@ async function killedWriter(kind: 'durable' | 'mixed', count = 60): Promise<Kill
   ]);
   await writer.line(kind === 'mixed' ? /^done/ : new RegExp(`^ack ${count}$`));
   if (kind === 'mixed') {
-    // So that the volatile ones are in the log too; what is not makes the loss only larger.
+    // So that the volatile ones are in the log too; those that are not only make the loss larger.
     await new Promise((resolve) => setTimeout(resolve, 150));
   }
   await writer.kill();
@@ -88,7 +89,7 @@ async function opensDamaged({ file, used, acknowledged: promised }: Killed): Pro
     assert.equal(page.last, detail.continues_after);
     const { gap, entries } = await journal.read(session, expected);
     assert.deepEqual([gap, entries.length], [{ kind: 'gap', from: expected + 1, to: page.last }, 0]);
-    // A name the journal lost is for its writer to continue behind what it reads: it may also be a new one.
+    // The writer of a lost name continues after the cursors it reads: the name may also be a new one.
     for (const cursor of session in good ? [highest, page.last] : []) {
       await assert.rejects(journal.append(session, [recognisable(cursor)]), 'a cursor that may have been used');
     }

@@ -6,7 +6,7 @@ import { type HostChild, startHostProcess } from '../support/host-child.ts';
 import type { Peer } from '../support/peer.ts';
 import type { Message } from '../support/raw-agent.ts';
 
-/** In a process of its own: a host that reads of its own reading never lets its event loop go round again. */
+/** In a separate process: a host that reads entries of its own reading never lets its event loop run on. */
 let host: HostChild;
 before(async () => {
   host = await startHostProcess();
@@ -22,11 +22,11 @@ const follow = (id: string, extra: Message = {}): Message => ({
   ...extra,
 });
 
-/** Journal events of a reader that tell of something else than reading. */
+/** Returns journal events of a reader about anything except reading. */
 const told = (peer: Peer, reader: string): Message[] =>
   peer.messages.filter(({ type, req_id }) => type === 'journal/event' && req_id === reader);
 
-/** Waits until the host has nothing more to say, or has said far too much. */
+/** Waits until the host sends nothing more, or has sent far too much. */
 async function quiet(peer: Peer, most: number): Promise<void> {
   const said = (): number => peer.messages.filter(({ type }) => type !== 'pong').length;
   for (let before = -1; before !== said() && said() < most; ) {

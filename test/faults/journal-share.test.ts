@@ -1,6 +1,6 @@
 /**
- * What the journal of the environment stores is shared out: a principal that is past its share loses its own oldest entries,
- * those of sessions that have ended first, and no other principal loses any; on disk also after a restart.
+ * The storage of the environment's journal is divided into shares: a principal past its share loses its own oldest
+ * entries, those of sessions that have ended first, and no other principal loses any; on disk also after a restart.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';

@@ -1,7 +1,7 @@
 /**
- * `examples/learner.ts` with its agent, alone or with its host, killed at random moments: what the run comes to is what an
- * undisturbed one does, to the last bit. Claims exactly once, decisions with their probabilities, rewards, memory, and what
- * was learned are compared; only times differ.
+ * `examples/learner.ts` with its agent, alone or with its host, killed at random moments: the result of the run equals
+ * that of an undisturbed one, to the last bit. Claims exactly once, decisions with their probabilities, rewards,
+ * memory, and learned values are compared; only times differ.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

@@ -20,7 +20,7 @@ for (const transport of ['tcp', 'unix'] as const) {
       child.stdout.on('data', (chunk) => {
         said += chunk;
       });
-      // Nothing in it keeps it alive but what is still open.
+      // Only open handles keep it alive.
       const timer = setTimeout(() => child.kill('SIGKILL'), PATIENCE_MS);
       const code = await new Promise((resolve) => child.once('close', resolve));
       clearTimeout(timer);

@@ -1,6 +1,6 @@
 /**
- * Texts that name something are short: a title of megabytes would be sent with every list, to every principal that reads
- * them, and an id of megabytes back in its error. Over a real server's wire.
+ * Naming texts are short: a title of megabytes would be sent with every list, to every principal that reads them, and
+ * an id of megabytes back in its error. Over a real server's wire.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

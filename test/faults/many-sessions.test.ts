@@ -1,6 +1,6 @@
 /**
- * F-101: ten thousand empty sessions. The journal grows linearly with them, its stream of the server is bounded, and no
- * event lists ids or names a session of another principal.
+ * F-101: ten thousand empty sessions. The journal grows linearly with them, the server's stream in it is bounded, and
+ * no event lists ids or names a session of another principal.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -20,7 +20,7 @@ const WIDTH = 100;
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}/g;
 const SERVER_RETENTION = { maxEntries: 4096, maxBytes: 4 * 1024 * 1024 };
 
-/** Bytes of all bodies, and of those of the server alone. */
+/** Returns the bytes of all bodies, and of those of the server alone. */
 function stored(file: string): { all: number; server: number } {
   const db = new DatabaseSync(file, { readOnly: true });
   try {
@@ -101,7 +101,7 @@ test('F-101: 10,000 sessions make a journal that grows linearly and events that 
   const { sessions } = await ann.call('state.get');
   assert.deepEqual([sessions.count, sessions.ids.length], [SESSIONS, SESSIONS], 'who asks gets the list of its own');
   assert.deepEqual((await bob.call('state.get')).sessions, { count: 1, ids: [own] });
-  // What is replayed to another principal is filtered as what is live.
+  // Replayed events for another principal are filtered like live ones.
   const before = bob.events.length;
   await bob.call('events.subscribe', { after_seq: 0 });
   await bob.call('state.get');

@@ -51,7 +51,7 @@ test('prompts that wait fill the share of their principal; room is made as they 
   }
   assert.equal(refusal?.data.kind, 'over_capacity');
   assert.ok(Number(refusal?.data.retry_after_ms) > 0);
-  // A prompt stands among the turns, too.
+  // A prompt is among the turns, too.
   assert.ok(sent >= 4 && sent <= 9, `${sent} prompts of 1 MiB in a share of 8`);
   const steer = await ann.refusal('session.steer', { session_id: busy[0], text: PROMPT });
   assert.equal(steer.data.kind, 'over_capacity');

@@ -7,8 +7,8 @@ import { type HostChild, startHostProcess } from '../support/host-child.ts';
 import type { Peer } from '../support/peer.ts';
 
 /**
- * The longest others may have to wait for the host's one thread. Counted is how long it is busy, because the time that
- * passes meanwhile tells more of the machine; what is aimed at is a quarter of it.
+ * Longest time that others may have to wait for the host's one thread. The busy time is counted, because elapsed time
+ * depends more on the machine; the goal is a quarter of it.
  */
 const MAX_BUSY_MS = 1_000;
 const MIB = 1024 * 1024;
@@ -20,7 +20,7 @@ before(async () => {
 });
 after(() => host.stop());
 
-/** How long the host is busy with something. */
+/** Returns the time for which the work keeps the host busy. */
 async function busyMs(work: () => Promise<void>): Promise<number> {
   const before = (await host.report()).busyMs;
   await work();
@@ -33,7 +33,7 @@ async function peer(): Promise<Peer> {
   return dialled;
 }
 
-/** Something that repeats up to just below the longest line. */
+/** Returns a line with a part repeated up to just below the longest line. */
 const filled = (head: string, part: string | ((at: number) => string), tail: string): string => {
   const parts: string[] = [];
   let length = head.length + tail.length;
@@ -116,7 +116,7 @@ test('F-02: a line of 64 MiB is skipped, not kept', async (t) => {
     await bad.ping();
     return Math.max(peak, host.rssBytes());
   };
-  // What the first one makes the process take, it keeps.
+  // The process keeps the memory that the first one makes it allocate.
   await flood(8);
   await host.report();
   const before = host.rssBytes();

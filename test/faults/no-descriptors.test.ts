@@ -38,7 +38,7 @@ for (const left of [0, 1, 3, 6, 12]) {
     assert.equal(code, 0, `${stdout}\n${stderr}`);
     const without = attempts.filter(({ phase }) => phase === 'without');
     for (const { name, code, message } of without) {
-      // A thread that ends while it loads does not always say why; the request may be repeated.
+      // A thread that ends while it loads does not always report the reason; the request may be repeated.
       if (code === 'ok' || code === 'NOT_STARTED' || code === 'interrupted') continue;
       assert.match(message, /EMFILE|no file descriptor left; raise its limit|too many files are open/, name);
     }

@@ -1,6 +1,6 @@
 /**
- * A server comes back with an older copy of its data. Clients that have seen more than it has get an error within a bound,
- * and none waits without end.
+ * A server restarts with an older copy of its data. Clients that have seen newer data get an error within a bound, and
+ * none waits without end.
  */
 import assert from 'node:assert/strict';
 import { cpSync, readFileSync, rmSync } from 'node:fs';
@@ -67,7 +67,7 @@ test('a client that has seen more than its server has gets an error', { timeout:
     for await (const _ of (await control.open(other.id)).events({ afterSeq: 1_000_000 }));
   })();
   await assert.rejects(within(late, 'events that never were', 30_000), { code: 'session_expired' });
-  // Its session is gone, and it says so: the next call opens a new session.
+  // Its session has ended, and the error reports it: the next call opens a new session.
   assert.ok(await within(agent.tools.list(), 'a call of an agent', 30_000));
   await using fresh = await connectAgent(third.ready.url, { token, capabilities: ['tools'] });
   await assert.rejects(

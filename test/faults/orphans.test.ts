@@ -41,7 +41,7 @@ const skip = !hasProc
     : false;
 const asOther = skip || (process.geteuid?.() === 0 ? false : 'only root can start processes as another user');
 
-/** One process of the family: tells its id, then stays. */
+/** One process of the family: writes its id, then runs on. */
 const MEMBER = `
 [ "$3" = deaf ] && trap '' HUP INT TERM
 echo $$ > "$1/$2.new" && mv "$1/$2.new" "$1/$2"
@@ -69,7 +69,7 @@ const NAMES = [
   'child',
 ];
 
-/** A folder with the scripts that `uid` may write to. */
+/** Returns a folder with the scripts that `uid` may write to. */
 function makeFolder(t: TestContext, uid: number | undefined): string {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-orphans-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
@@ -115,7 +115,7 @@ interface Seen {
   readonly start: string;
 }
 
-/** The family once all of it runs. */
+/** Returns the family once all of it runs. */
 async function familyOf(t: TestContext, folder: string): Promise<Seen[]> {
   await waitFor('the family', () => NAMES.every((name) => existsSync(join(folder, name))));
   const family = NAMES.map((name) => {
@@ -130,7 +130,7 @@ async function familyOf(t: TestContext, folder: string): Promise<Seen[]> {
   return family;
 }
 
-/** Those that run. Zombies do not: the first process of a container may never collect them. */
+/** Returns the running ones. Zombies do not count: the first process of a container may never collect them. */
 const running = (family: readonly Seen[]): Seen[] =>
   family.filter(({ pid, start }) => {
     const stat = statOf(pid);
@@ -156,7 +156,7 @@ async function allEnd(t: TestContext, family: readonly Seen[]): Promise<void> {
   t.diagnostic(`all ended after ${Math.round(took)} ms, ${zombies(family)} of them zombies`);
 }
 
-/** The children of a process whose command line contains `text`. */
+/** Returns the children of a process whose command line contains `text`. */
 const childrenOf = (parent: number, text: string): number[] =>
   allPids().filter((pid) => {
     try {
@@ -179,7 +179,7 @@ const recordsIn = (folder: string): string[] => {
   return existsSync(records) ? readdirSync(records) : [];
 };
 
-/** A host on pipes with one call of its shell tool, `c1`. */
+/** Starts a host on pipes with one call of its shell tool, `c1`. */
 function startHost(t: TestContext, at: Owner, call: Readonly<Record<string, unknown>>): ChildProcess {
   const plugins = 'plugins:\n  - use: tools\n    options: { shell: true }\n';
   writeFileSync(join(at.folder, 'handfast.yaml'), `${plugins}limits: { shutdown_timeout_ms: 1000 }\n`);
@@ -193,7 +193,7 @@ function startHost(t: TestContext, at: Owner, call: Readonly<Record<string, unkn
   return host;
 }
 
-/** A host on pipes whose shell tool runs the family. */
+/** Starts a host on pipes whose shell tool runs the family. */
 const startShell = (t: TestContext, at: Owner): ChildProcess =>
   startHost(t, at, { argv: ['sh', join(at.folder, 'family.sh'), at.folder] });
 
@@ -201,7 +201,7 @@ interface ShellReply {
   readonly data: { readonly data: { readonly timed_out: boolean; readonly descendants?: string } };
 }
 
-/** The reply of a host to a request. */
+/** Returns the reply of a host to a request. */
 async function replyOf(host: ChildProcess, id: string): Promise<ShellReply> {
   for await (const line of createInterface({ input: host.stdout! })) {
     const message = JSON.parse(line);
@@ -250,8 +250,9 @@ for (const kind of ['executor', 'probe', 'agent', 'host']) {
 }
 
 /**
- * How a script starts itself twice, and so on, and the user it does so as. The limit counts all processes of a user, ended ones
- * that no process has waited for included: so it is another user's than this test's, and one of its own each time.
+ * Scripts that start themselves twice, and so on, each with its user. The limit counts all processes of a user,
+ * including ended ones that no process has waited for: so it is another user than this test's, and a different one each
+ * time.
  */
 const BOMBS = [
   ['in its group', 'sh bomb', NOBODY - 1],
@@ -316,7 +317,7 @@ test('the watcher has nothing of its process open, and ends with one that ends i
   const host = startShell(t, { folder });
   const family = await familyOf(t, folder);
   const [watcher = 0] = childrenOf(host.pid!, 'handfast-watcher');
-  // What this test was started with is open in all processes below it.
+  // Descriptors that this test was started with are open in all processes below it.
   const inherited = (fd: string): boolean => Number(fd) > 2 && targetOf('self', fd) === targetOf(watcher, fd);
   const open = readdirSync(`/proc/${watcher}/fd`).filter((fd) => !inherited(fd));
   assert.deepEqual(open, ['0', '1', '2']);

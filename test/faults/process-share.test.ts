@@ -1,6 +1,6 @@
 /**
- * Programs that one principal has running are shared out: past its share its calls wait, then are refused, and the others are
- * served meanwhile. Of the shell, and of agents behind sessions with the MCP servers that these start.
+ * Running programs of principals have shares: past its share a principal's calls wait, then are refused, and the others
+ * are served meanwhile. For the shell, and for agents behind sessions with the MCP servers that these start.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,6 +1,6 @@
 /**
- * The holder of a restricted token and the files of the server: configuration, tokens, data, journals, audit, and the code
- * it loads. All of it lies in the workspace, where the tools of that token work.
+ * The holder of a restricted token and the files of the server: configuration, tokens, data, journals, audit, and the
+ * code it loads. All of it is in the workspace, where the tools of that token work.
  */
 import assert from 'node:assert/strict';
 import {
@@ -43,7 +43,7 @@ auth:
     - { name: boss, token_file: ./boss.token, admin: true }
 `;
 
-/** What may be read and not changed: code. */
+/** Files that may be read and not changed: code. */
 const READABLE = 'extra/plugin.mjs';
 const SKILL = 'skills/writes/main.js';
 
@@ -78,7 +78,7 @@ async function scene(t: TestContext) {
     const call = (name: string, args: Record<string, unknown>) => agent.tools.call(name, args);
     return {
       call,
-      /** The reason of the refusal; `ok` for what was done. */
+      /** Resolves with the reason of the refusal; `ok` for a completed call. */
       tried: (name: string, args: Record<string, unknown>): Promise<string> =>
         call(name, args).then(
           () => 'ok',
@@ -91,7 +91,7 @@ async function scene(t: TestContext) {
 
 const DENIED = 'tool_denied protected_path';
 
-/** Every way a file tool has to a path. */
+/** Returns every way in which a file tool reads a path. */
 const readers = (path: string): [string, Record<string, unknown>][] => [
   ['read_file', { path }],
   ['read_file', { path, encoding: 'base64' }],
@@ -122,7 +122,7 @@ test('F-93: a restricted token reads and changes no configuration, token, data, 
     'log/audit.jsonl',
     'data/sessions.db',
     'data/sessions.journal.db',
-    // What is not there yet.
+    // Paths that do not exist yet.
     'log/audit.jsonl.1',
     'log/audit-2.jsonl',
     'log/journal.db.lock-journal',
@@ -152,7 +152,7 @@ test('F-93: a restricted token reads and changes no configuration, token, data, 
   assert.equal(await agent.tried('write_file', { path: 'src/HANDFA\u017fT.yaml', content: 'x' }), DENIED);
   assert.equal(await agent.tried('write_file', { path: 'log/AUDIT.jsonl.2', content: 'x' }), DENIED);
 
-  // An administrator may, and what is not protected everybody may.
+  // An administrator may use protected files, and every principal unprotected ones.
   assert.equal(await boss.tried('read_file', { path: 'handfast.yaml' }), 'ok');
   assert.equal(await boss.tried('list_dir', { path: 'data' }), 'ok');
   assert.equal(await agent.tried('write_file', { path: 'src/new.txt', content: 'x' }), 'ok');
@@ -236,7 +236,7 @@ test('F-93: renames do not help: not of the file, nor of a folder above it, nor 
   for (const path of ['data/settings.json', 'src/store/new/settings.json', 'src/store/x']) {
     assert.equal(await agent.tried('write_file', { path, content: 'x', create_dirs: true }), DENIED, path);
   }
-  // Inodes of files that are gone are used again by others: those are no secrets.
+  // Inodes of removed files are reused by other files, which are no secrets.
   rmSync(at('src/moved.txt'));
   for (let index = 0; index < 20; index += 1) {
     writeFileSync(at(`src/again-${index}.txt`), `${index}`);

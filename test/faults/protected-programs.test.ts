@@ -1,4 +1,7 @@
-/** Programs that restricted principals bring, beside those of `shell` and `proc`: servers of MCP, and skills with a view of the workspace. */
+/**
+ * Programs that restricted principals start, beside those of `shell` and `proc`: servers of MCP, and skills with a view
+ * of the workspace.
+ */
 import assert from 'node:assert/strict';
 import fs, { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
@@ -255,7 +258,7 @@ test('a skill with a view of the workspace ends when a protected folder appears 
     try {
       for await (const { kind } of call) if (kind === 'here') change();
     } catch {
-      // As the outcome says.
+      // The outcome has the error.
     }
     return outcome;
   };

@@ -1,6 +1,6 @@
 /**
- * F-96 for a worker with several senders: a task exists for the sender that handed it in, and for no other. A real worker behind
- * a real receiver, over HTTP.
+ * F-96 for a worker with several senders: a task is visible to the sender that submitted it, and to no other. A real
+ * worker behind a real receiver, over HTTP.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

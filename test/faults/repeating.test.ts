@@ -1,6 +1,6 @@
 /**
- * F-107: a host is lost after a call began. A loop that repeats what is `retryable` runs nothing twice that must not run
- * twice, whenever the host is killed, and repeats what is safe to repeat. Real processes, killed with SIGKILL.
+ * F-107: a host is lost after a call began. A loop that repeats `retryable` calls runs no unrepeatable call twice, at
+ * any time of the kill, and repeats the safe ones. Real processes, killed with SIGKILL.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, fork } from 'node:child_process';
@@ -25,7 +25,7 @@ async function startHost(port: number, file: string, journal: readonly string[])
   return child;
 }
 
-/** Calls until it worked, or until the error says that repeating is not safe. */
+/** Calls until it worked, or until the error reports that repeating is not safe. */
 async function obedient(
   agent: Agent<'tools'>,
   name: string,

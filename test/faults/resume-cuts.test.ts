@@ -11,7 +11,7 @@ import { startRelay } from '../support/relay.ts';
 import { type Door, doorOf } from '../support/sites.ts';
 
 const RESUME = 'handfast/resume';
-/** The handshake with which a session continues where it was. */
+/** Returns the handshake that continues a session at a cursor. */
 const resume = (session_id: string, cursor: number): Message => ({ extensions: { [RESUME]: { session_id, cursor } } });
 
 const closing: (() => unknown)[] = [];
@@ -41,7 +41,7 @@ async function served(options: Partial<HostOptions> = {}): Promise<{ host: Host;
 const lastCursor = (messages: readonly Message[]): number =>
   messages.reduce((highest, { cursor = 0 }) => Math.max(highest, cursor), 0);
 
-/** What a call of six events must look like in the end. */
+/** Asserts the final form of a call with six events. */
 function assertWhole(messages: readonly Message[], where: string): void {
   assert.deepEqual(
     messages.map(({ type, seq }) => seq ?? type),
@@ -66,7 +66,7 @@ describe('F-34: a connection cut anywhere', () => {
     const cutAt = async (bytes: number): Promise<void> => {
       const first = await door.dial();
       const { session_id } = await first.shake({ extensions: { [RESUME]: {} } });
-      // Reads no further than that: what the host sent behind it is lost with the connection.
+      // Reads no further than that: later output of the host is lost with the connection.
       first.stopAfter(first.received + bytes);
       first.send(flood);
       await first.until(() => first.stopped, 'the cut');
@@ -76,7 +76,8 @@ describe('F-34: a connection cut anywhere', () => {
       const answer = await second.shake(resume(session_id, lastCursor(seen)));
       assert.equal(answer.session_id, session_id);
       assert.equal(answer.extensions[RESUME].resumed, true);
-      // Everything but the answer may be in already; the answer itself, when it had come whole, comes no second time.
+      // Everything except the reply may have arrived already; the reply itself, if it had arrived whole, is not sent a
+      // second time.
       if (seen.at(-1)?.type !== 'tool/call/resp') await second.answer('f');
       await second.ping('done');
       const replayed = second.messages.slice(1).filter(({ type }) => type !== 'pong');

@@ -1,6 +1,6 @@
 /**
- * `kill -9` of an orchestrator with `routing.learn: true`, a real process, while tasks are on their way: every attempt was
- * learned from once, and `route explain` says the same before and after.
+ * `kill -9` of an orchestrator with `routing.learn: true`, a real process, while tasks are in progress: every attempt
+ * was learned from once, and `route explain` prints the same before and after.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -30,7 +30,7 @@ async function start(user: User, file: string): Promise<Up> {
   return { command, fleet: new FleetClient(control), close: () => control.close() };
 }
 
-/** What learning would choose now, once both workers have announced themselves. */
+/** Returns the choice that learning would make now, once both workers have announced themselves. */
 async function learnedBy(fleet: FleetClient) {
   for (const until = performance.now() + PATIENCE_MS; performance.now() < until; await pause(50)) {
     const { explanation, table } = await fleet.explain({ brief: 'anything', access: 'read' });

@@ -1,4 +1,6 @@
-/** A server on pipes that ends although something around it does not. */
+/**
+ * A server on pipes that ends although processes around it do not.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { within } from '../contract/recorder.ts';

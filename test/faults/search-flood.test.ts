@@ -12,10 +12,10 @@ type Agent = Awaited<ReturnType<typeof connect<'tools'>>>;
 const SEARCHES = 120;
 const TIME_LIMIT_S = 4;
 const THREADS = { total: 4, perPrincipal: 2, queue: 16 };
-/** What the row allows others to wait; a machine that is slow already before the flood gets its own measure. */
+/** Longest wait that the row allows others; a machine that is slow already before the flood gets its own bound. */
 const MAX_P99_MS = 250;
 const SLOWER = 10;
-/** 120 threads took about 20 MiB each; those of two principals, with what they leave behind, stay below a fifth. */
+/** 120 threads took about 20 MiB each; those of two principals, with their remains, stay below a fifth. */
 const MAX_GROWTH_MIB = 384;
 
 const user = new User();
@@ -37,7 +37,7 @@ const threadsOf = (pid: number): number => readdirSync(`/proc/${pid}/task`).leng
 const rssMiB = (pid: number): number =>
   Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024;
 
-/** The slowest of a hundred pings, some pauses apart. */
+/** Returns the slowest of a hundred pings, some pauses apart. */
 async function p99Ms(agent: Agent, pings: number): Promise<number> {
   const times: number[] = [];
   for (let at = 0; at < pings; at += 1) {
@@ -80,7 +80,7 @@ test('F-100: endless expressions of one token hold two threads, are stopped in t
     mib = Math.max(mib, rssMiB(ready.pid));
   }, 20);
   const during = await p99Ms(neighbour, 200);
-  // A neighbour has threads of its own, with any queue before it.
+  // A neighbour has separate threads, with any queue before it.
   const found = await search(neighbour, { pattern: 'a', output: 'count' });
   assert.deepEqual((found.data as { files: unknown }).files, [{ path: 'bait.txt', count: 1 }]);
   await Promise.all(flood);

@@ -1,6 +1,6 @@
 /**
- * A server of sessions that is killed over and over: nothing it acknowledged is lost, every turn ends exactly once over all
- * its lives, and no event number ever means two events.
+ * A server of sessions that is killed over and over: no acknowledged change is lost, every turn ends exactly once over
+ * all its starts, and no event number ever means two events.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -19,11 +19,11 @@ import { random } from '../journal/fixtures/random.ts';
 
 const SERVER = fileURLToPath(new URL('fixtures/session-server.ts', import.meta.url));
 const LIVES = 8;
-/** With fewer acknowledgements nothing is proved: where the kills came early, more lives follow. */
+/** With fewer acknowledgements nothing is proved: if the kills were early, more starts follow. */
 const ENOUGH = 60;
 const MAX_LIVES = 60;
 
-/** Runs the server, kills it some moments after it was ready, and returns all it said. */
+/** Runs the server, kills it some moments after it was ready, and returns all of its output. */
 async function live(directory: string, afterLines: number): Promise<string[]> {
   const child = spawn(process.execPath, ['-C', 'handfast-source', SERVER, directory], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -69,7 +69,7 @@ test('a server that is killed at any time loses nothing it acknowledged, and end
   const store = openSessionStore({ file: join(directory, 'sessions.db') });
   const harness = await Harness.start({ journal, store });
   const where = `seed ${seed}`;
-  // What still waits runs now, with any outcome: the script is empty.
+  // Waiting turns run now, with any outcome: the script is empty.
   for (const id of harness.sessions.liveIds()) {
     const { queue, turn } = harness.sessions.open(id).record;
     for (const { turnId } of queue) await harness.ended(turnId);
@@ -120,7 +120,7 @@ test('a server that is killed at any time loses nothing it acknowledged, and end
   for (const turnId of acknowledged) assert.equal(ends.get(turnId), 1, `${where}: acknowledged turn ${turnId}`);
   for (const turnId of issued) assert.equal(ends.get(turnId), 1, `${where}: turn ${turnId}`);
   for (const [turnId, count] of ends) assert.equal(count, 1, `${where}: turn ${turnId} ended ${count} times`);
-  // What a client received is what it finds again, or it receives a gap.
+  // A client finds its received events again, or it receives a gap.
   let lost = 0;
   for (const line of lines) {
     const [, id, seq, hash] = /^told (\S+) (\d+) (\w{40})$/.exec(line) ?? [];

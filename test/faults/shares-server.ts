@@ -1,6 +1,6 @@
 /**
- * A real server out of a configuration, with one token for each principal, for the tests of shares: it can be started again on
- * its data, and says what `/status` says.
+ * A real server out of a configuration, with one token for each principal, for the tests of shares: it can be restarted
+ * on its data, and returns the content of `/status`.
  */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -22,15 +22,18 @@ export interface SharesServer {
   readonly folder: string;
   agent(name: string): Promise<Awaited<ReturnType<typeof connect<'tools' | 'memory'>>>>;
   client(name: string): Promise<Awaited<ReturnType<typeof connectControl>>>;
-  /** One share of `/status`. */
+  /** Resolves with one share of `/status`. */
   share(name: string): Promise<ShareUsage & { readonly evicted?: number }>;
-  /** Waits until a share is as `holds` says. */
+  /** Waits until `holds` returns true for a share. */
   until(name: string, holds: (usage: ShareUsage) => boolean): Promise<ShareUsage>;
   /** Ends the server and starts it again on the same data. */
   restart(): Promise<void>;
 }
 
-/** Starts a server. `principals` has the grants of each, `more` the rest of the configuration, `files` what lies beside it. */
+/**
+ * Starts a server. `principals` has the grants of each, `more` the rest of the configuration, `files` the files beside
+ * it.
+ */
 export async function sharesServer(
   t: TestContext,
   principals: Readonly<Record<string, string>>,

@@ -1,6 +1,6 @@
 /**
- * Sign-ins that one principal has running are shared out: past its share it is refused, while another one signs in to the same
- * provider, and it again once one of its own has ended.
+ * Running sign-ins of principals have shares: a principal past its share is refused, while another one signs in to the
+ * same provider; the first may sign in again once one of its sign-ins has ended.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -43,7 +43,7 @@ providers:
     const second = start(other);
     const usage = await server.until('sign_ins', ({ used }) => used === 2);
     assert.deepEqual(usage, { used: 2, refused: 1, principals: { greedy: 1, other: 1 } }, round);
-    // What one cancels is its own.
+    // A principal cancels only its own sign-in.
     assert.deepEqual(await greedy.call('auth.cancel', {}), { cancelled: true });
     await first;
     await server.until('sign_ins', ({ principals }) => principals.greedy === undefined && principals.other === 1);

@@ -14,7 +14,7 @@ import { type Door, doorOf } from '../support/sites.ts';
 import { echo } from '../support/tools.ts';
 
 const RESUME = 'handfast/resume';
-/** One event is about so long; with everything around it, less than twice that. */
+/** Approximate size of one event; with its envelope, less than twice that. */
 const EVENT_BYTES = 4 * 1024;
 /** Sockets of this machine take some megabytes before the host notices that its output is not read. */
 const EVENTS = 10_000;
@@ -34,7 +34,7 @@ async function until(done: () => boolean, what: string): Promise<void> {
   }
 }
 
-/** A host whose tool floods, and the links it accepted. */
+/** Starts a host whose tool floods; returns it with the links it accepted. */
 async function floodedHost(limits: Partial<HostLimits>) {
   const progress = { emitted: 0, most: 0, failed: '' };
   const links: Link[] = [];
@@ -83,10 +83,10 @@ async function floodedHost(limits: Partial<HostLimits>) {
   return { host, watched, progress, links };
 }
 
-/** Cursor of the last message that came whole. */
+/** Returns the cursor of the last message that arrived whole. */
 const cursorOf = (peer: Peer): number => Math.max(0, ...peer.messages.map(({ cursor = 0 }) => cursor));
 
-/** Every message of the call in order, once: events 0 to the last, then the answer. */
+/** Asserts every message of the call in order, once: events 0 to the last, then the reply. */
 function assertWhole(messages: readonly Message[]): void {
   const events = messages.filter(({ type }) => type === 'tool/event');
   assert.deepEqual(
@@ -146,7 +146,7 @@ describe('F-30: a reader that stops', () => {
     await until(() => session?.state === 'detached', 'the link is dropped');
     assert.equal(links.length, 1);
     assert.ok(progress.most < 2 * 256 * 1024, `${progress.most} bytes waited`);
-    // There is no reader to wait for now: the work continues into the journal.
+    // No reader is left to wait for: the work continues into the journal.
     await until(() => progress.emitted === EVENTS, 'the work is done');
     first.carrier.pause?.(false);
     await first.closed();
@@ -224,10 +224,10 @@ describe('F-30: a reader that stops', () => {
 
 const cursorOfAll = (messages: readonly Message[]): number => Math.max(0, ...messages.map(({ cursor = 0 }) => cursor));
 
-/** Comes back until the answer is there, and finds that nothing is missing of what `messages` began. */
+/** Resumes until the reply has arrived, and asserts that no message is missing after those in `messages`. */
 async function resumeToTheEnd(door: Door, session_id: string, messages: Message[]): Promise<void> {
   let resumed = await door.dial();
-  // It may be too slow once more while it catches up.
+  // The peer may be too slow again while it catches up.
   for (let round = 0; round < 20; round++) {
     const answer = await resumed.shake({ extensions: { [RESUME]: { session_id, cursor: cursorOfAll(messages) } } });
     assert.equal(answer.session_id, session_id);

@@ -1,6 +1,7 @@
 /**
- * What plugins store for a principal counts in its share of stored bytes, with the events of its sessions, under any agent names
- * it uses: past it the principal is refused until it deletes, also after a restart, and no other is. What its memory holds counts too.
+ * Data that plugins store for a principal counts in its share of stored bytes, with the events of its sessions, under
+ * any agent names it uses: past it the principal is refused until it deletes, also after a restart, and no other is.
+ * Entries of its memory count too.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -44,7 +45,7 @@ test('a principal whose plugins store its share is refused until it deletes, and
     const { principals, refused } = await server.share('stored_bytes');
     assert.ok((principals.greedy ?? 0) >= SHARE && (principals.other ?? 0) >= round * 8 * KIB);
     assert.equal(refused, 2);
-    // What it deletes makes room.
+    // Deletion frees its share.
     await keep('greedy', 'k0', 0);
     await keep('greedy', 'k0', 8 * KIB);
     const before = (await server.share('stored_bytes')).principals;
@@ -85,7 +86,7 @@ test('the memory of each principal counts in its share, and has what all else ha
       },
     );
     await inMemory('other', (memory) => memory.store(entry(`o${round}`)).then());
-    // What it forgets makes room, for the memory and for all else.
+    // Deleted memories free the share, for the memory and for all other data.
     await inMemory('greedy', (memory) => memory.forget({ keys: ['a'] }));
     assert.ok((await counted('greedy')) < state + 20 * KIB);
     await inMemory('greedy', (memory) => memory.store(entry('a')).then());

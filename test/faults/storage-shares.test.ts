@@ -1,5 +1,5 @@
 /**
- * Bytes that the journal stores are shared out: a principal that has used up its share is refused until it deletes, also
+ * Stored bytes of the journal have shares: a principal that has used up its share is refused until it deletes, also
  * after a restart, and the others never notice.
  */
 import assert from 'node:assert/strict';
@@ -15,7 +15,7 @@ import { temporaryFolder } from '../host/temporary-folder.ts';
 const KIB = 1024;
 const token = (name: string): string => `${name}-token-of-a-test`;
 
-/** A server on a data directory, and a client of each principal. */
+/** Starts a server on a data directory, and a client for each principal. */
 async function serve(t: TestContext, home: string) {
   const journal = await sqliteJournal({
     file: join(home, 'sessions.journal.db'),
@@ -70,7 +70,7 @@ test('a principal that has used up what may be stored for it is refused until it
   );
   assert.match((await second.ann.refusal('session.send', { session_id, text })).message, /delete some/);
   await second.bob.turn(own, 'say "still here"');
-  // What it stores can be read, and deleted; then it continues.
+  // Its stored data can be read, and deleted; then it continues.
   assert.ok((await second.ann.call('session.get', { session_id })).messages.length > 0);
   await second.ann.call('session.delete', { session_id });
   const fresh = (await second.ann.call('session.create')).session_id as string;

@@ -1,6 +1,6 @@
 /**
- * The clock on the wall jumps between two hosts: sessions that outlive the first are resumed at the second, retention drops
- * nothing that is young, and neither window nor retention lets anything stay for ever.
+ * The wall clock jumps between two hosts: sessions that outlive the first are resumed at the second, retention drops no
+ * young entry, and neither window nor retention lets an entry stay for ever.
  *
  * `clock.test.ts` has the jumps while a host runs.
  */
@@ -55,7 +55,7 @@ describe('F-109: a host is killed, and the next one has a clock that is', { conc
   test('40 days back: a session without a link has one window, measured by a clock that is never set', async (t) => {
     const here = await storedHost(t);
     const id = await here.leftBehind();
-    // From here on the wall says when its link was lost: at the start of this host.
+    // From now on the wall clock determines when its link was lost: at the start of this host.
     let host = await here.up();
     await delay(WRITTEN_MS);
     await here.kill(host);
@@ -131,7 +131,8 @@ for (const { name, ms } of JUMPS) {
     assert.deepEqual(await names(), ['attached', 'detached']);
     assert.deepEqual(loaded().sort(), ms > 0 ? ['attached'] : ['attached', 'detached']);
 
-    // 28 days in use, and a day for the jump, which may have been a pause. What a host has taken up stays while it has it.
+    // 28 days in use, and a day for the jump, which may have been a pause. A session that a host has restored stays
+    // while the host has it.
     passed += 28 * DAY_MS;
     await sweep(HOUR_MS);
     await journal.close();

@@ -1,6 +1,6 @@
 /**
- * The stored journal after its host was killed: the owner of a session reads it, no other principal does, and no number is
- * named that was never used.
+ * The stored journal after its host was killed: the owner of a session reads it, no other principal does, and no unused
+ * number appears.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -38,7 +38,7 @@ test('the owner of a session reads its journal, also after its host was killed; 
   assert.ok((await listed(ANN)).includes(id), 'a session that ended is listed for its owner');
   assert.deepEqual(await kinds(), ['request', 'reply']);
 
-  // The list was made from what is written, so all of it survives the kill.
+  // The list was read from written entries, so all of it survives the kill.
   before.command.child.kill('SIGKILL');
   await before.command.ended();
   await up();

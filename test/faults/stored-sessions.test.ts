@@ -1,6 +1,7 @@
 /**
- * Sessions that outlive their host: `handfast up` with a journal on disk is killed or stopped, started again, and a real agent
- * resumes over every transport. What is stored arrives once, what was lost is one gap, what ran says so.
+ * Sessions that outlive their host: `handfast up` with a journal on disk is killed or stopped, started again, and a
+ * real agent resumes over every transport. Stored entries arrive once, lost ones are one gap, and requests that ran are
+ * reported as such.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -65,7 +66,7 @@ describe('a session outlives its host', () => {
     await here.kill(host);
     await here.up();
     for (const error of await failures) {
-      // Whether the last entries were written in time is a matter of milliseconds; what may be repeated is not.
+      // Milliseconds decide whether the last entries were written in time; the repeatable calls are fixed.
       assert.ok(['interrupted', 'reply_lost'].includes(error.code), error.code);
       assert.deepEqual([error.retryable, error.detail.may_have_run], [false, true]);
     }

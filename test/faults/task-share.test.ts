@@ -1,6 +1,7 @@
 /**
- * What the fleet stores is shared out: a principal at its share of open tasks is refused; one that stores too much loses its own
- * oldest ended tasks, and is refused where its open ones alone are too much. Others hand in theirs, also after a restart.
+ * The fleet's storage has shares: a principal at its share of open tasks is refused; one that stores too much loses its
+ * own oldest ended tasks, and is refused if its open ones alone are too much. Others submit theirs, also after a
+ * restart.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

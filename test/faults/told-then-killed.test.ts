@@ -1,6 +1,6 @@
 /**
- * A client knows of a change, and the server gets SIGKILL in the same turn of the event loop: the next server has it. For
- * each kind of change, as the reply of its request and as an event that another client has received.
+ * A client has received a change, and the server gets SIGKILL in the same turn of the event loop: the next server has
+ * the change. For each kind of change, as the reply of its request and as an event that another client has received.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ interface Change {
   check(session: ControlSession, made: unknown, control: ControlClient): Promise<void>;
 }
 
-/** The last lines of its answers. */
+/** Returns the last lines of its answers. */
 const answers = async (session: ControlSession): Promise<(string | undefined)[]> =>
   (await Array.fromAsync(session.messages()))
     .filter(({ kind }) => kind === 'assistant')

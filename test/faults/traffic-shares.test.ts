@@ -1,6 +1,7 @@
 /**
- * Links and requests are shared out: a principal that has used up a share is refused with the overload error of each
- * dialect, and the others are served meanwhile. A real server with all three edges, and peers that write their own bytes.
+ * Links and requests have shares: a principal that has used up a share is refused with the overload error of each
+ * dialect, and the others are served meanwhile. A real server with all three edges, and peers that write their own
+ * bytes.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -23,7 +24,7 @@ import type { Message } from '../support/raw-agent.ts';
 const ADMIN = 'the-token-of-an-administrator-here';
 const tokenOf = (name: string): string => (name === 'root' ? ADMIN : `the-token-of-${name}-0123456789`);
 
-/** A server for `greedy`, who has these limits, `other`, who has those of the server, and an administrator. */
+/** Starts a server for `greedy`, which has these limits, `other`, which has those of the server, and an administrator. */
 async function started(t: TestContext, limits: string, own = '') {
   const folder = temporaryFolder(t);
   const file = join(folder, 'handfast.yaml');
@@ -76,13 +77,13 @@ auth:
       url: http,
       tcp,
       stop,
-      /** An A2E link and the reply to its handshake. */
+      /** Returns an A2E link and the reply to its handshake. */
       async agent(name: string, transport: keyof typeof dials = 'tcp', resume?: object) {
         const peer = await dial(transport);
         const extensions = resume && { 'handfast/resume': resume };
         return { peer, reply: await peer.shake({ auth_token: tokenOf(name), ...(extensions && { extensions }) }) };
       },
-      /** A session RPC link and the reply to its handshake. */
+      /** Returns a session RPC link and the reply to its handshake. */
       async client(name: string, transport: keyof typeof dials = 'rpc') {
         const peer = await dial(transport);
         peer.send({
@@ -93,14 +94,14 @@ auth:
         });
         return { peer, reply: await peer.next() };
       },
-      /** A fleet link and the reply to its announce. */
+      /** Returns a fleet link and the reply to its announce. */
       async worker(name: string, agentId: string, transport: keyof typeof dials = 'websocket') {
         const announce = await new ScriptedWorker({ agentId }).announce();
         const peer = await dial(transport);
         peer.send({ ...announce, envelope: { token: tokenOf(name) } } as unknown as Message);
         return { peer, reply: await peer.next() };
       },
-      /** What a principal has of a share, and how often it was refused. */
+      /** Returns a principal's usage of a share, and the number of its refusals. */
       async usage(name: string, share: TrafficShare): Promise<{ used: number; refused: number }> {
         const response = await fetch(`${http}/status`, { headers: { authorization: `Bearer ${ADMIN}` } });
         const { shares } = (await response.json()) as { shares: Record<TrafficShare, TrafficUsage> };
@@ -115,7 +116,7 @@ auth:
 type Stand = Omit<Awaited<ReturnType<typeof started>>, 'start'>;
 type Answer = { peer: Peer; reply: Message };
 
-/** Waits for what other connections notice a moment later. */
+/** Waits for changes that other connections notice a moment later. */
 async function until(done: () => Promise<boolean>, what: string): Promise<void> {
   for (const end = Date.now() + 60_000; !(await done()); ) {
     assert.ok(Date.now() < end, `waited too long for ${what}`);
@@ -126,7 +127,7 @@ async function until(done: () => Promise<boolean>, what: string): Promise<void> 
 const isWelcome = ({ reply }: Answer): boolean =>
   reply.ok === true || reply.result !== undefined || reply.type === 'SESSION_ACCEPT';
 
-/** The ways in, with how each dialect refuses a further link. */
+/** The ways in, with the refusal of a further link in each dialect. */
 const ways: Record<
   string,
   { enter(stand: Stand, name: string, n: number): Promise<Answer>; refused(reply: Message): void }
@@ -194,7 +195,7 @@ test('links: a token at its share is refused on every edge and transport; the ot
     return held;
   };
   const held = await attack(first);
-  // A worker that comes again replaces its own link, and needs no further one.
+  // A worker that connects again replaces its own link, and needs no further one.
   assert.ok(isWelcome(await first.worker('greedy', 'greedy-a')));
   held[1]?.peer.cut();
   await until(async () => (await first.usage('greedy', 'connections')).used === 3, 'the link to end');
@@ -305,7 +306,7 @@ test('requests a second: refused with the time to wait, on A2E and session RPC; 
     const { error } = (await client.next()) as { error?: { code: number; data: Message } };
     if (error !== undefined) refusals.push(error.data);
   }
-  // Between one and two seconds' worth at once, and what a slow machine's time adds.
+  // The units of one to two seconds at once, plus those of the time on a slow machine.
   assert.ok(refusals.length >= 200, `${refusals.length} of 400 were refused`);
   for (const { share, limit, retry_after_ms } of refusals) {
     assert.deepEqual([share, limit], ['requests_per_second', 30]);

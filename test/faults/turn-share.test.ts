@@ -1,5 +1,5 @@
 /**
- * Turns that run at once are shared out: one principal never holds all of them, its further turns wait, and another one's run
+ * Concurrent turns have shares: one principal never holds all of them, its further turns wait, and another one's run
  * meanwhile.
  */
 import assert from 'node:assert/strict';
@@ -29,7 +29,7 @@ test('a principal that fills its share of turns waits for its own, and another o
       assert.equal((await (await session.prompt('say "served"')).result()).stopReason, 'end_turn');
     }
     assert.deepEqual((await server.share('turns')).principals, { greedy: 2 });
-    // What it interrupts makes place for what waits, in order.
+    // An interrupt frees a place for a waiting turn, in order.
     for (const { session: mine, turn } of long) {
       await mine.interrupt();
       assert.equal((await turn.result()).stopReason, 'interrupted');

@@ -1,7 +1,7 @@
 /**
- * F-120: a database whose file, log or mark cannot be used: a folder lies in its place, or the rights are gone. Its error names the
- * cause and the remedy, the failing stores have it until it can be opened, and its content stays. A journal that is not a database is
- * replaced, which is a loss.
+ * F-120: a database whose file, log or mark cannot be used: a folder is in its place, or the rights are missing. Its
+ * error names the cause and the remedy, the failing stores have it until it can be opened, and its content stays. A
+ * journal that is not a database is replaced, which is a loss.
  */
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, renameSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ for (const suffix of ['', '-wal', '.mark']) {
   test(`a folder in the place of state.db${suffix} fails the requests that need the store, and is reported until it is gone`, async (t) => {
     const folder = temporaryFolder(t);
     const file = join(folder, 'state.db');
-    // Beside an empty file the log would be damage, and both are set aside.
+    // Beside an empty file the log would be damage, and both are quarantined.
     if (suffix === '-wal') openStateDatabase({ file }).close();
     mkdirSync(file + suffix);
     const host = createHost({ plugins: [planningPlugin()], stateFile: file, checksState: true });
@@ -56,11 +56,11 @@ for (const [name, suffix, make, message] of [
     const file = join(folder, 'state.db');
     make(file + suffix);
     assert.throws(() => openStateDatabase({ file }), message);
-    // A server that comes to listen later logs it, too.
+    // A server that listens later logs it, too.
     const logged: string[] = [];
     onFailingStore(({ store }) => logged.push(store))();
     assert.deepEqual(logged, ['the store of the plugins']);
-    // It is tried at most once a second.
+    // Opening is tried at most once a second.
     for (const until = performance.now() + 1_100; performance.now() < until; ) await setTimeout(50);
     assert.deepEqual(mine(), ['the store of the plugins false']);
     rmSync(file + suffix, { recursive: true });

@@ -1,4 +1,6 @@
-/** Plugins whose code is loaded behind the handshake of the first session that was granted their capability. */
+/**
+ * Plugins whose code is loaded after the handshake of the first session that was granted their capability.
+ */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { createLog } from '../../src/base/log.ts';
@@ -16,7 +18,7 @@ import { rawAgent } from '../support/raw-agent.ts';
 const hosts: Host[] = [];
 after(() => Promise.all(hosts.map((one) => one.close(0))));
 
-/** What happened, in order, and a plugin of `memory` that is loaded when `release` is called. */
+/** Returns the events in order, and a plugin of `memory` that is loaded when `release` is called. */
 function deferred(load?: () => Promise<Plugin>) {
   const happened: string[] = [];
   const { promise: released, resolve: release } = Promise.withResolvers<void>();
@@ -197,7 +199,7 @@ for (const capability of builtinCapabilities.filter(({ offer }) => offer !== und
         const { methods, load, ...offered } = before;
         assert.ok(load !== undefined, 'it is loaded later');
         const { name, type, metadata, grant, store, priority = 0, exclusive = false, loadedWith } = await load();
-        // Of tools for sessions of a capability nothing is said as long as others lead.
+        // Tools for sessions of a capability have no metadata as long as other plugins lead.
         const said = loadedWith === undefined ? metadata : undefined;
         const known = typeof said === 'function' ? said({} as never) : said;
         const facts = { name, type, metadata: known, grant, store, priority, exclusive, loadedWith };
@@ -210,7 +212,7 @@ for (const capability of builtinCapabilities.filter(({ offer }) => offer !== und
   });
 }
 
-/** Tools for sessions of `memory`, loaded with it, ranked before those of the host. */
+/** Returns tools for sessions of `memory`, loaded with it, ranked before those of the host. */
 function companion(happened: string[], load?: () => Promise<Plugin>): Plugin {
   const more = toolsPlugin({
     name: 'memory-tools',

@@ -1,6 +1,7 @@
 /**
- * The state of plugins has lost writes: each agent learns it no later than the first reply that may lack them, in the way that
- * its extensions allow, until an operator has acknowledged the loss. A list without the tasks is never all that an agent gets.
+ * The state of plugins has lost writes: each agent learns it no later than the first reply that may lack them, in the
+ * way that its extensions allow, until an operator has acknowledged the loss. An agent never gets only a list without
+ * the tasks.
  */
 import assert from 'node:assert/strict';
 import { copyFileSync, existsSync, rmSync } from 'node:fs';
@@ -36,7 +37,7 @@ async function hostIn(t: TestContext, folder: string, names: readonly string[] =
   return host;
 }
 
-/** A plan of which an older copy of its file has taken the place. Resolves with the record of the loss. */
+/** Creates a plan whose file an older copy has replaced. Resolves with the record of the loss. */
 async function olderPlan(t: TestContext, folder: string): Promise<string> {
   const file = join(folder, 'state.db');
   for (const [title, then] of [
@@ -117,7 +118,7 @@ test('plugins of one capability that share the state report its loss once', asyn
   });
   t.after(() => agent.close());
   await agent.planning.plans();
-  // A plugin whose store opens with the host says it in the handshake.
+  // A plugin whose store opens with the host reports it in the handshake.
   const known = short(agent.capabilities.get('planning')?.metadata.losses);
   assert.deepEqual(known, [LOSS]);
   assert.ok(changes.length <= 1, `${changes.length} changes`);

@@ -45,7 +45,7 @@ const allowed = fc.option(
 const mayUse = (capabilities: string[] | undefined, name: string): boolean =>
   mayDo({ name: 'one', admin: true, ...(capabilities && { capabilities }) }, 'use', name);
 
-/** What the rules say, written down once more: standard names asked for, each once, in the order asked. */
+/** Returns the result of the rules, written a second time: standard names requested, each once, in the requested order. */
 function wanted(names: readonly string[]): CapabilityName[] {
   return [...new Set(names.map(capabilityOf).filter((name) => name !== undefined))];
 }

@@ -27,7 +27,7 @@ async function start(options: HostOptions): Promise<{ host: Host; lines: string[
   return { host, lines };
 }
 
-/** A plugin that counts calls in its store, and answers with the grant of its caller. */
+/** Returns a plugin that counts calls in its store, and replies with the grant of its caller. */
 const counter = (extra: Partial<Plugin> = {}): Plugin => ({
   ...toolsPlugin({
     tools: [

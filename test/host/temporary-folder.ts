@@ -1,4 +1,6 @@
-/** A folder of its own for one test, removed when the test ends. */
+/**
+ * A separate folder for one test, removed when the test ends.
+ */
 import { mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,8 +1,9 @@
 /**
- * Agents and clients on the A2A Python SDK, which have never heard of fleets: agents as peers of a real orchestrator that is
+ * Agents and clients on the A2A Python SDK, which do not know fleets: agents as peers of a real orchestrator that is
  * killed in the middle, clients of real workers that ask.
  *
- * `A2A_PYTHON` names a Python with `a2a-sdk[http-server]` and `uvicorn`; without it a virtual environment with them is made.
+ * `A2A_PYTHON` names a Python with `a2a-sdk[http-server]` and `uvicorn`; without it a virtual environment with them is
+ * created.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -17,12 +18,12 @@ import { ownPort } from '../support/own-port.ts';
 import { type Program, start } from './python-sdk.ts';
 import { virtualPython } from './virtual-python.ts';
 
-/** Longest wait for anything: far above what it takes. */
+/** Longest wait for anything: far above the usual duration. */
 const PATIENCE_MS = 60_000;
 
 const { python, skip } = prepared();
 
-/** The Python to run, or why there is none. In CI its absence is a failure. */
+/** Returns the Python to run, or the reason why none is found. In CI its absence is a failure. */
 function prepared(): { readonly python: string; readonly skip: string | false } {
   try {
     const packages = ['a2a-sdk[http-server]==1.3.0', 'uvicorn'];
@@ -147,7 +148,7 @@ test('a Python agent that asks is answered, also by an orchestrator that was kil
   assert.equal(heard().length, 2);
 });
 
-/** A worker that asks for a colour, and a client on the Python SDK. */
+/** Returns a worker that asks for a colour, and a client on the Python SDK. */
 async function painter(t: TestContext) {
   const user = new User();
   t.after(() => user.leave());

@@ -1,8 +1,8 @@
 /**
- * Where the codex agent is, and what it is given so that its only model is one of ours. Nothing of it is part of this
- * project: install it to run these tests.
+ * The path of the codex agent, and its settings, so that its only model is one of the test's. No part of it belongs to
+ * this project: install it to run these tests.
  *
- * Looked for in `HANDFAST_CODEX` (the program), in `node_modules/.bin`, and where `scripts/install-agents.ts` puts it.
+ * Searched in `HANDFAST_CODEX` (the program), in `node_modules/.bin`, and where `scripts/install-agents.ts` puts it.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,13 +15,16 @@ const places = [
 ];
 const program = places.find((place) => place !== '' && existsSync(place));
 
-/** Why there is nothing to test against, for `skip`; false when there is, and in CI, where its absence is a failure. */
+/** Reason why codex is not available, for `skip`; false when it is, and in CI, where its absence is a failure. */
 export const skip: string | false =
   program === undefined &&
   process.env.CI === undefined &&
   'run `node scripts/install-agents.ts`, or set HANDFAST_CODEX to the codex program, to run these tests';
 
-/** The program with a model at `baseUrl`, a responses API; `home` is an empty folder it keeps everything in. */
+/**
+ * Returns the program with a model at `baseUrl`, a responses API; `home` is an empty folder in which it stores
+ * everything.
+ */
 export function codexProgram(
   baseUrl: string,
   home: string,

@@ -1,5 +1,5 @@
 /**
- * A host with environments that its starter speaks to over stdin and stdout and others over HTTP: `env-two-links.ts TOKEN FILE`
+ * A host with environments, with stdin and stdout for its starter and HTTP for others: `env-two-links.ts TOKEN FILE`
  * writes the address of its HTTP server into FILE. For two sessions of one agent where the link of the first is a pipe.
  */
 import { renameSync, writeFileSync } from 'node:fs';
@@ -21,7 +21,7 @@ const server = await httpServer({ endpoint: httpSseEndpoint({ accept: (each: Lin
 writeFileSync(`${file}.new`, server.address);
 renameSync(`${file}.new`, file);
 host.accept(link);
-// The server would keep this process after the program that started it has closed its end.
+// The server would keep this process alive after the program that started it has closed its end.
 setInterval(() => {
   if (link.isClosed) process.exit(0);
 }, 20);

@@ -46,7 +46,7 @@ test('codex changes files of a repository, is counted turn by turn, finds its th
     const readiness = await readinessOf(executor);
     assert.equal(readiness.present, true);
     assert.match(readiness.version ?? '', /^\d+\.\d+/);
-    // There is no sign-in, and with a provider of its own none is needed.
+    // No sign-in exists, and with a custom provider none is needed.
     assert.equal(readiness.authenticated, undefined);
 
     const first = await executor.start(taskOf('Write a note. The word is apricot.'), fakeContext(folder)).outcome;

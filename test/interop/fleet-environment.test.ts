@@ -19,7 +19,7 @@ import { opencodeProject, skip as withoutOpencode } from './opencode.ts';
 
 const SECRET = 'the word of the file is apricot';
 
-/** Calls the tool of the environment that reads files, then says what it read. */
+/** Returns a model that calls the environment's tool that reads files, then repeats the text it read. */
 async function model() {
   const read = (tools: unknown[] | undefined): { name: string; namespace?: string } | undefined => {
     for (const tool of (tools ?? []) as {
@@ -48,7 +48,7 @@ async function model() {
   });
 }
 
-/** Runs one task of an executor with an environment, and gives what it replied. */
+/** Runs one task of an executor with an environment, and returns its reply. */
 async function run(folder: string, home: string, config: ExecutorConfig): Promise<string> {
   writeFileSync(join(folder, 'word.txt'), SECRET);
   const file = join(home, 'worker.yaml');

@@ -11,7 +11,7 @@ const git = (folder: string, ...args: string[]): string =>
     env: gitEnvironment(),
   });
 
-/** Commits what is in the folder, and a README. */
+/** Commits the folder's content, and a README. */
 export function makeRepository(folder: string): void {
   mkdirSync(folder, { recursive: true });
   writeFileSync(join(folder, 'README.md'), 'one\ntwo\n');
@@ -20,6 +20,6 @@ export function makeRepository(folder: string): void {
   git(folder, 'commit', '--quiet', '--message', 'first');
 }
 
-/** What differs from the last commit, in git's short form, sorted. */
+/** Returns the changes since the last commit, in git's short form, sorted. */
 export const changesIn = (folder: string): string[] =>
   git(folder, 'status', '--short', '--untracked-files=all').split('\n').filter(Boolean).sort();

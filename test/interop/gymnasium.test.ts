@@ -1,8 +1,9 @@
 /**
- * Our environments beside Gymnasium itself: a thousand seeded episodes of every variant, played by Gymnasium in Python and played
- * again here. `GYMNASIUM_EPISODES` sets another number; without Python and its packages the test is skipped, and says so.
+ * Handfast's environments beside Gymnasium itself: a thousand seeded episodes of every variant, played by Gymnasium in
+ * Python and played again here. `GYMNASIUM_EPISODES` sets another number; without Python and its packages the test is
+ * skipped with that reason.
  *
- * `GYMNASIUM_PYTHON`: a Python that has the packages. Without it, a virtual environment is made, once.
+ * `GYMNASIUM_PYTHON`: a Python that has the packages. Without it, a virtual environment is created, once.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -1,6 +1,7 @@
 /**
- * The parts of `docs/interop.md` that a run writes: what every call of the A2E Python SDK's client did against a host of this project, and every
- * call of this project's client against a host of the SDK. Same outcomes, same text: no times, no versions, no counts that vary.
+ * The parts of `docs/interop.md` that a run writes: the outcome of every call of the A2E Python SDK's client against a
+ * host of this project, and of every call of this project's client against a host of the SDK. Same outcomes, same text:
+ * no times, no versions, no counts that vary.
  */
 import { fileURLToPath } from 'node:url';
 import { pageWith, table } from '../../scripts/schema-tables.ts';
@@ -10,7 +11,7 @@ import { ADDITION, DIFFERENCES, type Outcome } from './sdk-host-calls.ts';
 export const PAGE = 'docs/interop.md';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** The page with its parts from these runs. Throws when its marks are missing. */
+/** Returns the page with its parts from these runs. Throws when its marks are missing. */
 export function interopPage(
   reports: Readonly<Record<Transport, Report>>,
   outcomes: Readonly<Record<'stdio' | 'http', readonly Outcome[]>>,
@@ -26,13 +27,13 @@ const code = (name: string): string => `\`${name}\``;
 const list = (names: readonly string[]): string => names.map(code).join(', ');
 const none = (text: string): string => (text === '' ? '–' : text);
 
-/** `Class.method` → class and method; a function has itself as its class. */
+/** Splits `Class.method` into class and method; a function has itself as its class. */
 function partsOf(call: string): [owner: string, method: string] {
   const [owner = '', method = ''] = call.split('.');
   return [owner, method === '__init__' ? '(constructor)' : method || owner];
 }
 
-/** Names by what comes before their dot. */
+/** Groups names by the part before their dot. */
 function byOwner(calls: readonly string[]): Map<string, string[]> {
   const found = new Map<string, string[]>();
   for (const call of calls) {
@@ -44,7 +45,7 @@ function byOwner(calls: readonly string[]): Map<string, string[]> {
 
 const NAMES: Readonly<Record<Transport, string>> = { stdio: 'stdio', http: 'HTTP', direct: 'in process' };
 
-/** Whether a call, with everything that was tried with it, did what it should over a transport; undefined: it is none of that transport. */
+/** Returns true if all checks of a call succeeded over a transport; undefined if the transport has no such call. */
 function worked({ checks }: Report, call: string): boolean | undefined {
   const rows = checks.filter((row) => row.call === call);
   return rows.length === 0 ? undefined : rows.every(({ outcome }) => outcome === 'ok');

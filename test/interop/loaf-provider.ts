@@ -1,13 +1,14 @@
 /**
- * Loaded into the process of loaf: answers its requests to OpenRouter, so that it needs no network and no key. The newest
- * message is the script: `run "COMMAND"` calls its shell, `say "TEXT"` answers, `wait` does not answer, `fail` is refused.
+ * Loaded into the process of loaf: replies to its requests to OpenRouter, so that it needs no network and no key. The
+ * newest message is the script: `run "COMMAND"` calls its shell, `say "TEXT"` replies, `wait` does not reply, `fail` is
+ * refused.
  */
 const real = globalThis.fetch;
 
 const json = (body: unknown, status = 200): Response =>
   new Response(JSON.stringify(body), { status, headers: { 'content-type': 'application/json' } });
 
-/** Never resolves before the request is aborted. */
+/** Returns a promise that never resolves before the request is aborted. */
 const untilAborted = (signal: AbortSignal | null | undefined): Promise<never> =>
   new Promise((_resolve, reject) =>
     signal?.addEventListener('abort', () => reject(new DOMException('aborted', 'AbortError'))),

@@ -1,7 +1,7 @@
 /**
- * Loaded into the process of loaf's terminal client, which has its server inside: gives it the server on the pipes of the
- * program that `RPC_SERVER` names instead (a JSON list of words). Its own sources stay as they are; this file stands in for
- * `rpc/inprocess-client.js` alone, with the same two functions, and passes lines on unchanged.
+ * Loaded into the process of loaf's terminal client, which has its server inside: gives it the server on the pipes of
+ * the program that `RPC_SERVER` names instead (a JSON list of words). Its own sources stay unchanged; this file
+ * replaces only `rpc/inprocess-client.js`, with the same two functions, and forwards lines unchanged.
  */
 import { spawn } from 'node:child_process';
 import { registerHooks } from 'node:module';

@@ -18,7 +18,7 @@ import { modelEnvironment, SCRIPTED_MODEL } from '../control/support/composed-co
 import { PlainClient } from '../support/plain-client.ts';
 import { type LoafPlace, loafPlace, skip, support } from './loaf.ts';
 
-/** A turn that is ended by the test lasts no longer than it takes; one that hangs fails the test. */
+/** Returns a signal for turns that the test ends; one that hangs fails the test. */
 const signal = (): AbortSignal => AbortSignal.timeout(60_000);
 
 const codeOf = (promise: Promise<unknown>): Promise<string> =>
@@ -189,7 +189,7 @@ describe('the terminal client of loaf in front of handfast rpc', { skip }, () =>
     });
     const main = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url));
     const server = [process.execPath, '-C', 'handfast-source', main, 'rpc'];
-    // What its own first start asks for.
+    // Setup that its own first start demands.
     const first = new PlainClient(server[0] as string, server.slice(1), { cwd: user.cwd, env });
     await first.call('onboarding.complete');
     await first.call('model.select', SCRIPTED_MODEL);
@@ -209,7 +209,7 @@ describe('the terminal client of loaf in front of handfast rpc', { skip }, () =>
       RPC_SERVER: JSON.stringify(server),
     });
     await screen.says('attach image');
-    // It draws before it listens: what is typed into the gap is typed again.
+    // It draws before it listens: text typed into the gap is typed again.
     await typed(screen, 'please make the file');
     screen.child.stdin.write('\r');
     await screen.says('waiting for approval: shell: echo allowed > made (handfast approve yes|no ');

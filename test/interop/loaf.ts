@@ -1,8 +1,8 @@
 /**
- * Where the agent loaf is, whose headless server session RPC 1.0.0 comes from, and a home for it whose only model answers by a
- * script. Nothing of it is part of this project: install it to run these tests.
+ * The path of the agent loaf, whose headless server is the origin of session RPC 1.0.0, and a home for it whose only
+ * model replies by a script. No part of it belongs to this project: install it to run these tests.
  *
- * Its sources are run as they are. What it would send to its provider on the network is answered in its process
+ * Its sources run unchanged. Its requests to the provider on the network are replied to in its process
  * (`loaf-provider.ts`), because the address of that provider is fixed in it.
  */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
@@ -16,7 +16,7 @@ const places = [
 const folder = places.find((place) => place !== '' && existsSync(join(place, 'src', 'cli.ts')));
 
 /**
- * Why there is nothing to test against, for `skip`; false when there is. Its sources are on no registry, so these tests are
+ * Reason why loaf is not available, for `skip`; false when it is. Its sources are on no registry, so these tests are
  * optional in CI too; `test/control/client/plain-server.test.ts` always runs.
  */
 export const skip: string | false =
@@ -27,11 +27,11 @@ export interface LoafPlace extends Disposable {
   /** Its home; also the folder its sessions work in. */
   readonly home: string;
   readonly env: Readonly<Record<string, string>>;
-  /** The words that start it, with these options of Node and arguments. */
+  /** Returns the words that start it, with these options of Node and arguments. */
   command(imports: readonly string[], ...words: string[]): string[];
 }
 
-/** The file of an option `--import`. */
+/** Returns the file of an option `--import`. */
 export const support = (name: string): string => new URL(name, import.meta.url).href;
 
 /** Makes a home for it. */

@@ -40,7 +40,7 @@ interface Offered {
   readonly tools?: readonly Offered[];
 }
 
-/** The tool as the client offers it to its model: under a name of its own, or in a group. */
+/** Returns the tool as the client offers it to its model: under another name, or in a group. */
 function shoutIn(offered: readonly Offered[]): { name: string; namespace?: string } | undefined {
   for (const { type, name = '', function: described, tools: grouped = [] } of offered) {
     const own = described?.name ?? name;
@@ -54,7 +54,10 @@ function shoutIn(offered: readonly Offered[]): { name: string; namespace?: strin
 /** Rounds for which a model waits until its client has started the server. */
 const MAX_ROUNDS = 100;
 
-/** A model that asks for the tool `shout`, and answers when it has the result; and the results it was sent. */
+/**
+ * Starts a model that asks for the tool `shout`, and answers when it has the result; returns it with the results that
+ * it received.
+ */
 function shouting(resultsIn: (body: ModelRequest['body']) => string[]) {
   const results: string[] = [];
   let rounds = 0;
@@ -71,7 +74,7 @@ function shouting(resultsIn: (body: ModelRequest['body']) => string[]) {
   return { results, otherwise };
 }
 
-/** Lines of the audit of a host that name the tool. */
+/** Returns the lines of a host's audit that name the tool. */
 function auditOf(user: User): Record<string, unknown>[] {
   const files = readdirSync(user.home, { recursive: true, encoding: 'utf8' }).filter((name) =>
     /audit.*\.jsonl$/.test(name),

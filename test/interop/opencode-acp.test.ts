@@ -15,7 +15,7 @@ import { FakeTurn, type FakeTurnOptions } from '../control/support/fake-turn.ts'
 import { hostEnvironments } from '../control/support/host-environments.ts';
 import { opencodeProject, skip } from './opencode.ts';
 
-/** A model that answers turns by `script`, and what opencode asks beside them (a title) with a word. */
+/** Starts a model that replies to turns by `script`, and to opencode's other requests (a title) with a word. */
 const modelWith = (script: (messages: readonly { role: string; content: unknown }[]) => ScriptedRound) =>
   startModelServer({
     otherwise: ({ body }: ModelRequest) => (body.tools === undefined ? { text: 'a title' } : script(body.messages)),

@@ -1,8 +1,8 @@
 /**
- * Where the opencode agent is, and a project folder it works in against a model server of ours. Nothing of it is part of
- * this project: install it to run these tests.
+ * The path of the opencode agent, and a project folder it works in against a model server of the test. No part of it
+ * belongs to this project: install it to run these tests.
  *
- * Looked for in `HANDFAST_OPENCODE` (the program), in `node_modules/.bin`, and where `scripts/install-agents.ts` puts it.
+ * Searched in `HANDFAST_OPENCODE` (the program), in `node_modules/.bin`, and where `scripts/install-agents.ts` puts it.
  */
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ const places = [
 ];
 const program = places.find((place) => place !== '' && existsSync(place));
 
-/** Why there is nothing to test against, for `skip`; false when there is, and in CI, where its absence is a failure. */
+/** Reason why opencode is not available, for `skip`; false when it is, and in CI, where its absence is a failure. */
 export const skip: string | false =
   program === undefined &&
   process.env.CI === undefined &&
@@ -29,7 +29,7 @@ export interface OpencodeProject extends Disposable {
   readonly agent: AcpAgent;
 }
 
-/** Makes a project whose only model is the one at `baseUrl`, an OpenAI-compatible chat API. */
+/** Creates a project whose only model is the one at `baseUrl`, an OpenAI-compatible chat API. */
 export function opencodeProject(baseUrl: string): OpencodeProject {
   if (program === undefined) throw new Error('opencode is not installed: run `node scripts/install-agents.ts`');
   const top = mkdtempSync(join(tmpdir(), 'handfast-opencode-'));
@@ -57,7 +57,7 @@ export function opencodeProject(baseUrl: string): OpencodeProject {
   writeFileSync(join(folder, 'opencode.json'), JSON.stringify(config));
   return {
     folder,
-    // All it keeps goes into the folder, also where the machine says otherwise.
+    // Everything that it stores goes into the folder, also if the machine is configured otherwise.
     agent: {
       name: 'opencode',
       command: program,

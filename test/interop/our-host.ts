@@ -1,8 +1,8 @@
 /**
- * A host of this library for the Python agent to talk to: one tool for each thing an agent can meet.
+ * A host of this library for the Python agent: one tool for each behaviour that an agent can meet.
  *
- * The HTTP tests serve it from the test itself; run as a program, it is the child that the Python agent starts and
- * speaks to over stdin and stdout: `our-host.ts [TOKEN]`.
+ * The HTTP tests serve it from the test itself; run as a program, it is the child that the Python agent starts and uses
+ * over stdin and stdout: `our-host.ts [TOKEN]`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
@@ -74,7 +74,7 @@ export const tools = [
   tool({ name: 'rare', description: 'Found by search only', deferred: true, run: () => 'found' }),
 ];
 
-/** A host with {@link tools}. With a token, agents must bring it. */
+/** Returns a host with {@link tools}. With a token, agents must send it. */
 export function interopHost(token?: string): Host {
   const grants =
     token === undefined

@@ -1,6 +1,6 @@
 /**
- * An agent built on the A2E Python SDK against our host: the SDK as it is, through its public API, over both bindings it
- * has. `python-agent.py` runs the steps; what each must come to is said here.
+ * An agent built on the A2E Python SDK against Handfast's host: the unchanged SDK, through its public API, over both of
+ * its bindings. `python-agent.py` runs the steps; this file has the expected outcome of each.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { Relay } from '../transport/http/http-fixtures.ts';
 import { interopHost } from './our-host.ts';
 import { commandOf, skip, start } from './python-sdk.ts';
 
-/** What `python-agent.py` prints about one step. */
+/** Output of `python-agent.py` for one step. */
 interface Step {
   readonly step: string;
   readonly ok: boolean;
@@ -51,14 +51,14 @@ class Run {
     return step;
   }
 
-  /** What a step came to that must have gone well. */
+  /** Returns the value of a step that must have succeeded. */
   value(name: string) {
     const { ok, message, value } = this.step(name);
     assert.ok(ok, `${name}: ${message}`);
     return value;
   }
 
-  /** A step that must have ended in the exception the SDK raises for an `error` message. */
+  /** Returns a step that must have ended in the exception the SDK raises for an `error` message. */
   failure(name: string): Step {
     const step = this.step(name);
     assert.ok(!step.ok, `${name} should fail`);
@@ -98,7 +98,7 @@ function http(): Binding {
       const host = interopHost(token);
       await host.start();
       const endpoint = httpSseEndpoint({ accept: (link) => host.accept(link) });
-      // One test goes through a relay, and so calls the server by another port.
+      // One test uses a relay, and so calls the server by another port.
       const listener = await httpServer({ endpoint, allowedHosts: ['127.0.0.1'] });
       running.push({ host, listener });
       return ['http', listener.address];

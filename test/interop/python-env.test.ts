@@ -1,6 +1,7 @@
 /**
- * The env API of the A2E Python SDK against our host over stdio and HTTP, and `agent.env` against a host of the SDK. Where a model of the SDK
- * has no `req_id`, its client never gets the reply; the same request with a model that has it shows that the reply is there.
+ * The env API of the A2E Python SDK against Handfast's host over stdio and HTTP, and `agent.env` against a host of the
+ * SDK. If a model of the SDK has no `req_id`, its client never gets the reply; the same request with a model that has
+ * it shows that the reply exists.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

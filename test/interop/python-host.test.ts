@@ -1,8 +1,9 @@
 /**
- * Our agent against a host built on the A2E Python SDK: the SDK as it is, over its HTTP server and over stdin and stdout.
+ * Handfast's agent against a host built on the A2E Python SDK: the unchanged SDK, over its HTTP server and over stdin
+ * and stdout.
  *
- * Where the SDK's host departs from the protocol, a test says what our agent makes of it, and takes the protocol's answer
- * as well: a later SDK must not fail here for doing better.
+ * If the SDK's host departs from the protocol, a test states the agent's result for it, and accepts the protocol's
+ * reply as well: a later SDK must not fail here for doing better.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
@@ -19,7 +20,10 @@ const TEXT = 'été 東京 😀 \u2028\u2029\u0085\u007f \\ " \t';
 /** A way to reach a fresh Python host. */
 interface Binding {
   readonly name: 'stdio' | 'http';
-  /** Starts a host with so many tools plugins, where the agent does not start it itself, and resolves with its address. */
+  /**
+   * Starts a host with this number of tools plugins, if the agent does not start it itself, and resolves with its
+   * address.
+   */
   address(plugins: number): Promise<string>;
   stop(): Promise<void>;
 }
@@ -50,7 +54,7 @@ function http(): Binding {
   };
 }
 
-/** What a call that must fail was rejected with. */
+/** Returns the error of a call that must fail. */
 async function failure(call: Promise<unknown>): Promise<HandfastError> {
   const error = await call.then(
     (value) => assert.fail(`expected a failure, got ${JSON.stringify(value)}`),
@@ -140,7 +144,7 @@ for (const binding of [stdio(), http()]) {
           ['artifact', { name: 'out.txt', mime: 'text/plain', chunk: 'aGVsbG8=', final: true }],
         ],
       );
-      // This host numbers events by its clock: they do not fall, and that is all there is to rely on.
+      // This host numbers events by its clock: the numbers do not fall, which is the only guarantee.
       assert.ok(events.every(({ seq }, at) => at === 0 || seq >= (events[at - 1]?.seq as number)));
       assert.deepEqual((await call).data, { done: true });
     });

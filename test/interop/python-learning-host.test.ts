@@ -1,6 +1,7 @@
 /**
- * `agent.learning` against the learning of the A2E Python SDK: its host with the plugin of its cookbook, over HTTP and over stdin
- * and stdout. What that plugin cannot do is shown by its own reply to the raw line too, and a better one passes as well.
+ * `agent.learning` against the learning of the A2E Python SDK: its host with the plugin of its cookbook, over HTTP and
+ * over stdin and stdout. The plugin's reply to the raw line also shows its missing abilities, and a better reply passes
+ * as well.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -14,7 +15,7 @@ import { commandOf, environment, type Program, skip, start } from './python-sdk.
 const temporary = () => mkdtempSync(join(tmpdir(), 'handfast-interop-learning-'));
 const rated_turn = { prompt: 'p', response: 'r', model: 'm', version: 'skill-2' };
 const proposal = { target: 'router_weight', op: 'update', path: 'router.weights.grep', new_value: 0.7 };
-/** `done`, or the code it failed with. */
+/** Resolves with `done`, or the code it failed with. */
 const outcomeOf = (call: Promise<unknown>): Promise<string> =>
   call.then(
     () => 'done',

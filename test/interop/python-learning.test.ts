@@ -1,6 +1,7 @@
 /**
- * The learning API of the A2E Python SDK against our host. The SDK's `LearnAPI` cannot be made as it is, so the same calls are
- * shown by raw messages, and by its own methods once the name that its module forgot to import is there.
+ * The learning API of the A2E Python SDK against Handfast's host. The SDK's unchanged `LearnAPI` cannot be constructed,
+ * so the same calls are shown by raw messages, and by its own methods once the name that its module forgot to import
+ * exists.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -57,7 +58,7 @@ test('a Python agent rewards a decision, gives feedback, adapts, and refines', {
     assert.deepEqual([value('apply').applied_edits, value('apply').rollback_available], [1, true]);
     assert.deepEqual([value('rollback').rolled_back, value('rollback').error], [true, '']);
     assert.equal(value('history').entries.length, 1);
-    // What Python rewarded is what our agent of the same name learned from.
+    // The agent of the same name learned from Python's rewards.
     const [choice] = (await ours.learning.stats('hybrid')).choices;
     assert.deepEqual([choice?.rewarded, choice?.pending], [1, 0]);
   } finally {

@@ -1,6 +1,6 @@
 /**
- * The mcp API of the A2E Python SDK against our host over stdio, with a server of the official project behind it: its messages
- * work, and so does being sampled; its helpers read members that no host of its own sends.
+ * The mcp API of the A2E Python SDK against Handfast's host over stdio, with a server of the official project behind
+ * it: its messages work, and so does sampling; its helpers read members that the SDK's own hosts do not send.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * `agent.memory` against the memory of the A2E Python SDK: its host with the plugin of its cookbook, over HTTP and over stdin
- * and stdout. What that plugin does in its own way is said, and a better one passes too.
+ * `agent.memory` against the memory of the A2E Python SDK: its host with the plugin of its cookbook, over HTTP and over
+ * stdin and stdout. The plugin's deviations are listed, and a better one passes too.
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';

@@ -1,6 +1,6 @@
 /**
- * The memory API of the A2E Python SDK against our host over stdio: the calls of its client where they work, and the same by raw
- * message where they cannot (`remember` and `recall` pass a text where their own model wants an object).
+ * The memory API of the A2E Python SDK against Handfast's host over stdio: the calls of its client if they work, else
+ * the same by raw message (`remember` and `recall` pass a text although their own model demands an object).
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,4 +1,6 @@
-/** The multi_agent API of the A2E Python SDK against our host over stdio: every call of its client. */
+/**
+ * The multi_agent API of the A2E Python SDK against Handfast's host over stdio: every call of its client.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,7 @@
 /**
- * The planning API of the A2E Python SDK against our host over stdio, and `agent.planning` against the SDK's own planning plugin,
- * over HTTP and over stdin and stdout. What that plugin does in its own way is said, and a better one passes too.
+ * The planning API of the A2E Python SDK against Handfast's host over stdio, and `agent.planning` against the SDK's own
+ * planning plugin, over HTTP and over stdin and stdout. The plugin's deviations are listed, and a better one passes
+ * too.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -1,4 +1,7 @@
-/** The proc API of the A2E Python SDK against our host over stdio: its calls, its events, its statuses and its refusals. */
+/**
+ * The proc API of the A2E Python SDK against Handfast's host over stdio: its calls, its events, its statuses and its
+ * refusals.
+ */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

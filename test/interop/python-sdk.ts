@@ -1,5 +1,5 @@
 /**
- * Where the A2E Python SDK is, and how its programs are started. Nothing of the SDK is part of this project:
+ * The path of the A2E Python SDK, and the start of its programs. No part of the SDK belongs to this project:
  * `npm run install-agents python-sdk` fetches it; without it these tests are skipped.
  *
  * - `A2E_PYTHON_SDK`: another checkout of the SDK, the folder that has `a2e/` in it
@@ -12,25 +12,25 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { virtualPython } from './virtual-python.ts';
 
-/** What importing the SDK takes; its other requirements belong to parts these tests do not use. */
+/** Packages that importing the SDK needs; its other requirements belong to parts these tests do not use. */
 const PACKAGES = ['pydantic', 'fastapi', 'uvicorn', 'requests'];
 
-/** Far above what any program of these tests takes; then it is killed and the test fails. */
+/** Far above the duration of any program of these tests; then it is killed and the test fails. */
 const MAX_RUN_MS = 60_000;
 
 const installed = join(import.meta.dirname, '../../node_modules/.cache/agents/a2e-python-sdk');
 
-/** The checkout of the SDK; empty when there is none. */
+/** The checkout of the SDK; empty without one. */
 export const checkout = process.env.A2E_PYTHON_SDK || (existsSync(installed) ? installed : '');
 
-/** Why there is nothing to test against, for `skip`; false when there is. */
+/** Reason why the SDK is not available, for `skip`; false when it is. */
 export const skip: string | false =
   checkout === '' &&
   'run npm run install-agents python-sdk, or set A2E_PYTHON_SDK to a checkout of the A2E Python SDK, to run these tests';
 
 let found: string | undefined;
 
-/** The Python to run, made ready on first use. Throws when the SDK cannot be imported with it. */
+/** Returns the Python to run, prepared on first use. Throws when the SDK cannot be imported with it. */
 function python(): string {
   if (found !== undefined) return found;
   if (!existsSync(join(checkout, 'a2e', '__init__.py')))
@@ -45,26 +45,26 @@ function python(): string {
   return program;
 }
 
-/** The environment additions that let Python find the SDK. */
+/** Returns the environment additions that let Python find the SDK. */
 export function environment(): Record<string, string> {
   return { ...(process.env as Record<string, string>), PYTHONPATH: checkout, PYTHONDONTWRITEBYTECODE: '1' };
 }
 
-/** One of the `.py` files of this folder as a command line. */
+/** Returns one of the `.py` files of this folder as a command line. */
 export function commandOf(script: string, ...args: string[]): [string, ...string[]] {
   return [python(), join(import.meta.dirname, script), ...args];
 }
 
-/** A started program with what it prints. */
+/** A started program with its output. */
 export interface Program {
   readonly child: ChildProcess;
-  /** Everything it wrote to its stderr so far. */
+  /** Returns everything it wrote to its stderr so far. */
   readonly stderr: () => string;
-  /** The next line of its stdout; rejects when it ends first. */
+  /** Resolves with the next line of its stdout; rejects when it ends first. */
   line(): Promise<string>;
-  /** All further lines, once it has ended. */
+  /** Resolves with all further lines, once it has ended. */
   rest(): Promise<string[]>;
-  /** Closes its stdin and kills it; resolves when it is gone. */
+  /** Closes its stdin and kills it; resolves when it has ended. */
   stop(): Promise<void>;
 }
 

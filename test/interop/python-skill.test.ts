@@ -1,4 +1,7 @@
-/** The skill API of the A2E Python SDK against our host over stdio. What its API loses on the way is said, and a better one passes too. */
+/**
+ * The skill API of the A2E Python SDK against Handfast's host over stdio. The losses of its API are listed, and a
+ * better one passes too.
+ */
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

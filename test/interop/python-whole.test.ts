@@ -1,7 +1,8 @@
 /**
- * Every public call of the client of the A2E Python SDK, with every parameter, against a host with all eleven capabilities, over every
- * transport of the SDK; and every call of this project's client against a host of the SDK. What the calls are is read from the SDK and from
- * the classes at each run: one that is added and not made here fails the test. `docs/interop.md` must say what came of them.
+ * Every public call of the client of the A2E Python SDK, with every parameter, against a host with all eleven
+ * capabilities, over every transport of the SDK; and every call of this project's client against a host of the SDK. The
+ * list of calls is read from the SDK and from the classes at each run: an added one that is not called here fails the
+ * test. `docs/interop.md` must have their outcomes.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

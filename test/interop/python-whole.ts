@@ -1,6 +1,6 @@
 /**
- * A run of `python-whole.py`: every call of the client of the A2E Python SDK against a host of this project that has every capability.
- * Used by its test, and by the program that writes the results into the documentation.
+ * A run of `python-whole.py`: every call of the client of the A2E Python SDK against a host of this project that has
+ * every capability. For its test, and for the program that writes the results into the documentation.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -13,14 +13,14 @@ import { commandOf, start } from './python-sdk.ts';
 export const TRANSPORTS = ['stdio', 'http', 'direct'] as const;
 export type Transport = (typeof TRANSPORTS)[number];
 
-/** What the Python program is given. */
+/** Settings for the Python program. */
 interface Settings {
   readonly transport: Transport;
   /** The child for pipes. */
   readonly command: readonly string[];
   readonly url: string;
   readonly token: string;
-  /** A folder for children of their own. */
+  /** A folder for separate children. */
   readonly folder: string;
   /** A host over pipes that others reach over HTTP, and the file with its address. */
   readonly both: readonly string[];
@@ -29,14 +29,14 @@ interface Settings {
   readonly mcp: readonly string[];
 }
 
-/** One check: a call of the SDK, what was tried with it, and what came of it. */
+/** One check: a call of the SDK, its arguments, and its outcome. */
 export interface Row {
   readonly call: string;
   readonly what: string;
   readonly outcome: 'ok' | 'failed';
-  /** The fault of the SDK that keeps this call from working as it is; empty when it works as it is. */
+  /** The fault of the SDK that prevents the unchanged call from working; empty when it works unchanged. */
   readonly fault: string;
-  /** Why it failed. */
+  /** Reason of the failure. */
   readonly note: string;
 }
 
@@ -93,7 +93,7 @@ Counts.
   'sub/note.txt': 'a note\n',
 };
 
-/** The configuration of the host: all eleven capabilities, in a workspace of its own. */
+/** Returns the configuration of the host: all eleven capabilities, in a separate workspace. */
 function configuration(folder: string, mcp: readonly string[]): string {
   for (const [name, text] of Object.entries(FILES)) {
     mkdirSync(dirname(join(folder, name)), { recursive: true, mode: 0o755 });

@@ -1,6 +1,7 @@
 /**
- * Every call of the public client of this project, with what it needs against a host of the A2E Python SDK. The list of calls is read from
- * the classes; {@link CALLS} has what is done with each, and {@link DIFFERENCES} what cannot come of it there, with the reason.
+ * Every call of the public client of this project, with its arguments against a host of the A2E Python SDK. The list of
+ * calls is read from the classes; {@link CALLS} has the use of each, and {@link DIFFERENCES} the impossible results
+ * there, with the reason.
  */
 import { AgentSession } from '../../src/agent/agent.ts';
 import { type Agent, connect } from '../../src/connect.ts';
@@ -21,12 +22,12 @@ export const CAPABILITIES = [
 ] as const;
 export type WholeAgent = Agent<(typeof CAPABILITIES)[number]>;
 
-/** Far above what a host takes that replies at all; what gets no reply waits for it. */
+/** Far above the reply time of a host that replies at all; a call without a reply waits for it. */
 const REPLY_MS = 4_000;
 
 type Class = { readonly name: string; readonly prototype: object };
 
-/** The classes whose objects make calls: the agent, and those that the client of a capability exports. */
+/** Returns the classes whose objects make calls: the agent, and those that the client of a capability exports. */
 async function classes(): Promise<Class[]> {
   const found: Class[] = [AgentSession as unknown as Class];
   for (const capability of CAPABILITIES) {
@@ -43,7 +44,7 @@ async function classes(): Promise<Class[]> {
 /** No calls of users: `withoutClient` is internal. */
 const NO_CALLS: ReadonlySet<string> = new Set(['constructor', 'withoutClient']);
 
-/** Every call, as `Class.method`, read from the classes. */
+/** Returns every call, as `Class.method`, read from the classes. */
 export async function listCalls(): Promise<string[]> {
   return (await classes()).flatMap(({ name, prototype }) =>
     Object.entries(Object.getOwnPropertyDescriptors(prototype))
@@ -52,7 +53,7 @@ export async function listCalls(): Promise<string[]> {
   );
 }
 
-/** What came of a call. */
+/** The outcome of a call. */
 export interface Outcome {
   readonly call: string;
   /** `ok`, or the code of the error it rejected with. */
@@ -60,7 +61,7 @@ export interface Outcome {
   readonly message: string;
 }
 
-/** What the calls of one run share: each makes what the later ones need. */
+/** Data that the calls of one run share: each call creates the objects for later ones. */
 export class Run {
   readonly agent: WholeAgent;
   /** A command of a server of the Model Context Protocol. */
@@ -83,9 +84,9 @@ export class Run {
   }
 }
 
-/** What cannot come of a call against the SDK's host, and why. */
+/** A missing result of a call against the SDK's host, with the reason. */
 export interface Difference {
-  /** The code of the error it rejects with; `ok` where something comes of it, and not all. */
+  /** The code of the error it rejects with; `ok` if a part of the result is missing. */
   readonly outcome: string;
   readonly reason: string;
 }
@@ -95,7 +96,10 @@ const cookbook = 'the plugin of its cookbook:';
 const misnamed = 'its plugin fills fields that the reply does not have, so that `ok` is false also when it was done';
 const models = 'its plugin puts models where its own reply wants mappings, and raises';
 
-/** Calls whose messages A2E 1.0 has, and which its host does not do as A2E 1.0 says. What A2E 1.0 does not have is an addition. */
+/**
+ * Calls whose messages A2E 1.0 has, and which its host does not handle as A2E 1.0 demands. Messages that A2E 1.0 does
+ * not have are additions.
+ */
 export const DIFFERENCES: Readonly<Record<string, Difference>> = {
   'AgentSession.journal': {
     outcome: 'capability_missing',
@@ -165,10 +169,10 @@ export const DIFFERENCES: Readonly<Record<string, Difference>> = {
   'McpClient.unregister': { outcome: 'mcp.refused', reason: misnamed },
 };
 
-/** How its host refuses a message that it does not know: what A2E 1.0 does not have is an addition of this project. */
+/** Code with which its host refuses an unknown message: one that A2E 1.0 does not have is an addition of this project. */
 export const ADDITION = 'parse_error';
 
-/** What a call is made with; it throws when what comes of it is not right. */
+/** A call with its arguments; it throws when the result is wrong. */
 type Case = (run: Run) => unknown;
 
 const is = (condition: unknown, what: unknown): void => {
@@ -188,7 +192,7 @@ const rated = {
   rated_turn: { prompt: 'p', response: 'r', model: 'm', version: 'v' },
 } as const;
 
-/** Every call. The order matters: later ones use what earlier ones made. */
+/** Every call. The order matters: later ones use objects of earlier ones. */
 export const CALLS: Readonly<Record<string, Case>> = {
   'AgentSession.ping': async ({ agent }) => is((await agent.ping()).roundTripMs >= 0, 'ping'),
   'AgentSession.require': ({ agent }) => agent.require('tools'),

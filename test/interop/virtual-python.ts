@@ -1,6 +1,6 @@
 /**
- * A Python with given packages: a virtual environment below `node_modules/.cache`, made once, from the package index pip is
- * configured for. Used by the tests that run programs on Python SDKs.
+ * A Python with given packages: a virtual environment below `node_modules/.cache`, created once, from the package index
+ * pip is configured for. For the tests that run programs on Python SDKs.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
@@ -10,7 +10,10 @@ import { acquireFileLock } from '../../src/base/file-lock.ts';
 const CACHE = join(import.meta.dirname, '../../node_modules/.cache');
 const INSTALL_MS = 240_000;
 
-/** The interpreter. The environment is made elsewhere and put in place whole, by one process. Throws when that is not possible. */
+/**
+ * Returns the interpreter. One process creates the environment elsewhere and moves it into place whole. Throws when
+ * that is not possible.
+ */
 export function virtualPython(name: string, packages: readonly string[]): string {
   const folder = join(CACHE, name);
   const program = join(folder, 'bin', 'python');

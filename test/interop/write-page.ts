@@ -1,4 +1,7 @@
-/** `npm run interop`: makes every call in both directions and writes what came of it into `docs/interop.md`. Needs the A2E Python SDK. */
+/**
+ * `npm run interop`: makes every call in both directions and writes the outcomes into `docs/interop.md`. Needs the A2E
+ * Python SDK.
+ */
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { interopPage, PAGE } from './interop-page.ts';

@@ -1,6 +1,6 @@
 /**
- * The databases of the project, each as its owner opens it: who may read it, what it promises of the disk, and what is said
- * of one that is locked, damaged, newer, or another program's.
+ * The databases of the project, each as its owner opens it: its permissions, its promises about the disk, and the
+ * errors of one that is locked, damaged, newer, or another program's.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -36,20 +36,20 @@ interface Opening {
 }
 
 interface Kind {
-  /** How messages about the file begin. */
+  /** Returns the beginning of messages about the file. */
   readonly called: (file: string) => string;
   readonly name: string;
   readonly mark: string;
   readonly synchronous: 'FULL' | 'NORMAL';
   /** Pages of log after which SQLite makes a checkpoint by itself; 0: never. */
   readonly checkpointAfter: number;
-  /** The error of a second process; undefined: it is kept out by something else. */
+  /** Returns the error of a second process; undefined: another mechanism keeps it out. */
   readonly locked: ((file: string) => string) | undefined;
   /** A column its statements name; undefined: it prepares them when they are needed. */
   readonly column: string | undefined;
   /** True when it sets a damaged file aside without being asked. */
   readonly always?: boolean;
-  /** Opens it; what is returned closes it. */
+  /** Opens it; the returned function closes it. */
   open(file: string, opening: Opening): Promise<() => void | Promise<void>>;
 }
 
@@ -137,7 +137,7 @@ before(() => {
 });
 after(() => rmSync(directory, { recursive: true }));
 
-/** A path in a folder that does not exist yet. */
+/** Returns a path in a folder that does not exist yet. */
 function freshFile(name: string): string {
   places += 1;
   return join(directory, `place-${places}`, 'deep', name);
@@ -146,12 +146,12 @@ function freshFile(name: string): string {
 const mode = (path: string): number => statSync(path).mode & 0o777;
 const plain: Opening = { now: () => NOW };
 
-/** The first value of the first row. */
+/** Returns the first value of the first row. */
 function value(db: DatabaseSync, sql: string): unknown {
   return Object.values(db.prepare(sql).get() ?? {})[0];
 }
 
-/** True when another process cannot take the lock. */
+/** Returns true when another process cannot take the lock. */
 function lockedForOthers(lock: string): boolean {
   const script = `
     const { DatabaseSync } = require('node:sqlite');
@@ -161,7 +161,7 @@ function lockedForOthers(lock: string): boolean {
   return status === 5;
 }
 
-/** What opening says that must not succeed, and must leave the file as it is. */
+/** Returns the error of an opening that must not succeed, and must leave the file unchanged. */
 async function refusal(kind: Kind, file: string, opening = plain): Promise<{ code: unknown; message: string }> {
   const bytes = readFileSync(file);
   const thrown = await kind.open(file, opening).then(
@@ -203,7 +203,7 @@ for (const [title, kind] of Object.entries(kinds)) {
     });
 
     it('is synced and checkpointed as it promises', async () => {
-      // As it was opened: group commit then tells SQLite not to sync, and does so itself.
+      // The state at opening: group commit then orders SQLite not to sync, and syncs itself.
       const opened = new Map<DatabaseSync, unknown>();
       const { exec } = DatabaseSync.prototype;
       const spy = mock.method(DatabaseSync.prototype, 'exec', function (this: DatabaseSync, sql: string) {
@@ -261,7 +261,7 @@ for (const [title, kind] of Object.entries(kinds)) {
         db.exec(change);
         db.close();
       }
-      // Where nothing is given back, the next one to open it would find it locked.
+      // If no lock is released, the next process to open it would find it locked.
       assert.equal((await refusal(kind, foreign)).code, 'runtime_error');
     });
 

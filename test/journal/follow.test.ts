@@ -1,6 +1,6 @@
 /**
- * The follower by itself, over a session made for the test: when it joins and leaves, and how it ends when the session
- * cannot be read. How it behaves over real journals is in `test/contract/journal.test.ts`.
+ * The follower by itself, over a session made for the test: joining and leaving, and its end when the session cannot be
+ * read. Its behaviour over real journals is in `test/contract/journal.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';

@@ -1,4 +1,7 @@
-/** Shares of owners in both journals: what is counted, whose oldest entries go, and what a restart knows of it. */
+/**
+ * Shares of owners in both journals: the counts, the owner whose oldest entries are evicted, and the state after a
+ * restart.
+ */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -50,7 +53,7 @@ async function fill({ journal }: Opened, session: string, owner: string, count: 
   await settled(journal);
 }
 
-/** What waits is written, and what is too much is evicted, a slice a turn. */
+/** Waits until waiting entries are written, and excess ones evicted, a slice a turn. */
 async function settled(journal: Journal): Promise<void> {
   await journal.sessions(1);
   for (let turn = 0; turn < 50; turn += 1) await delay(0);

@@ -1,6 +1,6 @@
 /**
- * Hostile and foreign clients of `/mcp`, by hand: sessions of others, forged ids, cursors and headers, bodies that are no messages, and clients
- * that leave behind what they opened.
+ * Hostile and foreign clients of `/mcp`, by hand: sessions of others, forged ids, cursors and headers, bodies that are
+ * no messages, and clients that leave open resources behind.
  */
 import assert from 'node:assert/strict';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
@@ -25,7 +25,7 @@ const INITIALIZE = {
 };
 const LIST = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
 
-/** A host, and what sends requests to it: `open` requests give what came so far. */
+/** Starts a host, and returns functions that send requests to it: `open` requests return the output so far. */
 async function attacked(t: TestContext, grants = MAY) {
   const { server } = await start(t, ann(grants));
   const url = new URL('/mcp', server.url as string);
@@ -79,7 +79,7 @@ test('a session is its principal’s alone: others cannot use, read, end or gues
   ];
   for (const reply of await Promise.all(foreign)) {
     assert.equal(reply.status, 404);
-    // The same for what exists and what does not.
+    // The same for existing and missing sessions.
     assert.equal(reply.text, (await send(LIST, { 'mcp-session-id': '0'.repeat(32) })).text);
   }
   assert.equal((await send(LIST, session)).status, 200);
@@ -155,7 +155,7 @@ test('ids, cursors and params that no client of ours sends have errors of JSON-R
       error: { code: -32_600, message: 'nested too deeply' },
     });
   }
-  // What answers nothing, and cancels nothing.
+  // A reply without a request, and a cancel without a match.
   assert.equal((await send({ jsonrpc: '2.0', id: 'handfast-1', result: {} }, session)).status, 202);
   const cancel = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: { a: 1 } } };
   assert.equal((await send(cancel, session)).status, 202);

@@ -1,6 +1,6 @@
 /**
- * MCP servers behind a host, as MCP clients of that host have them: the official server with one of everything, and one that
- * changes its tools while clients listen.
+ * MCP servers behind a host, as MCP clients of that host see them: the official server with one of everything, and one
+ * that changes its tools while clients listen.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

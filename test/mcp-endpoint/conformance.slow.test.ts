@@ -23,10 +23,10 @@ function scenariosOf(revision: string): string[] {
   return rows.filter(([, , revisions = '']) => revisions.split(',').includes(revision)).map(([, name = '']) => name);
 }
 
-/** How many checks of a scenario ended in which way. */
+/** Number of a scenario's checks by outcome. */
 type Outcome = Readonly<Record<'SUCCESS' | 'FAILURE' | 'WARNING', number>>;
 
-/** Runs all scenarios of a revision in one process, which writes the checks of each into a folder of its own. */
+/** Runs all scenarios of a revision in one process, which writes the checks of each into a separate folder. */
 async function run(url: string, revision: string, out: string): Promise<ReadonlyMap<string, Outcome>> {
   const words = ['server', '--url', url, '--suite', 'all', '--spec-version', revision, '--timeout', '60000', '-o', out];
   await new Promise<void>((resolve) =>

@@ -1,6 +1,6 @@
 /**
- * `/mcp` of a host as MCP clients have it: the official clients of both generations over streamable HTTP, in both eras, with the
- * rights of their tokens; and requests by hand, for what a well-behaved client never sends.
+ * `/mcp` of a host as MCP clients use it: the official clients of both generations over streamable HTTP, in both eras,
+ * with the rights of their tokens; and requests by hand, which a well-behaved client never sends.
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';

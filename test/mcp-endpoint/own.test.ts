@@ -1,6 +1,6 @@
 /**
- * What MCP clients get of a host beside its tools: skills as prompts and tools, the memory as resources, and the search for tools that
- * are left out of lists.
+ * The parts of a host that MCP clients get beside its tools: skills as prompts and tools, the memory as resources, and
+ * the search for tools that are left out of lists.
  */
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
@@ -108,7 +108,7 @@ for (const way of WAYS.filter(({ over }) => over === 'http')) {
       await until(() => changes.length > 0);
       assert.ok((await listed()).includes('sqlite_query'));
     } else assert.ok(!(await listed()).includes('sqlite_query'));
-    // It is the tool that refuses, so it can be called.
+    // The tool itself refuses, so it can be called.
     assert.doesNotMatch(textOf(await client.callTool({ name: 'sqlite_query', arguments: {} })), /unknown tool/);
     const none = await client.callTool({ name: 'tool_search', arguments: { query: '' } });
     assert.match(textOf(none), /^schema_violation: /);

@@ -1,4 +1,6 @@
-/** docs/mcp-server.md: its quick start works as it is written, and its example prints what the page shows. */
+/**
+ * docs/mcp-server.md: its quick start works as written, and its example prints the output on the page.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 /**
- * Questions through the endpoint: what tools of the host and servers behind it ask reaches the MCP client whose call runs, in both
- * eras; what the client cannot answer is refused, and what it does not answer ends at its deadline.
+ * Questions through the endpoint: those of tools of the host and of servers behind it reach the MCP client whose call
+ * runs, in both eras; a question that the client cannot answer is refused, and an unanswered one ends at its deadline.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -39,7 +39,7 @@ const plugins = [
 ];
 const ALL: ClientCapabilities = { sampling: {}, elicitation: { form: {}, url: {} }, roots: {} };
 
-/** A client that answers, and what it was asked. */
+/** Makes a client answer, and returns the questions it received. */
 function answering(client: Client): string[] {
   const asked: string[] = [];
   client.setRequestHandler('elicitation/create', ({ params }) => {
@@ -180,7 +180,7 @@ test('requests that stand alone: answers that do not fit, states that are not kn
   // The state belongs to this request alone.
   assert.equal((await call('consult', state)).error.code, -32_602);
   assert.equal((await call('greet', { requestState: `${first.requestState}x` })).error.code, -32_602);
-  // What was not answered is asked for again.
+  // Open questions are sent again.
   const again = (await call('greet', { ...state, inputResponses: { other: accept({}) } })).result;
   assert.deepEqual(Object.keys(again.inputRequests), ['name']);
   assert.notEqual(again.requestState, first.requestState);

@@ -1,6 +1,6 @@
 /**
- * `handfast mcp` as MCP clients have it: the official clients of both generations start the command and use its pipes, with a
- * host of its own and with one that runs, in both eras; and a client that sends what it likes.
+ * `handfast mcp` as MCP clients use it: the official clients of both generations start the command and use its pipes,
+ * with a separate host and with one that runs, in both eras; and a client that sends arbitrary messages.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -26,7 +26,7 @@ function userWith(t: TestContext, config = `plugins: [tools, memory, { use: ${to
   return user;
 }
 
-/** How a client starts the command. */
+/** Returns the settings with which a client starts the command. */
 function startOf(user: User, words: readonly string[]) {
   const [command = '', ...args] = user.line(['mcp', ...words]);
   return { command, args, env: user.environment(), cwd: user.cwd, stderr: 'pipe' as const };
@@ -100,7 +100,7 @@ for (const pin of [undefined, STATELESS]) {
       { name: 'count', arguments: { to: 3 }, _meta },
       { onprogress: ({ progress, total, message }) => void seen.push([progress, total, message]) },
     );
-    // The client drops what it reads together with the reply; the test below has all of it.
+    // The client drops notifications that it reads together with the reply; the test below has all of them.
     assert.deepEqual(seen[0], [33, 100, 'step 1']);
     assert.deepEqual(logged, ['line 3']);
   });

@@ -6,7 +6,7 @@ import { sleep } from '../../src/base/sleep.ts';
 import { type Json, User } from '../cli/command.ts';
 
 export const STATELESS = '2026-07-28';
-/** Longest wait for anything: far above what it takes on a busy machine. */
+/** Longest wait for anything: far above the usual duration on a busy machine. */
 export const PATIENCE_MS = 60_000;
 export const ADMIN = 'admin-token-0123456789';
 
@@ -19,7 +19,7 @@ export const WAYS = [
 ] as const;
 export type Way = (typeof WAYS)[number];
 
-/** A user with a configuration, and the token of an administrator. */
+/** Returns a user with a configuration, and the token of an administrator. */
 export function userWith(t: TestContext, plugins: readonly object[]): User {
   const user = new User();
   t.after(() => user.leave());
@@ -29,13 +29,13 @@ export function userWith(t: TestContext, plugins: readonly object[]): User {
   return user;
 }
 
-/** A host that runs with it, and where its MCP endpoint is. */
+/** Starts a host with it, and returns the address of its MCP endpoint. */
 export async function runningHost(user: User) {
   const { command, ready } = await user.up(['--config', 'trial.yaml'], { env: { ADMIN } });
   return { command, ready, mcpUrl: new URL('/mcp', ready.url) };
 }
 
-/** The official client of a host that runs. */
+/** Returns the official client of a host that runs. */
 export async function clientOf(
   t: TestContext,
   user: User,
@@ -63,7 +63,7 @@ export async function until(done: () => boolean | Promise<boolean>): Promise<voi
   for (const bound = AbortSignal.timeout(PATIENCE_MS); !(await done()); await sleep(5)) bound.throwIfAborted();
 }
 
-/** The texts of a result. */
+/** Returns the texts of a result. */
 export const textOf = (result: Json): string => result.content.map((part: Json) => part.text).join('\n');
 
 /** Sends requests by hand. */
@@ -81,7 +81,7 @@ export const poster =
       body: typeof body === 'string' ? body : JSON.stringify(body),
     });
 
-/** The headers of a request that stands alone. */
+/** Returns the headers of a request that stands alone. */
 export const statelessHeaders = (method: string, name?: string): Record<string, string> => ({
   'MCP-Protocol-Version': STATELESS,
   'Mcp-Method': method,

@@ -1,6 +1,7 @@
 /**
- * A token that is withdrawn while an MCP client uses it over HTTP: requests that run are cancelled and say why, streams end, and the next
- * request is refused; sessions of the principal stay for its other tokens, with the rights of now.
+ * A token that is withdrawn while an MCP client uses it over HTTP: requests that run are cancelled with the reason,
+ * streams end, and the next request is refused; sessions of the principal stay for its other tokens, with their present
+ * rights.
  */
 import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
@@ -49,7 +50,7 @@ for (const era of ['sessions', 'stateless']) {
   }
 }
 
-/** Sends a request by hand on a socket of its own, and collects what comes. */
+/** Sends a request by hand on a separate socket, and collects the response. */
 function asked(t: TestContext, url: string, head: readonly string[], body = '') {
   const { hostname, port, host } = new URL(url);
   const socket = connectSocket(Number(port), hostname);
@@ -122,7 +123,7 @@ test('streams end: that of a session, that of a call in it, and that of a reques
       params: { _meta: meta, notifications: { toolsListChanged: true } },
     }),
   );
-  // One whose body is not complete yet.
+  // A request whose body is not complete yet.
   const slow = asked(t, url, [
     'POST /mcp HTTP/1.1',
     bearer(TOKEN),
@@ -140,7 +141,7 @@ test('streams end: that of a session, that of a call in it, and that of a reques
   slow.socket.write(initialize.slice(20));
   await until(() => slow.text.includes('HTTP/1.1 401'));
   assert.equal(foreign.ended, false);
-  // The session has ended, also for the one who has the name now.
+  // The session has ended, also for the present owner of the name.
   write(ann(MAY));
   await reload();
   const again = get(TOKEN, id);

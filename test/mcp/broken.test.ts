@@ -1,6 +1,6 @@
 /**
- * Servers that do not keep to the protocol: each ends in a health that says so, with the last lines of its standard error, and costs
- * a bounded amount of memory.
+ * Servers that break the protocol: each ends in a health that reports it, with the last lines of its standard error,
+ * and costs a bounded amount of memory.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ const MIB = 1024 * 1024;
 type Params = { readonly protocolVersion?: string; readonly name?: string };
 const patiently = { signal: new AbortController().signal, timeoutMs: PATIENCE_MS };
 
-/** A program that gets each message as `message`, and has `send`, which sends one. */
+/** Returns a program that gets each message as `message`, and has `send`, which sends one. */
 const serverOf = (body: string): string => `
 const fs = require('node:fs');
 const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n');
@@ -61,7 +61,7 @@ async function memoryOf(work: Promise<unknown>): Promise<number> {
   });
   let usedAt = 0;
   await until(() => {
-    // Collecting is slow, and slower the more there is.
+    // Garbage collection is slow, and slower with more objects.
     if (isDone || performance.now() - usedAt >= COLLECT_MS) {
       most = Math.max(most, used() - before);
       usedAt = performance.now();

@@ -1,6 +1,6 @@
 /**
- * The official conformance suite against our MCP client, in both eras: every scenario that a revision requires, with no expected
- * failures. docs/reports/mcp-client-conformance.md has the results.
+ * The official conformance suite against Handfast's MCP client, in both eras: every scenario that a revision requires,
+ * with no expected failures. docs/reports/mcp-client-conformance.md has the results.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -20,7 +20,7 @@ interface Requirements {
   readonly not_scored: readonly { readonly scenario: string; readonly leg: string }[];
 }
 
-/** What a revision requires, as the suite has frozen it. */
+/** Returns the requirements of a revision, as the suite has frozen them. */
 const required = (revision: string): Requirements =>
   parse(readFileSync(join(SUITE, `requirements/${revision}.yaml`), 'utf8'));
 

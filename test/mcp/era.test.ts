@@ -1,4 +1,6 @@
-/** The generation of the protocol that a server speaks is found out once, and again when it turns out to be another one. */
+/**
+ * The generation of the protocol that a server speaks is tested once, and again when it turns out to be another one.
+ */
 import assert from 'node:assert/strict';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

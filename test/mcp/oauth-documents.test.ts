@@ -1,6 +1,7 @@
 /**
- * Signing in where authorization servers write their documents a little differently: with a slash more or less, empty members, other types, at other
- * addresses. The sign-in refuses an unusable document with a message that names its address.
+ * Sign-in with authorization servers that write their documents a little differently: with a slash more or less, empty
+ * members, other types, at other addresses. The sign-in refuses an unusable document with a message that names its
+ * address.
  */
 import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -34,12 +35,12 @@ interface Ways {
   readonly tokens?: Documents | string | number;
   /** The path of the metadata. Default: of RFC 8414. */
   readonly metadataAt?: string;
-  /** The header of a refusal. */
+  /** Returns the header of a refusal. */
   readonly challenge?: (origin: string) => string;
   readonly iss?: (site: Site) => string;
 }
 
-/** A server, and the authorization server on the same port. */
+/** Starts a server, and the authorization server on the same port. */
 async function siteOf(t: TestContext, ways: Ways) {
   const { path = '', resource, metadata, registered, tokens } = ways;
   const forms: URLSearchParams[] = [];

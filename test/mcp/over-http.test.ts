@@ -18,11 +18,11 @@ interface Ways {
   readonly forgotten?: (response: ServerResponse, message: Message) => void;
   /** Replies to a call of the tool `odd`. */
   readonly odd?: (response: ServerResponse, message: Message, request: IncomingMessage) => void;
-  /** The stream of notifications. */
+  /** Serves the stream of notifications. */
   readonly stream?: (response: ServerResponse) => void;
 }
 
-/** A server with sessions and the tools `good` and `odd`. */
+/** Starts a server with sessions and the tools `good` and `odd`. */
 async function serverOf(t: TestContext, ways: Ways) {
   const sessions = new Set<string>();
   const seen = { opened: 0, calls: 0 };

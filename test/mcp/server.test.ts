@@ -18,7 +18,7 @@ const odd = fileURLToPath(new URL('../support/mcp-odd.mjs', import.meta.url));
 const official = (name: string): string =>
   fileURLToPath(import.meta.resolve(`@modelcontextprotocol/server-${name}/dist/index.js`));
 
-/** Longest wait for anything: far above what it takes on a busy machine. */
+/** Longest wait for anything: far above the usual duration on a busy machine. */
 const PATIENCE_MS = 60_000;
 const patiently = { signal: new AbortController().signal, timeoutMs: PATIENCE_MS };
 
@@ -28,7 +28,7 @@ async function folder(t: TestContext): Promise<string> {
   return path;
 }
 
-/** A server in its own folder, closed with the test. */
+/** Returns a server in its own folder, closed with the test. */
 async function server(
   t: TestContext,
   args: readonly string[],
@@ -212,11 +212,11 @@ test('noise, stray and second responses do no harm; a response that is too long 
   const late = noisy.call('hang', {}, { ...patiently, timeoutMs: 50 });
   assert.equal(await codeOf(late), 'timeout');
   await until(() => noisy.health.stderr.some((line) => /cancelled/.test(line)));
-  // The end of this one never comes.
+  // The end of this message never arrives.
   await assert.rejects(noisy.call('endless', {}, patiently), /more than 16777216 characters/);
 });
 
-/** A server over HTTP without a library, whose sessions end with `forget`. */
+/** Starts a server over HTTP without a library, whose sessions end with `forget`. */
 async function overHttp(t: TestContext): Promise<{ url: string; forget: () => void; opened: () => number }> {
   let sessions = 0;
   let current = '';

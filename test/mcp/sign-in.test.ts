@@ -1,6 +1,7 @@
 /**
- * Signing in to MCP servers over HTTP, against a guarded server and its authorization server that speak the same HTTP: sign-in,
- * renewal by several processes at once, revoked and refused tokens, and servers that lie about where to sign in.
+ * Sign-in to MCP servers over HTTP, against a guarded server and its authorization server that speak the same HTTP:
+ * sign-in, renewal by several processes at once, revoked and refused tokens, and servers with false metadata about the
+ * sign-in.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
@@ -20,7 +21,7 @@ import { listening, redirectOf, type Seen, type Service, signInService, visit } 
 
 const child = fileURLToPath(new URL('../support/mcp-signed-in.ts', import.meta.url));
 
-/** Longest wait for anything: far above what it takes on a busy machine. */
+/** Longest wait for anything: far above the usual duration on a busy machine. */
 const PATIENCE_MS = 60_000;
 const patiently = { signal: new AbortController().signal, timeoutMs: PATIENCE_MS };
 
@@ -33,7 +34,7 @@ interface Guarded {
   change(more: Partial<StoredSignIn>): Promise<void>;
 }
 
-/** A host's view of the guarded server. */
+/** Returns a host's view of the guarded server. */
 async function guarded(t: TestContext, { url }: Pick<Service, 'url'>, settings: OAuthSettings = {}): Promise<Guarded> {
   const folder = await mkdtemp(join(tmpdir(), 'handfast-sign-in-'));
   t.after(() => rm(folder, { recursive: true, force: true }));
@@ -66,7 +67,7 @@ const failureOf = async (promise: Promise<unknown>): Promise<{ code: string; mes
     (thrown) => asError(thrown),
   );
 
-/** The call of another process. */
+/** Makes the call in another process. */
 function callElsewhere({ folder }: Guarded, { url }: Service): { done: Promise<string>; kill: () => void } {
   const started = spawn(process.execPath, ['-C', 'handfast-source', child, folder, url], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -217,7 +218,7 @@ test('a revoked sign-in and a registration that is gone need a new one; a silent
   assert.deepEqual((await other.stored()).tokens, tokens, 'kept for the next try');
 });
 
-/** Where nothing listens. */
+/** An address without a listener. */
 const dead = {
   authorizationServerUrl: 'http://127.0.0.1:1',
   authorizationServerMetadata: {
@@ -385,7 +386,7 @@ test('a registration that the authorization server has forgotten is made again a
   const { client } = await host.stored();
   assert.notEqual(client, undefined, 'the registration stays');
   service.clients.clear();
-  // The page says that it does not know the client, and sends no one back.
+  // The page reports an unknown client, and redirects no browser.
   const ends = new AbortController();
   const show = (): void => ends.abort();
   await assert.rejects(signIn(host.authorization, { signal: ends.signal, show }), { name: 'AbortError' });

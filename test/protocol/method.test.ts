@@ -1,4 +1,6 @@
-/** Methods that another package declares: by plain JSON Schemas and by TypeBox values, without our generator. */
+/**
+ * Methods that another package declares: by plain JSON Schemas and by TypeBox values, without Handfast's generator.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { Type } from 'typebox';

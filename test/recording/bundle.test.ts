@@ -1,4 +1,7 @@
-/** Bundles that are damaged, cut, or made to do harm: each is refused with an error of the table, and nothing is written elsewhere. */
+/**
+ * Bundles that are damaged, cut, or malicious: each is refused with an error of the table, and no file is written
+ * elsewhere.
+ */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import {
@@ -32,7 +35,7 @@ const whole = freshFolder();
 await exportBundle(folder, whole);
 const exported = readFileSync(whole);
 
-/** A copy of the bundle with a changed file. */
+/** Returns a copy of the bundle with a changed file. */
 function changed(file: string, change: (text: string) => string): string {
   const copy = freshFolder();
   cpSync(folder, copy, { recursive: true });

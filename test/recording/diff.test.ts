@@ -1,4 +1,6 @@
-/** Which differences between two recordings matter: those of content, and not those of every run. */
+/**
+ * The differences between two recordings that matter: those of content, and not those of every run.
+ */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -13,7 +15,7 @@ import { cleanUp, recorded, scratchFile } from './recorded.ts';
 
 after(cleanUp);
 
-/** Gives what differs in every run, and what it was asked to. */
+/** Returns values that differ in every run, and the given one. */
 const varied = (answer: string) =>
   tool({
     name: 'varied',

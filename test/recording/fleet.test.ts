@@ -1,6 +1,6 @@
 /**
- * A session of a fleet, recorded between a worker and its orchestrator (both real, each a process of its own): two runs are compared,
- * the orchestrator is replayed to a worker, and the worker to an orchestrator.
+ * A session of a fleet, recorded between a worker and its orchestrator (both real, each a separate process): two runs
+ * are compared, the orchestrator is replayed to a worker, and the worker to an orchestrator.
  */
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ async function task(say = 'seen'): Promise<void> {
   assert.equal(code, 0, stderr);
 }
 
-/** A worker that has done nothing yet, of this orchestrator. */
+/** Starts a worker of this orchestrator without any earlier work. */
 const worker = (to: string, home: string) =>
   bench.user.start(
     [

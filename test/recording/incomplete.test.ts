@@ -1,6 +1,6 @@
 /**
- * Recorders that do not finish: killed in the middle of messages, and on a full disk. What is there is a recording up to its last whole
- * line, and all that read it say what is missing.
+ * Recorders that do not finish: killed in the middle of messages, and on a full disk. The result is a recording up to
+ * its last whole line, and all readers report the missing part.
  */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
@@ -21,7 +21,7 @@ const user = new User();
 after(() => user.leave());
 const noLimit = spawnSync('prlimit', ['--fsize=1000000', 'true']).status === 0 ? false : 'prlimit is missing';
 
-/** A recorder in front of a host, with no file above `limit` bytes; and the address of the recorder. */
+/** Starts a recorder before a host, with no file above `limit` bytes; returns it with its address. */
 async function recorder(folder: string, host: string, limit?: number): Promise<[Command, string]> {
   const line = user.line(['record', '--out', folder, '--connect', host, '--listen', 'tcp://127.0.0.1:0', '--json']);
   const [program = '', ...words] = limit === undefined ? line : ['prlimit', `--fsize=${limit}`, ...line];
@@ -73,7 +73,7 @@ test('a recorder that is killed while messages pass leaves every whole line, and
   assert.deepEqual([diff.code, diff.stdout], [0, 'no difference that matters\n']);
   assert.equal(diff.stderr.match(/killed: the recording is not complete: its last whole line is/g)?.length, 2);
 
-  // What was recorded is served, and what has no recorded reply is refused instead of waited for.
+  // Recorded replies are served, and a request without a recorded reply is refused instead of waiting.
   const replay = new ReplayHost(recording);
   const again = await connect(replay, { capabilities: ['tools'] });
   assert.deepEqual((await again.tools.call('echo', { text: 'one' })).data, { text: 'one' });

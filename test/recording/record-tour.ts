@@ -1,6 +1,6 @@
 /**
- * `npm run record-tour`: records the tour with the host as it is now, and puts the recording in place of the stored one when they
- * differ in what matters. What differs is printed; ids and times count from one, so that a review sees only lines that changed.
+ * `npm run record-tour`: records the tour with the present host, and replaces the stored recording when they differ
+ * relevantly. The differences are printed; ids and times count from one, so that a review sees only lines that changed.
  */
 import { createHash } from 'node:crypto';
 import { existsSync, writeFileSync } from 'node:fs';
@@ -29,7 +29,7 @@ try {
   await user.leave();
 }
 
-/** A recording as one file, with the n-th id and one time in place of those of this run. */
+/** Returns a recording as one file, with the n-th id and one time in place of those of this run. */
 function countedFrom({ manifest, entries }: Recording): string {
   const ids = new Set<string>();
   for (const entry of entries) madeUpIds(entry, ids);
@@ -46,7 +46,7 @@ function countedFrom({ manifest, entries }: Recording): string {
   return `${JSON.stringify({ ...manifest, started_at: DAY, ended_at: DAY, software: {}, files })}\n${messages}`;
 }
 
-/** An id of the same form that says the how many-th it is; those of one maker keep their own numbers. */
+/** Returns an id of the same form that contains its ordinal number; those of one maker keep their own numbers. */
 function countedId(id: string, at: number, makers: Map<string, string>): string {
   const [, maker, number] = /^([0-9a-z]{5})-(\d{1,12})$/.exec(id) ?? [];
   if (maker !== undefined) {
@@ -59,7 +59,7 @@ function countedId(id: string, at: number, makers: Map<string, string>): string 
   return `a${String(at).padStart(id.length - 1, '0')}`;
 }
 
-/** The message with one time in place of its times, and without durations and numbers of processes. */
+/** Returns the message with one time in place of its times, and without durations and numbers of processes. */
 function timeless(entry: Extract<Entry, { message: object }>, { volatile }: Recording['manifest']): unknown {
   const places = new VolatilePaths(volatile[entry.from]);
   const walk = (value: unknown, path: readonly string[]): unknown => {

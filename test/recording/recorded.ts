@@ -15,10 +15,10 @@ import type { Link } from '../../src/transport/link.ts';
 const scratch = mkdtempSync(join(tmpdir(), 'handfast-recording-'));
 let bundles = 0;
 
-/** A folder that is not there yet. */
+/** Returns a folder that does not exist yet. */
 export const freshFolder = (): string => join(scratch, `bundle-${++bundles}`);
 
-/** A path in the same folder. */
+/** Returns a path in the same folder. */
 export const scratchFile = (name: string): string => join(scratch, name);
 
 export const cleanUp = (): void => rmSync(scratch, { recursive: true, force: true });
@@ -26,7 +26,7 @@ export const cleanUp = (): void => rmSync(scratch, { recursive: true, force: tru
 /** Limits of a listener in front of a recorder. */
 export const roomy = { maxMessageBytes: 64 * 1024 * 1024, maxSessions: 100, sendBufferBytes: 64 * 1024 * 1024 };
 
-/** Destroys a link behind so many messages that were sent on it. */
+/** Destroys a link after this number of messages were sent on it. */
 export function cutBehind(link: Link, messages: number): void {
   const send = link.send.bind(link);
   let sent = 0;
@@ -36,7 +36,7 @@ export function cutBehind(link: Link, messages: number): void {
   };
 }
 
-/** A recorder that listens in front of an address. */
+/** Starts a recorder that listens before an address. */
 export async function startRecorder(
   target: string,
   {
@@ -69,7 +69,7 @@ export async function startRecorder(
   };
 }
 
-/** The recording of what `script` does with an agent of a host. */
+/** Returns the recording of the actions of `script` with an agent of a host. */
 export async function recorded(
   host: TestHostOptions,
   script: (agent: Agent<'tools'>) => Promise<unknown>,

@@ -1,4 +1,7 @@
-/** The recorder between real agents and hosts, on every transport: what it stores, and that it changes nothing of what passes. */
+/**
+ * The recorder between real agents and hosts, on every transport: the stored messages, and that it changes no forwarded
+ * message.
+ */
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** What the redactor takes out of messages, and what it leaves: planted secrets in every form, and words that only look like them. */
+/**
+ * The redactor's removals from messages, and the parts that it leaves: planted secrets in every form, and words that
+ * only look like them.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { hasPlaceholder, Redactor } from '../../src/recording/redactor.ts';

@@ -1,4 +1,7 @@
-/** The recorded client against live hosts: the same host, one that replies otherwise, one that is silent, and other transports. */
+/**
+ * The recorded client against live hosts: the same host, one that replies differently, one that is silent, and other
+ * transports.
+ */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, test } from 'node:test';

@@ -8,7 +8,7 @@ import { cleanUp, recorded } from './recorded.ts';
 
 after(cleanUp);
 
-/** A replay and what it logged. */
+/** Returns a replay and its log. */
 function replayOf(recording: Awaited<ReturnType<typeof recorded>>, options: ReplayOptions = {}) {
   const logged: string[] = [];
   const replay = new ReplayHost(recording, { log: (line) => logged.push(line), ...options });

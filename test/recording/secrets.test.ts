@@ -1,6 +1,6 @@
 /**
- * Where a secret may stand in a session, and whether a recording has it: with a real agent and a real host, what is on the disk is
- * looked through. What is not found is asserted too, as it is documented.
+ * The places of a secret in a session, and whether a recording has it: with a real agent and a real host, the files on
+ * the disk are searched. Secrets that are not found are asserted too, as documented.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -35,7 +35,7 @@ const says = tool({
 
 type Agent = Parameters<Parameters<typeof recorded>[1]>[0];
 
-/** What is on the disk behind a session, with the recording itself. */
+/** Returns the text on the disk after a session, with the recording itself. */
 async function kept(
   script: (agent: Agent) => Promise<unknown>,
   secrets: readonly KnownSecret[] = known,
@@ -84,7 +84,7 @@ describe('a known secret is in no recording', () => {
         const replies = recording.entries.filter((entry) => 'from' in entry && entry.from === 'host');
         assert.match(JSON.stringify(replies), /\[redacted:env:CANARY:1\]/, 'the host said it too');
         if (!name.startsWith('in the middle')) assert.ok(!text.includes(written), text);
-        // Neither in what base64 texts say once they are decoded.
+        // Decoded base64 texts do not contain it either.
         for (const [word] of text.matchAll(/[\w+/-]{16,}={0,2}/g))
           assertAbsent(Buffer.from(word, 'base64').toString(), SECRET);
       }

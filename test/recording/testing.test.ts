@@ -1,6 +1,7 @@
 /**
- * Recordings in tests of users, by `handfast/testing` alone: a session is recorded once, then its client is tested without the host
- * and its host without the client. The same for an example, which runs from a recording in both directions.
+ * Recordings in tests of users, by `handfast/testing` alone: a session is recorded once, then its client is tested
+ * without the host and its host without the client. Likewise for an example, which runs from a recording in both
+ * directions.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -28,14 +29,14 @@ const greet = (greeting: string) =>
     run: ({ name }: { name: string }) => ({ text: `${greeting}, ${name}` }),
   });
 
-/** What is under test: it greets two people. */
+/** The code under test: it greets two people. */
 async function client(host: Parameters<typeof connect>[0], token?: string): Promise<unknown[]> {
   await using agent = await connect(host, { capabilities: ['tools'], token });
   const calls = ['Ada', 'Grace'].map((name) => agent.tools.call<{ text: string }>('greet', { name }));
   return (await Promise.all(calls)).map(({ data }) => data?.text);
 }
 
-/** A recording of the client with a host that greets so. */
+/** Returns a recording of the client with a host that uses this greeting. */
 async function record(greeting: string): Promise<string> {
   await using host = await testHost({ tools: [greet(greeting)] });
   const file = freshFolder();

@@ -1,8 +1,8 @@
 /**
- * The tour with a recorder between it and its host, whose documents are always the same. A path of this machine counts as a secret,
- * so that a recording has none.
+ * The tour with a recorder between it and its host, whose documents are always the same. A path of this machine counts
+ * as a secret, so that a recording has none.
  *
- * Used by the tests of the stored recording, and by the command that renews it.
+ * For the tests of the stored recording, and for the command that renews it.
  */
 import { join } from 'node:path';
 import { prepareHost } from '../../examples/tour/host.ts';
@@ -14,7 +14,7 @@ import { root } from '../rules/scan.ts';
 export const STORED = join(root, 'test/recordings/tour/session.ndjson');
 const DOCUMENTS = join(root, 'test/recordings/tour/documents');
 
-/** What differs in every run of the tour: how far its program is when it is looked at. */
+/** Members that differ in every run of the tour: the state of its program at the time of the request. */
 const VOLATILE = ['/proc/state', '/proc/exit_code', '/proc/reason', '/proc/output'];
 
 const words = (line: readonly string[]): string => line.map((word) => JSON.stringify(word)).join(' ');

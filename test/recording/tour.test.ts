@@ -1,6 +1,6 @@
 /**
- * The tour of every capability from its stored recording: its agent without a host, and its host without the agent. A change of what
- * either of them sends is found here, at its place; `npm run record-tour` records it again.
+ * The tour of every capability from its stored recording: its agent without a host, and its host without the agent. A
+ * change of the messages of either is found here, at its place; `npm run record-tour` records it again.
  */
 import assert from 'node:assert/strict';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -23,7 +23,7 @@ async function prepared(): Promise<TourUser> {
   return user;
 }
 
-/** Where a host differs from the stored one. */
+/** Returns the differences between a host and the stored one. */
 async function divergences(user: TourUser): Promise<readonly Divergence[]> {
   const played = ['replay', STORED, '--as', 'client', '--all', '--secrets', user.secrets, '--connect', user.host];
   const { stdout, stderr } = await user.run([...played, '--json']);

@@ -1,16 +1,16 @@
 /**
- * The rules about who imports what, as pure functions from sources to violations; the tables are in `test/rules.test.ts`.
+ * The rules about imports, as pure functions from sources to violations; the tables are in `test/rules.test.ts`.
  *
- * A violation is one line that names the file, what it does, and why it may not.
+ * A violation is one line that names the file, its import, and the reason why it is forbidden.
  */
 import { builtinModules } from 'node:module';
 import { posix } from 'node:path';
 import type { Source } from './scan.ts';
 
-/** Which folders of `src/` exist and how high they stand; a folder may import lower levels and itself. */
+/** The folders of `src/` and their levels; a folder may import lower levels and itself. */
 export type Levels = Readonly<Record<string, number>>;
 
-/** One external package or built-in module and where it may be imported. */
+/** One external package or built-in module, and the files that may import it. */
 export interface AdapterFile {
   /** A package or module name; deeper paths of it count as it. */
   readonly module: string;
@@ -18,10 +18,10 @@ export interface AdapterFile {
   readonly files: readonly RegExp[];
 }
 
-/** Without a prefix, but for the few that are only known by it. */
+/** Names without a prefix, except the few that only exist with it. */
 const builtins = new Set(builtinModules);
 
-/** The name a specifier belongs to: `@scope/name`, `name` or `node:name`; undefined for a relative path. */
+/** Returns the name that a specifier belongs to: `@scope/name`, `name` or `node:name`; undefined for a relative path. */
 export function moduleOf(specifier: string): string | undefined {
   if (specifier.startsWith('.')) return undefined;
   const parts = specifier.split('/');
@@ -29,14 +29,14 @@ export function moduleOf(specifier: string): string | undefined {
   return builtins.has(name) && !name.startsWith('node:') ? `node:${name}` : name;
 }
 
-/** The path a relative import points at, from the root of the repository. */
+/** Returns the path that a relative import points at, from the root of the repository. */
 function targetOf(from: string, specifier: string): string {
   return posix.join(posix.dirname(from), specifier);
 }
 
 /**
- * The unit a file of `src/` belongs to: its folder, or for capabilities the folder of the capability. Files directly in
- * `src/` are the entry points: they stand above everything but the command line.
+ * Returns the unit of a file of `src/`: its folder, or for capabilities the folder of the capability. Files directly in
+ * `src/` are the entry points: they are above everything except the command line.
  */
 export function unitOf(path: string): string {
   const parts = path.split('/').slice(1, -1);
@@ -74,7 +74,7 @@ export function layerViolations(sources: readonly Source[], levels: Levels): str
   return violations;
 }
 
-/** Who may name concrete implementations of a contract, and how. */
+/** The files that may name concrete implementations of a contract, and the permitted form. */
 export interface ConcreteRule {
   /** The folder whose files are implementations, e.g. `src/transport/`. */
   readonly folder: string;
@@ -104,7 +104,7 @@ export function concreteViolations(sources: readonly Source[], rule: ConcreteRul
 }
 
 /**
- * External packages outside their adapter file, and packages that have none.
+ * Returns the imports of external packages outside their adapter file, and of packages that have none.
  *
  * Built-in modules are free unless the table names them; their types are always free, because types do nothing.
  */
@@ -147,7 +147,7 @@ export function cycles(sources: readonly Source[]): string[] {
     .sort();
 }
 
-/** Tarjan's strongly connected components of a graph given by its edges. */
+/** Returns Tarjan's strongly connected components of a graph given by its edges. */
 function componentsOf(targets: ReadonlyMap<string, readonly string[]>): string[][] {
   const found: string[][] = [];
   const order = new Map<string, number>();
@@ -173,7 +173,7 @@ function componentsOf(targets: ReadonlyMap<string, readonly string[]>): string[]
 export interface InnerOrder {
   /** `control` or `fleet`: the folder of `src/` that the order is of. */
   readonly folder: string;
-  /** Subfolders and files, lowest first; those of one row stand on one level and do not import each other. */
+  /** Subfolders and files, lowest first; those of one row are on one level and do not import each other. */
   readonly rows: readonly (readonly string[])[];
 }
 

@@ -1,8 +1,8 @@
 /**
- * Reads TypeScript sources for `test/rules.test.ts`: what a file imports, and its code without comments and strings.
+ * Reads TypeScript sources for `test/rules.test.ts`: the imports of a file, and its code without comments and strings.
  *
- * A scanner of our own instead of a parser: it needs no package, reads the whole tree in milliseconds, and only has to
- * understand what our formatter writes (semicolons, no exotic import forms).
+ * A custom scanner instead of a parser: it needs no package, reads the whole tree in milliseconds, and only has to
+ * understand the formatter's output (semicolons, no exotic import forms).
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -31,13 +31,16 @@ export interface Source {
 const wordBeforeRegex = /\b(?:return|typeof|case|in|of|do|else|void|delete|instanceof|new|throw|yield|await)$/;
 const signBeforeRegex = /[([{,;=:!&|?+\-*%<>~^}]$/;
 
-/** True when a `/` after this code starts a regular expression and not a division. */
+/** Returns true when a `/` after this code starts a regular expression and not a division. */
 function regexMayStart(before: string): boolean {
   const code = before.trimEnd();
   return code === '' || signBeforeRegex.test(code) || wordBeforeRegex.test(code);
 }
 
-/** Index just behind a quoted text, a regular expression or the like that starts at `start` and ends with `end`. */
+/**
+ * Returns the index just after a quoted text, a regular expression or the like that starts at `start` and ends with
+ * `end`.
+ */
 function skipDelimited(text: string, start: number, end: string): number {
   let inClass = false;
   for (let index = start + 1; index < text.length; index += 1) {
@@ -52,18 +55,18 @@ function skipDelimited(text: string, start: number, end: string): number {
 }
 
 /**
- * Splits a source into what runs and what is only text.
+ * Splits a source into code and text.
  *
- * `code` has everything but code blanked; `withStrings` has only comments and regular expressions blanked.
+ * `code` has everything except code blanked; `withStrings` has only comments and regular expressions blanked.
  */
 export function blank(text: string): { code: string; withStrings: string } {
   const blanks = (from: number, to: number) => text.slice(from, to).replace(/[^\n]/g, ' ');
   let code = '';
   let withStrings = '';
-  // One entry for each template we are inside of: how many braces are open in its current `${…}`.
+  // One entry for each enclosing template: the number of open braces in its current `${…}`.
   const templates: number[] = [];
   let index = 0;
-  // What cannot start or end anything is taken in one piece.
+  // Text that cannot start or end a token is taken in one piece.
   const plain = /[^/'"`{}]+/y;
   const take = (to: number, kind: 'code' | 'string' | 'comment') => {
     code += kind === 'code' ? text.slice(index, to) : blanks(index, to);
@@ -105,7 +108,7 @@ export function blank(text: string): { code: string; withStrings: string } {
   return { code, withStrings };
 }
 
-/** Index behind the next `mark`, or the end of the text. */
+/** Returns the index after the next `mark`, or the end of the text. */
 function endOf(text: string, from: number, mark: string): number {
   const at = text.indexOf(mark, from);
   return at === -1 ? text.length : at + mark.length;
@@ -115,7 +118,7 @@ const staticImport = /\b(?:import|export)\b(\s+type\b)?([^'"`;()=]*?)\bfrom\s*([
 const bareImport = /\bimport\s*(['"])([^'"\n]+)\1/g;
 const lazyImport = /\b(?:import|getBuiltinModule)\s*\(\s*(['"`])([^'"`\n]+)\1/g;
 
-/** Everything a source imports, in no particular order. */
+/** Returns everything that a source imports, in no particular order. */
 export function importsOf(text: string): ImportOf[] {
   const { code, withStrings } = blank(text);
   // The keyword must be code: an import inside a string or a template is only text.
@@ -141,7 +144,7 @@ export function source(path: string, text: string): Source {
 /** Folders that hold nothing the project wrote. */
 const notOurs = new Set(['node_modules', 'dist', '.git', 'coverage', '.handfast']);
 
-/** Every file below a folder of the repository, as paths from its root, sorted. */
+/** Returns every file below a folder of the repository, as paths from its root, sorted. */
 export function filesBelow(folder: string): string[] {
   const found: string[] = [];
   for (const entry of readdirSync(join(root, folder), { withFileTypes: true })) {

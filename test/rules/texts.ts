@@ -3,20 +3,20 @@
  */
 import { blank, type Source } from './scan.ts';
 
-/** Generated sources are checked for freshness instead of for style. */
+/** Returns true for generated sources, which are checked for freshness instead of for style. */
 export const isGenerated = (path: string): boolean => /\.generated\.ts$|\/generated\//.test(path);
 
-/** Longest source file, in lines: past it there is a second concept to split off. */
+/** Longest source file, in lines: a longer one has a second concept to split off. */
 export const maxLines = 600;
 
-/** `export default` in any of its forms. */
+/** Returns the uses of `export default` in any of its forms. */
 export function defaultExports(sources: readonly Source[]): string[] {
   return sources
     .filter(({ code }) => /\bexport\s+default\b|\bas\s+default\s*[,}]/.test(code))
     .map(({ path }) => `${path}: has a default export; exports are named`);
 }
 
-/** What belongs to the process and its terminal, used outside `src/cli/`. */
+/** Returns the uses of members of the process and its terminal outside `src/cli/`. */
 export function processViolations(sources: readonly Source[]): string[] {
   const violations: string[] = [];
   for (const { path, code } of sources) {
@@ -28,7 +28,7 @@ export function processViolations(sources: readonly Source[]): string[] {
   return violations;
 }
 
-/** The grant `admin`, read past `may` and outside the folder of rights. */
+/** Returns the reads of the grant `admin` past `may` and outside the folder of rights. */
 export function adminReads(sources: readonly Source[]): string[] {
   return sources
     .filter(({ path }) => !path.startsWith('src/session/'))
@@ -36,7 +36,7 @@ export function adminReads(sources: readonly Source[]): string[] {
     .map(({ path }) => `${path}: reads the grant admin; ask may(principal, 'administer')`);
 }
 
-/** Files that are too long, or do not open with a comment that says what they are. */
+/** Returns files that are too long, or do not open with a comment that describes them. */
 export function shapeViolations(sources: readonly Source[]): string[] {
   const violations: string[] = [];
   for (const { path, text } of sources) {
@@ -52,7 +52,7 @@ const machinePath = /(?<![\w.~*/-])\/(?:work|root|builds|(?:home|Users)\/[\w.-]+
 /** Hosts of package registries: the reader's own configuration names those. */
 const registryHost = /https?:\/\/registry\.[\w.-]+|\bregistry\.(?:npmjs|yarnpkg)\.[a-z]+|\bnpm\.pkg\.github\.com\b/g;
 
-/** Lines that an unfinished merge leaves behind. */
+/** Returns lines that an unfinished merge left. */
 export function mergeViolations(files: Iterable<{ readonly path: string; readonly text: string }>): string[] {
   const violations: string[] = [];
   for (const { path, text } of files) {
@@ -61,7 +61,7 @@ export function mergeViolations(files: Iterable<{ readonly path: string; readonl
   return violations;
 }
 
-/** Texts that speak of the place they were written at. */
+/** Returns texts that name the place where they were written. */
 export function placeViolations(files: Iterable<{ readonly path: string; readonly text: string }>): string[] {
   const violations: string[] = [];
   for (const { path, text } of files) {
@@ -75,13 +75,13 @@ export function placeViolations(files: Iterable<{ readonly path: string; readonl
   return violations;
 }
 
-/** The files a page names in code spans: a span with a folder and an extension, from the root or from `src/`. */
+/** Returns the files that a page names in code spans: a span with a folder and an extension, from the root or from `src/`. */
 export function filesNamedIn(page: string): string[] {
   const spans = [...page.matchAll(/`([\w.-]+(?:\/[\w.-]+)+\.[a-z]+)`/g)].map((match) => match[1]!);
   return [...new Set(spans)];
 }
 
-/** The files the comments of a source name by folder and name: `wire/errors.ts`, `docs/errors.md`. */
+/** Returns the files that the comments of a source name by folder and name: `wire/errors.ts`, `docs/errors.md`. */
 export function filesNamedInComments(text: string): string[] {
   const comments = [...text.matchAll(/\/\*.*?\*\/|\/\/[^\n]*/gs)].map(([comment]) => comment).join('\n');
   return [
@@ -89,17 +89,17 @@ export function filesNamedInComments(text: string): string[] {
   ];
 }
 
-/** The files they name by name alone: `errors.ts`. */
+/** Returns the files that they name by name alone: `errors.ts`. */
 export function bareFilesNamedInComments(text: string): string[] {
   const comments = [...text.matchAll(/\/\*.*?\*\/|\/\/[^\n]*/gs)].map(([comment]) => comment).join('\n');
   return [...new Set([...comments.matchAll(/`([\w.-]+\.ts)`/g)].map((match) => match[1]!))];
 }
 
-/** Words that hide who acts, or that the field has a term for: name the actor; "again", "continues", "is reported". */
+/** Words that hide the actor, or for which the field has a term: name the actor; "again", "continues", "is reported". */
 const vagueWords =
   /\b(?:who(?:m)?ever|whatever|somebody|nobody|anew|doorkeeper|doorway|front doors?|sh(?:ake|akes|aking|ook) hands|(?:is|are|was|were|be|being) told|go(?:es|ing|ne)? on|went on)\b/gi;
 
-/** The comments of a source and the titles of its tests, everything else blank; lines stay where they are. */
+/** Returns the comments of a source and the titles of its tests, everything else blank; lines stay at their positions. */
 function wordsOf(text: string): string {
   const { withStrings } = blank(text);
   const blanked = text.replace(/[^\n]/g, (char, at: number) => (withStrings[at] === char ? ' ' : char));
@@ -113,8 +113,8 @@ function wordsOf(text: string): string {
 }
 
 /**
- * Vague words in texts for readers: pages without their code, sources, and of tests the comments and titles, whose data may say
- * what it likes.
+ * Returns vague words in texts for readers: pages without their code, sources, and for tests the comments and titles;
+ * test data is free.
  */
 export function wordViolations(files: Iterable<{ readonly path: string; readonly text: string }>): string[] {
   const violations: string[] = [];

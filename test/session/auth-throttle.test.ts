@@ -1,4 +1,6 @@
-/** Guessing tokens gets slow, for the guesser alone, in bounded memory. */
+/**
+ * Guessing tokens gets slow, only for the guesser, in bounded memory.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { silentLog } from '../../src/base/log.ts';

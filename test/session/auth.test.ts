@@ -1,4 +1,6 @@
-/** Tokens: whose a token is, what is refused, and that comparing tells nothing by its shape or its time. */
+/**
+ * Tokens: their owners, refusals, and that a comparison shows nothing by its form or its time.
+ */
 import assert from 'node:assert/strict';
 import crypto from 'node:crypto';
 import { test } from 'node:test';
@@ -86,7 +88,7 @@ test('each attempt hashes once and compares with every digest, also after a matc
     authenticate(token);
     assert.equal(compare.mock.callCount(), 4);
     assert.equal(hash.mock.callCount(), 1);
-    // Digests have one length, so the comparison itself cannot tell how long a token is.
+    // Digests have one length, so the comparison itself cannot show the length of a token.
     for (const call of compare.mock.calls)
       assert.deepEqual(
         call.arguments.map((each) => each.byteLength),

@@ -1,4 +1,6 @@
-/** Whose requests come on a kept-alive connection, with real HTTP on both sides. */
+/**
+ * The owners of requests on a kept-alive connection, with real HTTP on both sides.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { Agent, createServer, type IncomingMessage, request as openRequest } from 'node:http';
@@ -12,7 +14,7 @@ const grant = (name: string, token: string): PrincipalTokens => ({
   digests: [tokenDigest(token)],
 });
 
-/** A server that replies with the owner of the token, and a client of one connection. */
+/** Starts a server that replies with the owner of the token, and a client of one connection. */
 async function asking(t: TestContext, auth: Authenticator) {
   const tokens = new ConnectionTokens(auth);
   const connections = new Set<unknown>();
@@ -38,7 +40,7 @@ async function asking(t: TestContext, auth: Authenticator) {
   return { ask, connections };
 }
 
-/** The authenticator, with the number of tokens it was asked about. */
+/** Returns the authenticator with a count of the tokens it checked. */
 function counted(auth: Authenticator) {
   let asked = 0;
   const counting: Authenticator = {

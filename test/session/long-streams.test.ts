@@ -1,6 +1,6 @@
 /**
- * Resuming where retention has taken entries: one gap, then everything that is left, what happens meanwhile, and the
- * answer. `reply_lost` is for answers that are gone, and for no other call.
+ * Resume after retention has evicted entries: one gap, then all remaining entries, new ones, and the reply.
+ * `reply_lost` is only for calls whose reply was evicted.
  */
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -27,7 +27,10 @@ after(async () => {
   for (const close of closing.reverse()) await close();
 });
 
-/** A host with one tool that emits in steps: as many events as `to` says, each time it is called, until `to(0)`. */
+/**
+ * Returns a host with one tool that emits in steps: the number of events that `to` gets, each time it is called, until
+ * `to(0)`.
+ */
 async function streaming(options: Partial<HostOptions>) {
   const steps: PromiseWithResolvers<number>[] = [Promise.withResolvers()];
   const state = { emitted: 0 };
@@ -86,7 +89,7 @@ test('work that continues during the replay waits for it, so that retention cann
   first.cut();
   const [session] = [...host.sessions];
   await until(() => session?.state === 'detached', 'the host has noticed');
-  // There is no reader to wait for: this is more than the journal stores.
+  // No reader is left to wait for: this is more than the journal stores.
   emit(5_000);
   await until(() => state.emitted === 5_100, 'the work continued without a link');
 
@@ -153,7 +156,7 @@ test('our agent, cut off in the middle of a stream longer than the journal, gets
     seqs,
     [...seqs].sort((a, b) => a - b),
   );
-  // What is missing from the numbers is what was reported: in the stream, by the callback, and afterwards.
+  // The missing numbers are the reported ones: in the stream, by the callback, and afterwards.
   const told = call.gaps.flatMap(({ from, to }) => Array.from({ length: to - from + 1 }, (_, at) => from + at));
   assert.deepEqual(
     [...seqs, ...told].sort((a, b) => a - b),
@@ -171,7 +174,7 @@ test('our agent, cut off in the middle of a stream longer than the journal, gets
   await agent.close();
 });
 
-/** An agent whose host is the test: each dial is a new link, taken by `next`. */
+/** Returns an agent whose host is the test: each dial is a new link, taken by `next`. */
 async function scripted() {
   const dialled: RawAgent[] = [];
   const agent = AgentSession.open(
@@ -232,7 +235,7 @@ test('a removed reply is reported as reply_lost, also when the link that reporte
   const second = await next({ ...resume, gap: { from: 1, to: 5 }, running: [running.id] });
   assert.equal((await second.next()).type, 'ping');
   second.link.destroy('cut');
-  // What the agent has seen by now lies behind the gap, so the host speaks of none.
+  // The agent's last seen entries are after the gap, so the host reports none.
   const third = await next(resume);
   const ping = await third.next();
   assert.equal(ping.type, 'ping');

@@ -228,7 +228,7 @@ test('with a resume window of 0 resume is not offered, and a lost link ends the 
   gate.open('a');
 });
 
-/** A proxy between agent and host that can be cut: each dial is a new pair of in-memory links. */
+/** Returns a proxy between agent and host that can be cut: each dial is a new pair of in-memory links. */
 async function cuttable(options: Partial<HostOptions> = {}) {
   const runs = new Map<string, number>();
   const counted = tool({
@@ -268,7 +268,7 @@ test('our agent comes back by itself: with links cut all the time, every call is
   const rig = await cuttable();
   const states: string[] = [];
   const agent = await connect(rig.address, { capabilities: ['tools'], onState: ({ state }) => states.push(state) });
-  // Cut faster than a busy machine gets back, it would never come to an end.
+  // Cut faster than a busy machine reconnects, the test would never end.
   let answered = 0;
   let answeredAtCut = 0;
   const cutting = setInterval(() => {

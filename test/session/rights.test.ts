@@ -1,4 +1,6 @@
-/** Who may do what: the one function of rights, and how roles and grants add up. */
+/**
+ * Rights of principals: the one function of rights, and the combination of roles and grants.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { maySet } from '../../src/base/child-environment.ts';
@@ -7,7 +9,7 @@ import type { Principal } from '../../src/session/principal.ts';
 import { type Action, type Actions, EVERY_OWNER, may, must, variableRights } from '../../src/session/rights.ts';
 import { joinGrants, principalWith, ROLES, type RoleName } from '../../src/session/roles.ts';
 
-/** One question for each action: the object, as far as there is one. */
+/** One question for each action: the object, if the action has one. */
 const questions: readonly (readonly [Action, unknown?])[] = [
   ['use', 'tools'],
   ['use', 'memory'],
@@ -48,7 +50,7 @@ const text = ([action, object]: readonly [Action, unknown?]): string =>
 
 const allowed = (principal: Principal): string[] => questions.filter((one) => ask(principal, one)).map(text);
 
-/** What every principal may: a provider is refused only by a list, and the workspace is open to all with sessions. */
+/** Rights of every principal: a provider is refused only by a list, and the workspace is open to all with sessions. */
 const ANYONE = ['provider openai', 'folder /srv/a'];
 
 describe('the preset roles', () => {

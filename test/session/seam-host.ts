@@ -1,6 +1,7 @@
 /**
- * A host with a capability that uses what goes from a host to its agent: pushes, streams that outlive their request,
- * requests to the agent, changes. Run as a program it speaks over stdio; `capability-seam.test.ts` uses it on every transport.
+ * A host with a capability that uses the messages from a host to its agent: pushes, streams that outlive their request,
+ * requests to the agent, changes. Run as a program it speaks over stdio; `capability-seam.test.ts` uses it on every
+ * transport.
  */
 import { createHost, type Host, type HostOptions } from '../../src/host/host.ts';
 import { definePlugin, handle, type Plugin, type PluginContext } from '../../src/host/plugin.ts';
@@ -39,7 +40,7 @@ export const watch = method<{ count: number; fails?: boolean }, { started: boole
   checkRequest: shaped({ count: 'number' }),
   checkEvent: shaped({ n: 'number' }),
 });
-/** Asks the agent `question` and replies with what it said. */
+/** Asks the agent `question` and replies with its answer. */
 export const relayQuestion = method<{ text: string; timeoutMs?: number }, { answer: string }>({
   ...base,
   request: 'seam/relay/req',

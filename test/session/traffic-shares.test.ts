@@ -20,7 +20,7 @@ const roomy: TrafficLimits = {
 
 const link = (): Link => ({ transport: 'tcp' }) as Link;
 
-/** A link of a principal whose reading the test sees. */
+/** A link of a principal whose reading state the test sees. */
 class Reader implements Throttled {
   readonly link = link();
   paused = false;
@@ -51,7 +51,7 @@ const ann: Principal = { name: 'ann' };
 const bob: Principal = { name: 'bob' };
 const root: Principal = { name: 'root', admin: true };
 
-/** How many of so many requests are admitted. */
+/** Returns the number of admitted requests of the given number. */
 const admitted = (traffic: Traffic, asked: number): number => {
   let count = 0;
   for (let at = 0; at < asked; at++) if (traffic.admit(false) === undefined) count++;

@@ -1,13 +1,12 @@
 /**
- * Loads one shipped file with a mistake in it: `--import` this, and name the mutation in the variable `MUTATION`. Used by
- * `simulation.slow.test.ts` for the processes it starts.
+ * Loads one shipped file with a mistake in it: `--import` this, and name the mutation in the variable `MUTATION`.
  */
 import { registerHooks } from 'node:module';
 
 export interface Mutation {
   /** End of its path. */
   readonly file: string;
-  /** What is replaced; the file must have it. */
+  /** The replaced text; the file must contain it. */
   readonly from: string;
   readonly to: string;
 }

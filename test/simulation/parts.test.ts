@@ -1,4 +1,6 @@
-/** The parts a simulation stands on: chance, time, distributions. */
+/**
+ * The foundations of a simulation: randomness, time, distributions.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Histogram } from '../../simulation/histogram.ts';

@@ -1,6 +1,6 @@
 /**
- * Hundreds of small fleets, each with its own faults: a seed that breaks a rule is in the failure. And mutations of the
- * shipped code, each of which some of these fleets must find.
+ * Hundreds of small fleets, each with its own faults: a seed that breaks a rule is in the failure. Also mutations of
+ * the shipped code, each of which some of these fleets must find.
  */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
@@ -34,7 +34,7 @@ const MUTATIONS: readonly (Mutation & { readonly what: string; readonly rule: Re
     file: 'fleet/worker/worker.ts',
     from: 'await this.#declined.add(task_id, { attempt, digest: null, reason: null });',
     to: '',
-    // It runs the attempt after all: work is done twice, or its result gives no credit and is in no row.
+    // The worker runs the attempt all the same: work is done twice, or its result gives no credit and is in no row.
     rule: /runs once, unless an operator retries it|the result of attempt \d+ is on disk before it is confirmed/,
     seeds: 60,
   },

@@ -1,4 +1,6 @@
-/** Small fleets for which everything goes wrong, what the rules notice, and what a report says. */
+/**
+ * Small fleets for which everything fails, the findings of the rules, and the content of a report.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Checks, RuleBroken } from '../../simulation/checks.ts';
@@ -81,7 +83,7 @@ test('an attempt that starts twice, or that was declined before, is found out wi
   assert.throws(() => declined.throwIfBroken(), /attempt 1 was declined by w-1 and is not accepted later/);
 });
 
-/** A fleet in which half of what tasks need is ill. */
+/** A fleet in which half of the servers that tasks require are ill. */
 const ill: Setting = {
   ...FULL,
   workers: 30,

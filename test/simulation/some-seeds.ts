@@ -1,4 +1,6 @@
-/** Simulates small fleets until a rule is broken, and prints it. Started by `simulation.slow.test.ts`. */
+/**
+ * Simulates small fleets until a rule is broken, and prints it.
+ */
 import { RuleBroken } from '../../simulation/checks.ts';
 import { crowded, tiny } from '../../simulation/setting.ts';
 import { simulateHandshake } from '../../simulation/simulation.ts';

@@ -21,7 +21,7 @@ const about = { context_id: null, access: 'write' as const };
 const task = (taskId: string, attempt: number) => ({ taskId, attempt, digest: 'd', outlet: 'o', about, crashes: 0 });
 const reason = { code: 'busy', detail: 'no', retryable: true, missing: [] };
 
-/** What each step changes; then everything that can be read is compared. */
+/** Changes of each step; after each, everything that can be read is compared. */
 const STEPS: readonly ((journal: WorkerJournal) => Promise<void> | void)[] = [
   (journal) => journal.accept(task('a', 1)),
   (journal) => journal.accept(task('b', 1)),
@@ -65,7 +65,7 @@ test('the simulated journal does what the shipped one does', async (t) => {
     while (time.step());
     await written;
     await step(shipped);
-    // Written behind, without a promise: what is written next is in the same commit or a later one.
+    // Written later, without a promise: the next write is in the same commit or a later one.
     await shipped.forget('nothing', 1);
     assert.deepEqual(read(simulated), read(shipped), `step ${number}`);
   }

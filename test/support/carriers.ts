@@ -1,6 +1,6 @@
 /**
  * The transports as plain bytes: sockets, child processes, WebSocket frames, HTTP bodies, and objects in memory. Each
- * function dials one host and gives the carrier of one peer; `sites.ts` uses them.
+ * function dials one host and returns the carrier of one peer.
  */
 import type { ChildProcess } from 'node:child_process';
 import { Agent, type IncomingMessage, request } from 'node:http';
@@ -19,14 +19,14 @@ function connected(socket: Socket): Promise<void> {
   });
 }
 
-/** TCP and Unix sockets. */
+/** Dials TCP and Unix sockets. */
 export async function dialSocket(options: NetConnectOpts): Promise<Peer> {
   const socket = netConnect({ ...options, allowHalfOpen: true, noDelay: true } as NetConnectOpts);
   await connected(socket);
   return new Peer((sink) => {
     socket.on('error', () => {});
     socket.on('data', (chunk) => sink.bytes(chunk));
-    // A host that closes ends its side and waits for ours.
+    // A host that closes ends its side and waits for this one.
     socket.on('end', () => {
       sink.gone();
       socket.end();
@@ -35,7 +35,8 @@ export async function dialSocket(options: NetConnectOpts): Promise<Peer> {
     return {
       write: (bytes) => void socket.write(bytes),
       end: () => void socket.end(),
-      // An ordinary end would look like one side that is done; only TCP can say otherwise, and not in the same turn with it.
+      // An ordinary end would look like one finished side; only TCP can signal a reset, and not in the same turn as the
+      // end.
       cut: () => void ('path' in options || socket.writableEnded ? socket.destroy() : socket.resetAndDestroy()),
       pause: (paused) => void (paused ? socket.pause() : socket.resume()),
       pending: () => socket.writableLength,
@@ -43,7 +44,7 @@ export async function dialSocket(options: NetConnectOpts): Promise<Peer> {
   });
 }
 
-/** A host that was started as a child and speaks over its stdin and stdout. */
+/** Returns a peer of a host that was started as a child and uses its stdin and stdout. */
 export function overStdio(child: ChildProcess): Peer {
   const { stdin, stdout } = child;
   if (stdin === null || stdout === null) throw new Error('the child was started without pipes');
@@ -66,7 +67,7 @@ export function overStdio(child: ChildProcess): Peer {
   });
 }
 
-/** One frame for each write: text where the bytes are UTF-8, else binary, because a text frame must not hold them. */
+/** Dials with one frame for each write: text if the bytes are UTF-8, else binary, because a text frame must not hold them. */
 export async function dialWebSocket(url: string): Promise<Peer> {
   const { isUtf8 } = await import('node:buffer');
   const socket = new WebSocket(url, { perMessageDeflate: false });
@@ -86,7 +87,7 @@ export async function dialWebSocket(url: string): Promise<Peer> {
   });
 }
 
-/** The HTTP + SSE binding as a plain client speaks it: a session, one stream, and one body for each write, in order. */
+/** Dials the HTTP + SSE binding as a plain client does: a session, one stream, and one body for each write, in order. */
 export async function dialHttp(origin: string): Promise<Peer> {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
   const fetchBody = (method: string, path: string, headers: Record<string, string>, body?: Buffer) =>
@@ -124,7 +125,7 @@ export async function dialHttp(origin: string): Promise<Peer> {
     return {
       write(bytes) {
         queue = queue.then(async () => {
-          // A session that is over answers 404, or its connection is already gone; the stream says the rest.
+          // A session that is over replies 404, or its connection has already ended; the stream has the reason.
           const response = await fetchBody('POST', '/send', headers, bytes).catch(() => undefined);
           sink.status(response?.statusCode ?? 0);
         });
@@ -138,7 +139,7 @@ export async function dialHttp(origin: string): Promise<Peer> {
   });
 }
 
-/** Objects by reference: what is JSON goes as a value, anything else as the text it is. */
+/** Dials with objects by reference: JSON goes as a value, any other text as text. */
 export function dialMemory(accept: (link: Link) => void): Peer {
   const [ours, theirs] = memoryPair();
   accept(theirs);

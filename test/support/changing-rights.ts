@@ -1,4 +1,6 @@
-/** A server whose tokens and rights change while it runs, for tests of what then ends. */
+/**
+ * A server whose tokens and rights change while it runs, for tests of the work that then ends.
+ */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
@@ -9,7 +11,7 @@ import { temporaryFolder } from '../host/temporary-folder.ts';
 export const TOKEN = 'the-token-of-the-one-who-is-changed';
 export const ADMIN = 'the-token-of-an-administrator-here';
 
-/** A server in this process whose configuration is written and read again. */
+/** Starts a server in this process whose configuration is written and read again. */
 export async function start(t: TestContext, auth: string) {
   const folder = temporaryFolder(t);
   const file = join(folder, 'handfast.yaml');
@@ -33,5 +35,5 @@ export async function start(t: TestContext, auth: string) {
   return { server, folder, write, reload };
 }
 
-/** The line of the principal whose rights change. */
+/** Returns the line of the principal whose rights change. */
 export const ann = (grants: string): string => `    - { name: ann, token: ${TOKEN}, ${grants} }\n`;

@@ -14,7 +14,7 @@ import { echo, flood } from './tools.ts';
 /** A token that no output of a host may ever hold. */
 export const TOKEN = 'canary-3f9c1e77-token';
 
-/** What a failing plugin throws: an absolute path and a secret that only the host's own log may show. */
+/** The error of a failing plugin: an absolute path and a secret that only the host's own log may show. */
 export const SECRET_FAILURE = 'cannot open /etc/handfast/private.pem with passphrase canary-51d0';
 
 /**
@@ -57,7 +57,7 @@ const broken = definePlugin({
   },
 });
 
-/** The tools of the contract; `ran` hears the name of each call that really runs. */
+/** Returns the tools of the contract; `ran` gets the name of each call that really runs. */
 function contractTools(ran: (name: string) => void) {
   return [
     echo,

@@ -1,7 +1,7 @@
 /**
- * A client that floods a server: `flood-process.ts ADDRESS FLOOD`. It opens its connection, reports that it is ready, and on
- * any message sends all it has; then it reports how much came back. Reads everything, so that nothing is held up on its side.
- * Started by `floods.ts`.
+ * A client that floods a server: `flood-process.ts ADDRESS FLOOD`. It opens its connection, reports that it is ready,
+ * and on any message sends the whole flood; then it reports the received amount. It reads everything, so that no output
+ * is held up on its side.
  */
 import { request } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -11,7 +11,7 @@ const [, , address = '', text = '{}'] = process.argv;
 const flood = JSON.parse(text) as Flood;
 const { packed = 1, opcode = 1 } = flood;
 
-/** A WebSocket frame of a client; a mask of zeros leaves the payload as it is. */
+/** Returns a WebSocket frame of a client; a mask of zeros leaves the payload unchanged. */
 function frame(payload: string, code = 1): Buffer {
   const { length } = payload;
   const head = length < 126 ? Buffer.alloc(6) : Buffer.alloc(8);
@@ -36,7 +36,7 @@ const asked = (socket: Socket, head: string | Buffer): Promise<Buffer> =>
 
 const { host } = flood.transport === 'unix' ? { host: '' } : new URL(address);
 
-/** Everything that is sent, in pieces that a socket accepts well. */
+/** Returns everything to send, in pieces that a socket accepts well. */
 function bytes(): Buffer[] {
   const { piece, count } = flood;
   if (flood.transport !== 'websocket') {
@@ -58,7 +58,7 @@ const report = (): void => {
   process.send?.({ repliedBytes, ended });
 };
 
-/** One socket; what comes back last tells that everything was read. */
+/** Floods one socket; the last reply shows that everything was read. */
 async function overSocket(): Promise<() => void> {
   const socket = dial();
   socket.on('error', () => {});
@@ -82,12 +82,12 @@ async function overSocket(): Promise<() => void> {
   });
   return () => {
     for (const chunk of sent) socket.write(chunk);
-    // The end of our side is answered when all before it was read.
+    // The reply to the end of this side arrives when everything before it was read.
     socket.end();
   };
 }
 
-/** A session over HTTP, with bodies as long as they may be, eight at a time. */
+/** Floods a session over HTTP, with bodies of the maximum length, eight at a time. */
 async function overHttp(): Promise<() => void> {
   const post = (path: string, headers: Record<string, string>, body?: Buffer | string): Promise<string> =>
     new Promise((resolve) => {

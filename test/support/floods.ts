@@ -1,6 +1,6 @@
 /**
- * Floods of one client, and what they cost its neighbours. The flood is sent by `flood-process.ts`; the neighbours are
- * measured here, in a process that does nothing else. Used by `test/faults/fairness.test.ts` and by `bench/fairness.ts`.
+ * Floods of one client, and their cost for its neighbours. `flood-process.ts` sends the flood; the neighbours are
+ * measured here, in a process with no other work.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -10,18 +10,18 @@ import { dialSocket, dialWebSocket } from './carriers.ts';
 import type { Peer } from './peer.ts';
 import type { ServerChild } from './serve-child.ts';
 
-/** How a flood reaches the server. */
+/** The transport of a flood. */
 export type FloodTransport = 'tcp' | 'unix' | 'websocket' | 'http';
 
-/** What one client sends as fast as it is read. */
+/** Input that one client sends as fast as it is read. */
 export interface Flood {
   readonly name: string;
   readonly transport: FloodTransport;
-  /** What is said first; the flood starts with the reply to it. */
+  /** The first message; the flood starts with the reply to it. */
   readonly opening?: string;
   /** One piece of the flood. */
   readonly piece: string;
-  /** How often it is sent. */
+  /** Number of times it is sent. */
   readonly count: number;
   /** Pieces that make one WebSocket frame, or one body; 0: one that holds all. Default 1. */
   readonly packed?: number;
@@ -32,7 +32,7 @@ export interface Flood {
 const MIB = 1024 * 1024;
 const REQUESTS = 25_000;
 
-/** A handshake of either dialect. */
+/** Returns a handshake of either dialect. */
 const openings = (token: string) => ({
   a2e: `${JSON.stringify({ type: 'handshake/req', id: 'hs', agent_caps: ['tools'], auth_token: token })}\n`,
   rpc: `${JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'rpc.handshake', params: { token } })}\n`,
@@ -42,7 +42,7 @@ const PING = '{"type":"ping","id":"p"}\n';
 const RPC_PING = '{"jsonrpc":"2.0","id":1,"method":"system.ping"}\n';
 const CALL = '{"type":"tool/list/req","id":"1"}\n';
 
-/** Every flood of F-99, on each transport. `times` makes them longer. */
+/** Returns every flood of F-99, on each transport. `times` makes them longer. */
 export function floods(token: string, times = 1): Flood[] {
   const { a2e, rpc } = openings(token);
   const [junk, empty] = [(times * MIB) / 2, Math.floor((times * MIB) / 3)];
@@ -80,7 +80,7 @@ export function floods(token: string, times = 1): Flood[] {
   return all;
 }
 
-/** What neighbours felt. */
+/** The effect on the neighbours. */
 export interface Felt {
   /** Round trips of the neighbours during the flood. */
   readonly pings: number;

@@ -1,4 +1,6 @@
-/** Starts `host-process.ts` as a child and asks it about itself. Used by the fault tests and the soak. */
+/**
+ * Starts `host-process.ts` as a child and requests its reports. For the fault tests and the soak.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -6,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import type { HostHealth } from '../../src/host/host.ts';
 import type { HostLimits } from '../../src/host/host-limits.ts';
 
-/** What the child tells of itself. */
+/** A report of the child about itself. */
 export interface HostReport {
   readonly health: HostHealth;
   /** `process.getActiveResourcesInfo()` */
@@ -14,7 +16,7 @@ export interface HostReport {
   readonly rssBytes: number;
   /** After a garbage collection where the child may ask for one. */
   readonly heapBytes: number;
-  /** How long its thread was busy so far, in milliseconds of a processor. */
+  /** Processor time of its thread so far, in milliseconds. */
   readonly busyMs: number;
   /** Calls of a key that had been worked on before. */
   readonly repeated: number;
@@ -26,14 +28,14 @@ export interface HostChild {
   readonly webSocket: string;
   readonly child: ChildProcess;
   report(): Promise<HostReport>;
-  /** Resident memory right now, in bytes; 0 where the system does not tell. */
+  /** Returns the resident memory right now, in bytes; 0 if the system does not report it. */
   rssBytes(): number;
-  /** Open files; 0 where the system does not tell. */
+  /** Returns the open files; 0 if the system does not report them. */
   files(): number;
   stop(): Promise<void>;
 }
 
-/** The child is there and listens when this resolves. */
+/** Starts the child; resolves when it listens. */
 export async function startHostProcess(limits: Partial<HostLimits> = {}): Promise<HostChild> {
   const script = fileURLToPath(new URL('./host-process.ts', import.meta.url));
   const child = spawn(process.execPath, ['--expose-gc', script, JSON.stringify(limits)], {

@@ -1,6 +1,6 @@
 /**
- * A host in a process of its own, on TCP and HTTP, for tests that measure memory or cut and kill: started by
- * `startHostProcess` of `host-child.ts`, it tells its addresses over the IPC channel and answers questions about itself.
+ * A host in a separate process, on TCP and HTTP, for tests that measure memory or cut and kill: `startHostProcess` of
+ * `host-child.ts` starts it. It sends its addresses over the IPC channel and reports about itself on request.
  */
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';
@@ -14,7 +14,7 @@ import { webSocketAcceptor } from '../../src/transport/websocket.ts';
 import type { HostReport } from './host-child.ts';
 import { echo } from './tools.ts';
 
-/** How often each key was worked on: more than once means that something ran twice. */
+/** Number of runs of each key: more than one means duplicate work. */
 const runs = new Map<string, number>();
 let repeated = 0;
 

@@ -1,4 +1,7 @@
-/** Loads the plugin of a capability and prints how many modules each turn of the event loop loaded. Its argument: the capability. */
+/**
+ * Loads the plugin of a capability and prints the number of modules that each turn of the event loop loaded. Its
+ * argument: the capability.
+ */
 import { registerHooks } from 'node:module';
 
 const [, , name = ''] = process.argv;

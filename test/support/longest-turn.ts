@@ -1,6 +1,6 @@
 /**
- * Measures how long work holds the event loop, in processor time of this thread: the time of other processes is not counted. A
- * bare loop is measured beside it, since it collects garbage and compiles as the work does.
+ * Measures the time for which work holds the event loop, in processor time of this thread: the time of other processes
+ * is not counted. A bare loop is measured beside it, since it collects garbage and compiles as the work does.
  */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';

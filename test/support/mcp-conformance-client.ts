@@ -1,6 +1,7 @@
 /**
- * The client that the official conformance suite tests: our MCP host, with a person who signs in at once and answers at once. The
- * suite gives the address as the last word, and the scenario, the revision and what else it needs as variables.
+ * The client that the official conformance suite tests: Handfast's MCP host, with a simulated person that signs in and
+ * answers at once. The suite passes the address as the last word, and the scenario, the revision and its other settings
+ * as variables.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -19,7 +20,7 @@ const { MCP_CONFORMANCE_SCENARIO: scenario = '', MCP_CONFORMANCE_CONTEXT = '{}' 
 const { MCP_CONFORMANCE_PROTOCOL_VERSION: revision = '' } = process.env;
 const context = JSON.parse(MCP_CONFORMANCE_CONTEXT);
 
-/** What a user would have configured for the server. */
+/** The settings that a user would have configured for the server. */
 const settings: OAuthSettings = {
   clientId: context.client_id,
   clientSecret: context.client_secret,

@@ -1,6 +1,6 @@
 /**
- * An agent in the middle of a story with MCP servers: it gets to a step, reports that, and reports how it ended. In the process of a
- * test, or in one of its own that the test kills: `mcp-story.ts ADDRESS STEP SERVER CONFIG`.
+ * An agent in the middle of a story with MCP servers: it reaches a step, reports that, and reports its end. In the
+ * process of a test, or in a separate one that the test kills: `mcp-story.ts ADDRESS STEP SERVER CONFIG`.
  */
 import { type Agent, connect } from '../../src/connect.ts';
 import { asError } from '../../src/wire/errors.ts';
@@ -17,10 +17,13 @@ export type Step =
   | 'unregister'
   | 'renewal';
 
-/** What happened, in order: `asked`, `withdrawn`, `progress`, `subscribed`, and at last `ok` or a code with what it says of the call. */
+/**
+ * Reports an event, in order: `asked`, `withdrawn`, `progress`, `subscribed`, and at last `ok` or a code with the facts
+ * about the call.
+ */
 export type Report = (what: string) => void;
 
-/** Goes to a step, and resolves when what was asked for has settled. Never rejects. */
+/** Runs to a step, and resolves when its request has settled. Never rejects. */
 export async function tell(
   agent: Agent<'mcp' | 'tools'>,
   step: Step,

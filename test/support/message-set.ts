@@ -1,4 +1,7 @@
-/** The recorded messages of a capability (`test/vectors/a2e`), and the validators of what its published schema defines. */
+/**
+ * The recorded messages of a capability (`test/vectors/a2e`), and the validators of the definitions in its published
+ * schema.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,11 +16,11 @@ export interface MessageSet {
   readonly vectors: readonly Message[];
   /** The validator of each message type. */
   readonly checks: ReadonlyMap<string, Check>;
-  /** Asserts that there are so many lines, and that each is valid, with unknown fields too. */
+  /** Asserts the number of lines, and that each is valid, with unknown fields too. */
   mustBeValid(count: number): void;
 }
 
-/** The set of a capability; `requests` and `replies` are its generated modules. */
+/** Returns the set of a capability; `requests` and `replies` are its generated modules. */
 export function messageSetOf(name: string, requests: Checks, replies: Checks): MessageSet {
   const lines = readFileSync(join(root, `test/vectors/a2e/${name}.ndjson`), 'utf8')
     .trim()

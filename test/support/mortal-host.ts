@@ -1,6 +1,6 @@
 /**
- * A host in a process of its own that a test kills: `mortal-host.ts KIND`. On pipes for `stdio`, else its address is sent
- * over the IPC channel. Its tools say which process it is, and wait for ever.
+ * A host in a separate process that a test kills: `mortal-host.ts KIND`. On pipes for `stdio`, else its address is sent
+ * over the IPC channel. Its tools return its process id, and wait for ever.
  */
 import { toolsPlugin } from '../../src/capabilities/tools/plugin.ts';
 import { tool } from '../../src/capabilities/tools/tool.ts';

@@ -1,19 +1,19 @@
 /**
- * A port for tests that give one back and take it again: between the two no process may get it that asks the system for any,
- * as everything else that runs meanwhile does. So it is none of those the system gives.
+ * A port for tests that close one and open it again: meanwhile no process may get it that asks the system for any port,
+ * as all other running programs do. So it is outside the range from which the system assigns ports.
  */
 import { randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 const LOWEST = 15_000;
-/** Where the ports begin that systems give, unless they tell. */
+/** First port that systems assign, unless they report another one. */
 const GIVEN_FROM = 32_768;
 const TRIES = 50;
-/** What this process has got: its owner may not have bound it yet. */
+/** Ports that this process has assigned: the owner may not have bound its port yet. */
 const taken = new Set<number>();
 
-/** A port on 127.0.0.1 that is free now. */
+/** Returns a port on 127.0.0.1 that is free now. */
 export async function ownPort(): Promise<number> {
   const below = Math.max(LOWEST + 1, givenFrom());
   for (let tries = 0; tries < TRIES; tries++) {

@@ -1,20 +1,20 @@
 /**
- * A peer of a host that writes bytes of its own making and reads lines: what a hostile or broken client would do. It never
- * uses our own links, so nothing of them stands between a fixture and the host.
+ * A peer of a host that writes arbitrary bytes and reads lines, like a hostile or broken client. It never uses the
+ * project's links, so none of their code is between a fixture and the host.
  *
- * `sites.ts` dials peers over every transport; each transport brings a {@link Carrier}.
+ * `sites.ts` dials peers over every transport; each transport provides a {@link Carrier}.
  */
 import assert from 'node:assert/strict';
 import type { Message } from './raw-agent.ts';
 
-/** Longest wait for anything in a test. Far above what it takes; only there so that a lost wake-up fails. */
+/** Longest wait for anything in a test. Far above the usual duration; only present so that a lost wake-up fails. */
 export const PATIENCE_MS = 60_000;
 
 /** Puts bytes on one transport. */
 export interface Carrier {
-  /** As they stand on a byte stream; as one frame or one body where the transport has those. */
+  /** Writes bytes unchanged on a byte stream; as one frame or one body if the transport has those. */
   write(bytes: Buffer): void;
-  /** Ends our side only. Absent where a transport cannot say that. */
+  /** Ends the output of this side only. Absent if a transport cannot signal that. */
   end?(): void;
   /** Drops the connection without any order. */
   cut(): void;
@@ -24,18 +24,18 @@ export interface Carrier {
   pending?(): number;
 }
 
-/** What a carrier tells its peer. */
+/** Events of a carrier for its peer. */
 export interface Sink {
-  /** Text the host sent: one or several lines, or part of one. */
+  /** Receives text that the host sent: one or several lines, or part of one. */
   bytes(chunk: Buffer | string): void;
-  /** The host ended the connection, or it broke. */
+  /** Called when the host ended the connection, or it broke. */
   gone(): void;
   /** Status of the answer to a `POST /send`. */
   status(code: number): void;
 }
 
 export class Peer implements Sink {
-  /** Everything the host said, line by line, as it came. */
+  /** All output of the host, line by line, unchanged. */
   readonly lines: string[] = [];
   readonly messages: Message[] = [];
   /** HTTP only: statuses of the bodies sent, in order. */
@@ -56,14 +56,14 @@ export class Peer implements Sink {
     this.carrier = open(this);
   }
 
-  // What is sent.
+  // Output.
 
   write(bytes: Buffer | string): void {
     this.#sent++;
     this.carrier.write(typeof bytes === 'string' ? Buffer.from(bytes) : bytes);
   }
 
-  /** One message on a line of its own. */
+  /** Sends one message on a separate line. */
   send(message: Message | string): void {
     this.write(`${typeof message === 'string' ? message : JSON.stringify(message)}\n`);
   }
@@ -77,14 +77,14 @@ export class Peer implements Sink {
     this.carrier.cut();
   }
 
-  /** Hears nothing behind the first so many bytes of the host: they were lost on the way. */
+  /** Ignores the host's output after this number of bytes, as if it were lost on the way. */
   stopAfter(bytes: number): void {
     this.#limit = bytes;
   }
 
-  // What came.
+  // Input.
 
-  /** The next message not yet taken. */
+  /** Resolves with the next message that was not taken yet. */
   async next(): Promise<Message> {
     await this.until(() => this.messages.length > this.#next || this.over, 'a message');
     const message = this.messages[this.#next];
@@ -93,7 +93,7 @@ export class Peer implements Sink {
     return message;
   }
 
-  /** The next message that answers `id`, skipping others. */
+  /** Resolves with the next message that replies to `id`, skipping others. */
   async answer(id: string): Promise<Message> {
     for (;;) {
       const message = await this.next();

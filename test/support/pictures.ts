@@ -38,7 +38,7 @@ const HEADS = {
 
 export type PictureKind = keyof typeof HEADS;
 
-/** An image; `bytes`: the size of all of it. Its label says PNG, as that of many clients. */
+/** Returns an image; `bytes`: its whole size. Its label says PNG, as that of many clients. */
 export function imageOf(kind: PictureKind, { width = 8, height = 8, bytes = 0 } = {}): Image {
   const head = HEADS[kind](width, height);
   const all = bytes > head.length ? Buffer.concat([head], bytes) : head;

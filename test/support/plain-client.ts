@@ -1,6 +1,6 @@
 /**
- * A client of plain session RPC 1.0.0, as an author writes one from the specification alone: lines of JSON on the pipes of a
- * child, 29 methods, events without numbers. Nothing of Handfast's client is in it.
+ * A client of plain session RPC 1.0.0, as an author writes one from the specification alone: lines of JSON on the pipes
+ * of a child, 29 methods, events without numbers. It contains no code of Handfast's client.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
@@ -11,7 +11,7 @@ interface PlainEvent {
   readonly payload: any;
 }
 
-/** Longest wait for a reply or an event, in milliseconds: far above what either takes. */
+/** Longest wait for a reply or an event, in milliseconds: far above the usual time of either. */
 const PATIENCE_MS = 60_000;
 
 export class PlainClient {

@@ -1,4 +1,6 @@
-/** A peer that speaks plain messages of A2E to a host of a test, behind a handshake for one capability. */
+/**
+ * A peer that sends plain messages of A2E to a host of a test, after a handshake for one capability.
+ */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { Host } from '../../src/host/host.ts';

@@ -1,6 +1,6 @@
 /**
- * fast-check for the tests of properties, with a seed that stays: a run that fails fails again, and one that fails newly is the
- * fault of a change. `HANDFAST_SEED=random` searches where no run was before; a number repeats the run that printed it.
+ * fast-check for the tests of properties, with a fixed seed: a failing run fails again, and a new failure is caused by
+ * a change. `HANDFAST_SEED=random` searches new cases; a number repeats the run that printed it.
  */
 import fc from 'fast-check';
 

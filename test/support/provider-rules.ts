@@ -1,6 +1,6 @@
 /**
- * Readers that refuse a request as the providers do, written from their references and the messages of their refusals. Each gives the
- * reason, or undefined for a request that is taken.
+ * Readers that refuse a request as the providers do, written from their references and the messages of their refusals.
+ * Each returns the reason, or undefined for an accepted request.
  */
 
 import { JsonSchemas } from '../../src/base/json-schema.ts';
@@ -23,7 +23,7 @@ const textRefusal = (body: Body): string | undefined => {
   return undefined;
 };
 
-/** The reason why an image is refused. */
+/** Returns the reason why an image is refused. */
 function imageRefusal(
   mediaType: string,
   base64: string,
@@ -112,7 +112,7 @@ export function anthropicRefusal(body: Body): string | undefined {
   return undefined;
 }
 
-/** At most four places are cached, none of which is an empty text or thinking. */
+/** Returns the refusal of cache marks: at most four places are cached, none of which is an empty text or thinking. */
 function cacheRefusal(body: Body, blocks: readonly Body[][]): string | undefined {
   const system: Body[] = Array.isArray(body.system) ? body.system : [{ type: 'text', text: body.system ?? 'x' }];
   if (system.some(({ text }) => text.trim() === '')) return 'system: text content blocks must be non-empty';
@@ -122,7 +122,7 @@ function cacheRefusal(body: Body, blocks: readonly Body[][]): string | undefined
   return wrong && `cache_control cannot be set for ${wrong.type} blocks`;
 }
 
-/** The work that a request continues is thought about as a whole, or not at all. */
+/** Returns the refusal of thinking: the work that a request continues has thinking in all of its parts, or in none. */
 function thinkingRefusal(body: Body, blocks: readonly Body[][]): string | undefined {
   const isAnswer = (at: number): boolean => blocks[at]?.some(({ type }) => type === 'tool_result') ?? false;
   let first = blocks.length - 1;
@@ -313,7 +313,7 @@ export function googleRefusal(body: Body): string | undefined {
 
 const ROOT = ['anyOf', 'oneOf', 'allOf', 'enum', 'not'];
 
-/** The reason why the definitions of tools are refused. */
+/** Returns the reason why the definitions of tools are refused. */
 function toolsRefusal(
   tools: readonly (readonly [name: string, schema: Body])[] = [],
   provider: 'anthropic' | 'openai' | 'google',
@@ -331,7 +331,7 @@ function toolsRefusal(
   return undefined;
 }
 
-/** The reason why the schema of a tool is refused. */
+/** Returns the reason why the schema of a tool is refused. */
 export function schemaRefusal(schema: Body, provider: 'anthropic' | 'openai' | 'google'): string | undefined {
   if (schema?.type !== 'object')
     return `schema must be a JSON Schema of 'type: "object"', got 'type: ${JSON.stringify(schema?.type)}'`;

@@ -1,4 +1,7 @@
-/** An agent that speaks raw messages to a host over one end of an in-memory pair: a {@link ScriptedPeer} under the words of A2E. */
+/**
+ * An agent that sends raw messages to a host over one end of an in-memory pair: a {@link ScriptedPeer} with the terms
+ * of A2E.
+ */
 import type { Host } from '../../src/host/host.ts';
 import { type ScriptedMessage, ScriptedPeer } from '../../src/testing/scripted-peer.ts';
 import { memoryPair } from '../../src/transport/memory.ts';
@@ -6,7 +9,7 @@ import { memoryPair } from '../../src/transport/memory.ts';
 export type Message = ScriptedMessage;
 
 export class RawAgent extends ScriptedPeer {
-  /** The next message that answers `id`, skipping others. */
+  /** Resolves with the next message that replies to `id`, skipping others. */
   answer(id: string): Promise<Message> {
     return this.reply(id);
   }

@@ -1,6 +1,6 @@
 /** The marked parts of the examples, `// #region NAME` to `// #endregion`: the README shows them and a test compares. */
 
-/** The text of a region, without the indentation it has in its file. Throws when there is none. */
+/** Returns the text of a region, without its indentation in the file. Throws when the file has no such region. */
 export function regionOf(source: string, name: string): string {
   const lines = source.split('\n');
   const start = lines.findIndex((line) => line.trim() === `// #region ${name}`);

@@ -1,11 +1,14 @@
 /**
- * A relay that cuts connections: after a number of bytes, in the middle of what goes through, or on command. It can
- * also swallow everything, as behind a dead router, or refuse connections. It stands between agents and hosts in the tests
- * of resuming, reconnecting and liveness, and in the soak.
+ * A relay that cuts connections: after a number of bytes, in the middle of the traffic, or on command. It can also
+ * swallow everything, as behind a dead router, or refuse connections. It runs between agents and hosts in the tests of
+ * resuming, reconnecting and liveness, and in the soak.
  */
 import { connect, createServer, type Socket } from 'node:net';
 
-/** Where the relay passes connections on to, and what it listens on itself: a port, or the path of a Unix socket. */
+/**
+ * The address to which the relay forwards connections, and on which it listens itself: a port, or the path of a Unix
+ * socket.
+ */
 export type RelayTarget = { readonly host: string; readonly port: number } | { readonly path: string };
 
 export interface Relay {
@@ -15,9 +18,9 @@ export interface Relay {
   readonly cuts: number;
   /** Connections made so far. */
   readonly connections: number;
-  /** While true, nothing that arrives is passed on, in either direction, and no end hears of it. */
+  /** While true, the relay forwards nothing that arrives, in either direction, and informs no end. */
   swallowing: boolean;
-  /** Cuts the connections that `choose` says true to; all without it. */
+  /** Cuts the connections for which `choose` returns true; all without it. */
   cut(choose?: () => boolean): void;
   /** Stops listening, so that the system refuses connections; those that are open stay. */
   refuse(): Promise<void>;

@@ -1,4 +1,6 @@
-/** Starts `serve-process.ts` as a child, with a folder of its own. Used by the fault tests and by `bench/fairness.ts`. */
+/**
+ * Starts `serve-process.ts` as a child, with a separate folder.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

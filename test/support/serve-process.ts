@@ -1,6 +1,6 @@
 /**
- * The real server in a process of its own, as `handfast up` runs it: started by `startServer` of `serve-child.ts`, it sends
- * its addresses over the IPC channel and runs until it is ordered to stop.
+ * The real server in a separate process, as `handfast up` runs it: `startServer` of `serve-child.ts` starts it. It
+ * sends its addresses over the IPC channel and runs until it gets the order to stop.
  */
 import { serve } from '../../src/serve.ts';
 

@@ -1,15 +1,15 @@
 /**
- * An MCP server over HTTP that asks for a sign-in, and its authorization server: small, strict, without a library, and recording
- * what it was asked. Used by the tests of sign-ins.
+ * An MCP server over HTTP that asks for a sign-in, and its authorization server: small, strict, without a library, and
+ * recording its requests. For the tests of sign-ins.
  *
- * Refresh tokens rotate: the one before is refused, as the specification wants it of public clients.
+ * Refresh tokens rotate: the previous one is refused, as the specification demands for public clients.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TestContext } from 'node:test';
 
-/** A request as it came. */
+/** A request as received. */
 export interface Seen {
   readonly method: string;
   readonly path: string;
@@ -58,14 +58,14 @@ export interface Service {
   readonly clients: Map<string, Client>;
   /** Renewals so far. */
   renewals: () => number;
-  /** No access token is good any longer; with `all`, no refresh token either. */
+  /** Makes every access token expire; with `all`, the refresh tokens too. */
   expire: (what?: 'access' | 'all') => void;
-  /** The MCP server forgets its sessions. */
+  /** Makes the MCP server forget its sessions. */
   forgetSessions: () => void;
   close: () => void;
 }
 
-/** Starts both, each on a port of its own on this machine. */
+/** Starts both, each on a separate port of this machine. */
 export async function signInService(t: TestContext, options: ServiceOptions = {}): Promise<Service> {
   const seen: Seen[] = [];
   const seenByMcp: Seen[] = [];
@@ -233,7 +233,7 @@ export async function signInService(t: TestContext, options: ServiceOptions = {}
   };
 }
 
-/** The client of a request, which proves itself in its own way alone (RFC 6749, section 2.3.1). */
+/** Returns the client of a request, which may authenticate only by its own method (RFC 6749, section 2.3.1). */
 function provenClient(
   request: IncomingMessage,
   form: URLSearchParams,
@@ -250,20 +250,20 @@ function provenClient(
   return isRight && method === (client?.token_endpoint_auth_method ?? method) ? client : undefined;
 }
 
-/** Does what a person with a browser does: goes to the address, and where it sends them. Returns where it ended. */
+/** Acts like a person with a browser: opens the address, and follows the redirect. Returns the final address. */
 export async function visit(address: string): Promise<{ url: URL; text: string }> {
   const first = await fetch(address, { redirect: 'manual' });
   const url = new URL(first.headers.get('location') ?? address);
   return { url, text: await (await fetch(url)).text() };
 }
 
-/** The address that a browser would be sent back to. */
+/** Returns the address that a browser would be sent back to. */
 export async function redirectOf(address: string): Promise<string> {
   const { headers } = await fetch(address, { redirect: 'manual' });
   return headers.get('location') ?? '';
 }
 
-/** A server on a port of its own. */
+/** Starts a server on a separate port. */
 export async function listening(
   t: TestContext,
   seen: Seen[],

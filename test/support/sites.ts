@@ -1,6 +1,6 @@
 /**
- * Contract hosts behind every transport, and peers dialled to them. One site is one transport; its hosts are started when
- * first asked for.
+ * Contract hosts behind every transport, and peers dialled to them. One site is one transport; its hosts are started at
+ * their first use.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,10 +24,10 @@ export const textTransports = ['tcp', 'unix', 'websocket', 'http', 'stdio'] as c
 export const allTransports = ['memory', ...textTransports] as const;
 export type TransportName = (typeof allTransports)[number];
 
-/** Where peers dial a host that is already there. */
+/** The way in which peers dial a running host. */
 export interface Door {
   dial(): Promise<Peer>;
-  /** The address our own `connect` takes; undefined for memory. */
+  /** The address for Handfast's `connect`; undefined for memory. */
   readonly address?: string;
   close(): Promise<void>;
 }
@@ -108,7 +108,7 @@ export class Site {
     return this.name === 'tcp' || this.name === 'unix' || this.name === 'stdio';
   }
 
-  /** The host of this kind; undefined where it lives in another process. */
+  /** Returns the host of this kind; undefined if it lives in another process. */
   host(kind: HostKind): Host | undefined {
     return this.#hosts.get(kind);
   }
@@ -118,7 +118,7 @@ export class Site {
     return this.#ran;
   }
 
-  /** Where the last kind of host asked for listens. */
+  /** Address of the kind of host that was requested last. */
   get address(): string | undefined {
     return this.#address;
   }
@@ -133,7 +133,7 @@ export class Site {
     await (await door)?.close();
   }
 
-  /** What the hosts of this process wrote to their logs and audits. */
+  /** Text that the hosts of this process wrote to their logs and audits. */
   get written(): readonly string[] {
     return this.#written;
   }
@@ -173,7 +173,7 @@ export class Site {
     return door;
   }
 
-  /** A child takes its time to start, so that the next ones start while the tests talk to this one. */
+  /** Returns a peer of a child. A child takes time to start, so the next ones start while the tests use this one. */
   #child(kind: HostKind): Peer {
     if (kind !== 'open') return overStdio(this.#spawn(kind));
     while (this.#ready.length <= CHILDREN_AHEAD) this.#ready.push(this.#spawn(kind));

@@ -1,6 +1,6 @@
 /**
- * A contract host that speaks over stdio; `sites.ts` starts it with the kind of host as its argument. What its tools did
- * is ordered over the IPC channel, because stdout belongs to the link.
+ * A contract host over stdio; `sites.ts` starts it with the kind of host as its argument. Reports of its tools go over
+ * the IPC channel, because stdout belongs to the link.
  */
 import { stdioLink } from '../../src/transport/stdio.ts';
 import { contractHost, type HostKind } from './contract-host.ts';

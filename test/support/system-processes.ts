@@ -1,7 +1,9 @@
-/** The processes of this system as `/proc` shows them, for tests of what is left of others. */
+/**
+ * The processes of this system as `/proc` shows them, for tests of remaining processes.
+ */
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** State, group and start of a process; undefined once nothing is left of it. */
+/** Returns state, group and start of a process; undefined once nothing of it remains. */
 export function statOf(
   pid: number,
 ): { readonly state: string; readonly parent: number; readonly group: number; readonly start: string } | undefined {
@@ -14,10 +16,10 @@ export function statOf(
   }
 }
 
-/** Every process id that there is. */
+/** Returns every process id. */
 export const allPids = (): number[] => readdirSync('/proc').map(Number).filter(Number.isInteger);
 
-/** The processes that run and carry `text` in their environment. */
+/** Returns the processes that run and carry `text` in their environment. */
 export const carriers = (text: string): number[] =>
   allPids().filter((pid) => {
     try {

@@ -1,4 +1,6 @@
-/** Tools that do what tests need to see. */
+/**
+ * Tools with effects that tests need to see.
+ */
 import { tool } from '../../src/capabilities/tools/tool.ts';
 
 const object = (properties: Record<string, unknown>, required: string[] = []) => ({
@@ -7,7 +9,7 @@ const object = (properties: Record<string, unknown>, required: string[] = []) =>
   required,
 });
 
-/** Gives back what it got. */
+/** Returns its input. */
 export const echo = tool({
   name: 'echo',
   description: 'Gives back its arguments',
@@ -50,7 +52,7 @@ export function patient() {
   };
 }
 
-/** Finishes when the test says so. */
+/** Returns a tool that finishes when the test releases it. */
 export function gated() {
   const started: string[] = [];
   const starts = new Map<string, PromiseWithResolvers<void>>();

@@ -17,13 +17,13 @@ type Step =
 export interface Transcript {
   /** The requirement: the file's name. */
   readonly name: string;
-  /** What it shows: its first comment. */
+  /** Its subject: its first comment. */
   readonly title: string;
   readonly host: HostKind;
   readonly steps: readonly { readonly line: number; readonly step: Step }[];
 }
 
-/** What a placeholder stands for. */
+/** Values that a placeholder matches. */
 const placeholders: Record<string, (value: unknown) => boolean> = {
   '<id>': (value) => typeof value === 'string' && value !== '',
   '<text>': (value) => typeof value === 'string' && value !== '' && value.length < 300,
@@ -34,7 +34,7 @@ const placeholders: Record<string, (value: unknown) => boolean> = {
   '<cursor>': (value) => Number.isInteger(value) && (value as number) > 0,
 };
 
-/** All transcripts of a dialect. */
+/** Returns all transcripts of a dialect. */
 export function transcripts(dialect: 'a2e'): Transcript[] {
   const folder = fileURLToPath(new URL(`./${dialect}/`, import.meta.url));
   return readdirSync(folder)
@@ -62,7 +62,7 @@ function parse(name: string, text: string): Transcript {
   return { name, title, host, steps };
 }
 
-/** Plays a transcript; fails at the first answer that differs. Returns what the host really said. */
+/** Plays a transcript; fails at the first reply that differs. Returns the messages that the host really sent. */
 export async function replay({ name, steps }: Transcript, peer: Peer): Promise<Message[]> {
   const known = new Map<string, unknown>();
   for (const { line, step } of steps) {
@@ -77,14 +77,14 @@ export async function replay({ name, steps }: Transcript, peer: Peer): Promise<M
     }
   }
   if (!peer.over) {
-    // Nothing more may come: what was still on its way would arrive before this.
+    // No further message may come: one that was still on its way would arrive before this.
     await peer.ping('after the transcript');
   }
   assert.deepEqual(peer.rest, [], `${name}: the host said more than is written`);
   return peer.messages;
 }
 
-/** A placeholder in what the agent sends: what the host said there last. */
+/** Returns the value of a placeholder in a message of the agent: the host's last value for it. */
 function told(mark: string, known: ReadonlyMap<string, unknown>): string {
   const value = known.get(mark.replaceAll('"', ''));
   assert.ok(value !== undefined, `${mark} is sent before the host has said it`);

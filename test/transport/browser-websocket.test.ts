@@ -1,4 +1,6 @@
-/** The link of browsers, with Node's own `WebSocket`, against the server's end: what the contract of links asks of it. */
+/**
+ * The link of browsers, with Node's own `WebSocket`, against the server's end: the demands of the link contract.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { type TestContext, test } from 'node:test';
@@ -9,7 +11,7 @@ import type { Link } from '../../src/transport/link.ts';
 import { webSocketAcceptor } from '../../src/transport/websocket.ts';
 import { PATIENCE_MS, Recorder, within } from '../contract/recorder.ts';
 
-/** A browser's link and the server's end of it. */
+/** Returns a browser's link and the server's end of it. */
 async function pair(t: TestContext, maxMessageBytes?: number): Promise<{ near: Link; far: Link; url: string }> {
   const accepted = Promise.withResolvers<Link>();
   const accept = (link: Link): void => accepted.resolve(link);

@@ -1,4 +1,6 @@
-/** What is special about links in memory: no copy, deliveries in batches, and no starved event loop. */
+/**
+ * Peculiarities of links in memory: no copy, deliveries in batches, and no starved event loop.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { memoryPair } from '../../src/transport/memory.ts';

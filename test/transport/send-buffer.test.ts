@@ -1,4 +1,6 @@
-/** Packing: few writes, in order, nothing while the system is behind, and everybody who waits is let go. */
+/**
+ * Packing: few writes, in order, none while the system is behind, and every waiter is released.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { SendBuffer } from '../../src/transport/send-buffer.ts';
@@ -20,7 +22,7 @@ class Target {
     if (this.blocked) this.pending += pack.length;
   }
 
-  /** The system takes what is pending. */
+  /** Makes the system accept the pending bytes. */
   take(): void {
     this.pending = 0;
     this.outbox.written();

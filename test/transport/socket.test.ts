@@ -1,4 +1,6 @@
-/** What is special about TCP and Unix sockets: addresses, foreign clients, socket files, and failures to connect. */
+/**
+ * Peculiarities of TCP and Unix sockets: addresses, foreign clients, socket files, and failures to connect.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, statSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -79,7 +81,8 @@ describe('TCP links', () => {
 
   test('an attempt ends when its time is up or its signal aborts', async () => {
     const options = { timeoutMs: 30 };
-    // A host that is not there: nothing answers, neither yes nor no (or the network says so at once, which is as good).
+    // A missing host: no reply arrives, neither positive nor negative (or the network reports it at once, which is
+    // equivalent).
     await assert.rejects(connectTcp('tcp://192.0.2.1:9', options), { code: 'unreachable' });
     const aborted = AbortSignal.abort();
     await assert.rejects(connectTcp('tcp://127.0.0.1:9', { signal: aborted }), { code: 'cancelled' });
@@ -92,7 +95,7 @@ describe('TCP links', () => {
   describe('refuse HTTP and TLS clients at their first bytes', () => {
     const smuggled = '\n{"type":"handshake/req"}\n';
 
-    /** What a link made of bytes that came in the given pieces. */
+    /** Returns the messages of a link for bytes that arrived in the given pieces. */
     async function hears(pieces: string[]): Promise<{ recorder: Recorder; answer: Buffer; socket: Socket }> {
       const { promise, resolve } = Promise.withResolvers<Link>();
       const listener = await listenTcp({ port: 0 }, resolve);

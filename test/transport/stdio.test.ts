@@ -1,4 +1,6 @@
-/** What is special about a process's own stdio: any kind of file, and prints of any code. */
+/**
+ * Peculiarities of a process's own stdio: any kind of file, and prints of any code.
+ */
 import assert from 'node:assert/strict';
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync, writeFileSync } from 'node:fs';
@@ -21,7 +23,7 @@ async function textOf(stream: NodeJS.ReadableStream | null | undefined): Promise
   return Buffer.concat(chunks).toString();
 }
 
-/** Exit code, stdout and stderr. A child that does not end is killed, so that the test run does. */
+/** Returns exit code, stdout and stderr. A child that does not end is killed, so that the test run does. */
 async function outcome(child: ChildProcess): Promise<[number | null, string, string]> {
   const exit = new Promise<number | null>((resolve) => child.once('close', resolve));
   const all = Promise.all([exit, textOf(child.stdout), textOf(child.stderr)]);

@@ -1,4 +1,6 @@
-/** What is special about links to child processes: starting, stopping, last words, and command lines. */
+/**
+ * Peculiarities of links to child processes: starting, stopping, last words, and command lines.
+ */
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { readFileSync, realpathSync } from 'node:fs';
@@ -14,7 +16,7 @@ function node(script: string, options: Partial<SpawnLinkOptions> = {}) {
   return spawnLink({ command: process.execPath, args: ['-e', script], ...options });
 }
 
-/** True while a process with this id runs. One that has ended but was not fetched by its parent does not. */
+/** Returns true while a process with this id runs. False for one that has ended but was not collected by its parent. */
 function runs(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -60,7 +62,7 @@ describe('a link to a child process', () => {
       extra: 'set',
       path: true,
     });
-    // What may be secret is not in the name of the peer.
+    // Arguments that may be secret are not in the name of the peer.
     assert.match(link.peer, /^stdio:.*node \(pid \d+\)$/);
     await link.close();
   });
@@ -139,7 +141,7 @@ describe('a link to a child process', () => {
     await gone(recorder.messages[0]?.pid as number);
   });
 
-  /** A child that starts a child of its own, which holds the same output and ignores signals. */
+  /** A child that starts another child, which holds the same output and ignores signals. */
   const FAMILY = `
     const { spawn } = require('node:child_process');
     const script = "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000); console.log(JSON.stringify({ pid: process.pid }));";

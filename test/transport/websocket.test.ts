@@ -1,4 +1,6 @@
-/** What is special about WebSocket links: frames, close codes, hostile peers, signs of life, and failures to connect. */
+/**
+ * Peculiarities of WebSocket links: frames, close codes, hostile peers, liveness, and failures to connect.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
@@ -29,7 +31,7 @@ describe('WebSocket links', () => {
   });
   after(() => http.close());
 
-  /** A link of ours and a foreign socket at its other end. */
+  /** Runs with a link of Handfast and a foreign socket at its other end. */
   async function withStranger(
     run: (link: Link, stranger: WebSocket, frames: string[]) => Promise<void>,
     acceptorOptions: WebSocketAcceptorOptions = {},
@@ -180,7 +182,7 @@ describe('WebSocket links', () => {
       await within(asked, 'a ping');
       while ((link.received ?? 0) <= before) await turns();
       const answered = link.received ?? 0;
-      // A frame of which only the head has come.
+      // A frame of which only the head has arrived.
       (stranger as unknown as { _socket: Socket })._socket.write(Buffer.from([0x81, 0xfe, 0x10]));
       while ((link.received ?? 0) <= answered) await turns();
       link.pause(true);

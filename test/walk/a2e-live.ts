@@ -44,7 +44,7 @@ export const walkedCapabilities: WalkedFiles = {
   },
 };
 
-/** The member at a path of a reply, or a failure that shows the reply. */
+/** Returns the member at a path of a reply, or fails with a message that shows the reply. */
 function found(reply: Message, ...path: readonly string[]): unknown {
   let value: unknown = reply;
   for (const step of path) value = isObject(value) ? value[step] : undefined;

@@ -1,6 +1,6 @@
 /**
- * No request of A2E holds the event loop, however large a legal one is: every type that agents send, and every tool, with each of
- * its members as large as it may be. New types and members are in it by their schemas.
+ * No request of A2E holds the event loop, however large a legal one is: every type that agents send, and every tool,
+ * with each of its members at its largest. New types and members are included by their schemas.
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
@@ -34,7 +34,7 @@ interface RequestType {
   readonly schema: JsonObject;
 }
 
-/** The types that agents send, by capability. */
+/** Returns the types that agents send, by capability. */
 async function requestTypes(capability: string): Promise<readonly RequestType[]> {
   const file = `../../src/capabilities/${capability}/${capability}.schema.ts`;
   const schemas = capability === '' ? a2eSchemas : ((await import(file)) as JsonObject)[`${capability}Schemas`];
@@ -102,7 +102,7 @@ class AgentWalk {
     return this.#agent.send(JSON.stringify(message), message.id, REPLY_MS);
   }
 
-  /** Each handshake has its own link. */
+  /** Sends a handshake, each on a separate link. */
   async #greeted(message: JsonObject): Promise<Message> {
     const link = await PlainAgent.dial(this.#tcp);
     const reply = await link.ask({ auth_token: ADMIN, ...message }, WRONG_TOKEN_MS);
@@ -110,7 +110,10 @@ class AgentWalk {
     return reply;
   }
 
-  /** A type whose small message is not even legal needs a value in `a2e-live.ts`: its large ones would all be refused unread. */
+  /**
+   * Walks a type. A type whose small message is not even legal needs a value in `a2e-live.ts`: its large ones would all
+   * be refused unread.
+   */
   async type({ type, schema }: RequestType): Promise<void> {
     const base = { ...(small(schema, this.known, '', type) as JsonObject), type };
     const reply = await this.#sent(base);

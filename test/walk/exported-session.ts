@@ -8,6 +8,6 @@ export const exported = (entries: readonly string[]): string[] => [
 export const entry = (seq: number, kind: string, payload: object): string =>
   JSON.stringify({ seq, kind, timestamp: '', payload });
 
-/** The entry that an import begins with: a session with these members, and nothing else. */
+/** Returns the entry that an import begins with: a session with only these members. */
 export const restored = (seq: number, members: object = {}): string =>
   entry(seq, 'record.restored', { head: {}, history: [], messages: [], turns: [], ...members });

@@ -1,6 +1,6 @@
 /**
- * No message of a fleet's worker holds the event loop of its orchestrator, however large a legal one is: every type, with each of its
- * members as large as it may be. New types and members are in it by their schemas.
+ * No message of a fleet's worker holds the event loop of its orchestrator, however large a legal one is: every type,
+ * with each of its members at its largest. New types and members are included by their schemas.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -30,7 +30,7 @@ const announce = {
 async function joined(tcp: string): Promise<PlainAgent> {
   const worker = await PlainAgent.dial(tcp);
   worker.write(`${JSON.stringify({ ...announce, envelope: { token: ADMIN } })}\n`);
-  // One that is refused gets SESSION_BYE, and its link ends.
+  // A refused worker gets SESSION_BYE, and its link ends.
   await sleep(JOIN_MS);
   const refusal = worker.others.find(({ type }) => type === 'SESSION_BYE');
   assert.ok(refusal === undefined && !worker.closed, `the worker was not accepted: ${JSON.stringify(refusal)}`);

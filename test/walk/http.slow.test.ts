@@ -26,7 +26,7 @@ const requests: Readonly<Record<string, JsonObject>> = {
   'logging/setLevel': { level: 'debug' },
 };
 
-/** The schema of an object that is as free as any of MCP: each of its members may be anything. */
+/** Returns the schema of an object that is as free as any of MCP: each of its members may be any value. */
 const open = (params: JsonObject): JsonObject => ({
   type: 'object',
   properties: { ...Object.fromEntries(Object.keys(params).map((name) => [name, {}])), _meta: { type: 'object' } },

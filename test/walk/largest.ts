@@ -1,6 +1,6 @@
 /**
- * The largest values that a schema lets through, as far as one message has room for them: for each member in turn the longest
- * texts, the longest lists, the widest maps and the deepest values, of contents that are known to be hard.
+ * The largest values that a schema permits, as far as they fit into one message: for each member in turn the longest
+ * texts, the longest lists, the widest maps and the deepest values, with contents that are known to be hard.
  */
 import { MAX_DEPTH, MAX_VALUES } from '../../src/wire/depth.ts';
 import { isObject, type JsonObject } from '../../src/wire/json.ts';
@@ -23,7 +23,7 @@ const SHORT_CHARS = 4096;
 const filled = (unit: string, bytes: number): string =>
   unit.repeat(Math.max(1, Math.floor(bytes / (Buffer.byteLength(JSON.stringify(unit)) - 2))));
 
-/** Numbered parts until the bytes are used up. */
+/** Returns numbered parts until the bytes are used up. */
 function counted(part: (at: number) => string, bytes: number): string {
   const parts: string[] = [];
   for (let at = 0, size = 0; ; at++) {
@@ -79,7 +79,7 @@ function shapes(bytes: number, within: number): readonly (readonly [string, unkn
 type Schema = JsonObject;
 const schemaOf = (value: unknown): Schema => (isObject(value) ? value : {});
 
-/** One of several schemas: the one that has most to say. */
+/** Returns one of several schemas: the one with the most content. */
 function settled(schema: Schema): Schema {
   const options = (schema.anyOf ?? schema.oneOf) as readonly Schema[] | undefined;
   if (options === undefined) return schema;
@@ -97,7 +97,7 @@ function typeOf(schema: Schema): string {
   return schema.properties !== undefined ? 'object' : schema.items !== undefined ? 'array' : 'any';
 }
 
-/** A small value that the schema lets through, with the known values of its members. */
+/** Returns a small value that the schema permits, with the known values of its members. */
 export function small(given: unknown, known: Known, name = '', type = ''): unknown {
   const value = Object.hasOwn(known, `${type}:${name}`) ? known[`${type}:${name}`] : known[name];
   if (name !== '' && value !== undefined) return typeof value === 'function' ? value() : value;
@@ -132,7 +132,7 @@ export function small(given: unknown, known: Known, name = '', type = ''): unkno
 
 type Path = readonly (string | number)[];
 
-/** The value with another one at the path; missing parents are made. */
+/** Returns the value with another one at the path; missing parents are created. */
 function replaced(value: unknown, [step, ...rest]: Path, by: unknown): unknown {
   if (step === undefined) return by;
   if (typeof step === 'number') {
@@ -148,7 +148,7 @@ interface Member {
   readonly schema: Schema;
 }
 
-/** The members of a schema, and those of its maps and lists, down to `levels`. */
+/** Yields the members of a schema, and those of its maps and lists, down to `levels`. */
 function* members(given: unknown, path: Path, levels: number): Generator<Member> {
   const schema = settled(schemaOf(given));
   if (path.length > 0) yield { path, schema };
@@ -163,7 +163,7 @@ function* members(given: unknown, path: Path, levels: number): Generator<Member>
 /** Members that are the frame of a message: they are read before all others. */
 const FRAME: ReadonlySet<unknown> = new Set(['type', 'a2e', 'version', 'ts', 'jsonrpc']);
 
-/** The largest values of one member. */
+/** Yields the largest values of one member. */
 function* largestOf({ path, schema }: Member, known: Known, bytes: number): Generator<readonly [string, unknown]> {
   if ('const' in schema || schema.enum !== undefined) return;
   const type = typeOf(schema);
@@ -194,7 +194,7 @@ function* largestOf({ path, schema }: Member, known: Known, bytes: number): Gene
 }
 
 /**
- * The largest values of a schema, one member at a time, each of about `bytes` bytes.
+ * Yields the largest values of a schema, one member at a time, each of about `bytes` bytes.
  * @param type of the message: `known` may have members for this type alone
  */
 export function* largest(schema: unknown, known: Known, bytes: number, type = ''): Generator<Sized> {

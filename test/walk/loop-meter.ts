@@ -1,23 +1,24 @@
 /**
- * The longest time that one turn of the event loop took, without the time that other processes of the machine took. Runs inside
- * the process that is measured.
+ * The longest time that one turn of the event loop took, without the time that other processes of the machine took.
+ * Runs inside the process that is measured.
  *
- * A tick each millisecond compares the clock with the tick before. Where the system tells how long this thread was ready and
- * had no processor (Linux), that is left out: a turn that waits for a disk counts, one whose processor was given away does not.
+ * A tick each millisecond compares the clock with the tick before. If the system reports the time for which this thread
+ * was ready and had no processor (Linux), that time is left out: a turn that waits for a disk counts, one whose
+ * processor was given to others does not.
  */
 import { openSync, readSync } from 'node:fs';
 
 /** Holds the file of the scheduler while it is read. */
 const bytes = Buffer.alloc(128);
 
-/** Nanoseconds that a thread was ready and had no processor; 0 where the system does not say it. */
+/** Returns the nanoseconds for which a thread was ready and had no processor; 0 if the system does not report them. */
 export function waitedNs(file: number | undefined): number {
   if (file === undefined) return 0;
   const length = readSync(file, bytes, 0, bytes.length, 0);
   return Number(bytes.toString('latin1', 0, length).split(' ')[1]);
 }
 
-/** The file of the scheduler about a thread: of this one, or of the first thread of a process. */
+/** Opens the file of the scheduler about a thread: of this one, or of the first thread of a process. */
 export function schedule(process: number | 'thread-self' = 'thread-self'): number | undefined {
   try {
     return openSync(`/proc/${process}/schedstat`, 'r');
@@ -45,7 +46,7 @@ export class LoopMeter {
     this.#waited = waited;
   }
 
-  /** The longest turn since it was asked last, in milliseconds. */
+  /** Returns the longest turn since its last call, in milliseconds. */
   take(): number {
     this.#tick();
     const longest = this.#longest;

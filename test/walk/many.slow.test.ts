@@ -17,7 +17,7 @@ const PIPELINED = 64;
 const MEDIUM = 15_000;
 const LARGE = 400_000;
 const REPLY_MS = 20_000;
-/** One of these takes some 20 ms, all of them more than a second. */
+/** Bound: one of these takes some 20 ms, all of them more than a second. */
 const SOME_MS = 250;
 
 test('many requests at once hold the loop no longer than a few of them', async (t) => {

@@ -1,11 +1,13 @@
-/** An agent, client or worker as a program without this library has it: lines of JSON over TCP. */
+/**
+ * An agent, client or worker in the form of a program without this library: lines of JSON over TCP.
+ */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 
 export type Message = Readonly<Record<string, unknown>>;
 
-/** Stands in place of a reply that did not come. */
+/** Replaces a reply that did not arrive. */
 export const SILENCE: Message = Object.freeze({ type: 'silence' });
 export const CLOSED: Message = Object.freeze({ type: 'closed' });
 
@@ -60,7 +62,7 @@ export class PlainAgent {
     else if (this.others.push(message) > 100) this.others.shift();
   }
 
-  /** A refusal that names no request is for the one that waits longest. */
+  /** Handles a refusal that names no request: it is for the one that waits longest. */
   #refused(message: Message): void {
     this.#waiting.values().next().value?.(message);
   }

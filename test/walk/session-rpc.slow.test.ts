@@ -1,6 +1,6 @@
 /**
- * No request of session RPC holds the event loop, however large a legal one is: every method, those of a fleet too, with each of its
- * parameters as large as it may be. New methods and parameters are in it by their schemas.
+ * No request of session RPC holds the event loop, however large a legal one is: every method, those of a fleet too,
+ * with each of its parameters at its largest. New methods and parameters are included by their schemas.
  */
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
@@ -50,7 +50,7 @@ const methods: readonly RpcMethod[] = [...Object.values(sessionMethods), ...Obje
 
 const item = (text: string) => ({ role: 'user', turn: 't', text });
 
-/** Largest requests that no schema says. */
+/** Largest requests that no schema describes. */
 const more: Readonly<Record<string, (bytes: number) => readonly (readonly [string, JsonObject])[]>> = {
   'session.send': (bytes) => {
     // Random bytes: no compression makes them shorter.

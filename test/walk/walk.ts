@@ -1,6 +1,6 @@
 /**
- * Walks a host: sends it one message after the other and looks at the longest turn of its event loop for each, beside that of a
- * bare loop of the same run. One that took too long is sent again: only one that always does is a finding.
+ * Walks a host: sends it one message after the other and measures the longest turn of its event loop for each, beside
+ * that of a bare loop of the same run. One that took too long is sent again: only one that always does is a finding.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, fork } from 'node:child_process';
@@ -26,9 +26,9 @@ export interface WalkedHost {
   readonly folder: string;
   readonly http: string;
   readonly tcp: string;
-  /** The longest turn since it was asked last, in milliseconds. */
+  /** Resolves with the longest turn since its last call, in milliseconds. */
   take(): Promise<number>;
-  /** The longest ping of a neighbour, and the longest turn of its loop, since they were asked last. */
+  /** Resolves with the longest ping of a neighbour, and the longest turn of its loop, since its last call. */
   neighbour(): Promise<{ readonly ping: number; readonly bare: number }>;
 }
 
@@ -48,7 +48,7 @@ async function started(t: TestContext, name: string, args: readonly string[], op
   return child;
 }
 
-/** The next message of a child. */
+/** Resolves with the next message of a child. */
 async function told<T>(child: ChildProcess): Promise<T> {
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const gone = (): void => reject(new Error('the process has ended'));
@@ -76,7 +76,7 @@ export interface WalkedFiles {
   readonly files?: Readonly<Record<string, string>>;
 }
 
-/** A host with everything, and its neighbour. Both end with the test. */
+/** Starts a host with everything, and its neighbour. Both end with the test. */
 export async function walkedHost(t: TestContext, { yaml = '', fleet, files = {} }: WalkedFiles): Promise<WalkedHost> {
   const folder = mkdtempSync(join(tmpdir(), 'handfast-walk-'));
   t.after(() => rmSync(folder, { recursive: true, force: true, maxRetries: 10 }));

@@ -1,6 +1,6 @@
 /**
- * The real server in its own process, with everything a peer can ask for, and a meter of its event loop: started by
- * `walk.ts`. It sends its addresses over the IPC channel and replies to each `take` with the longest turn since the last.
+ * The real server in its own process, with everything that a peer can request, and a meter of its event loop. It sends
+ * its addresses over the IPC channel and replies to each `take` with the longest turn since the last.
  */
 import { serve } from '../../src/serve.ts';
 import { LoopMeter } from './loop-meter.ts';

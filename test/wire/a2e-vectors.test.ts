@@ -1,7 +1,7 @@
 /**
- * The golden lines of A2E 1.0: what other implementations send must be read, and what we send must hold to the published
- * schemas. Every line of `test/vectors/a2e/` goes the way of a message (depth, JSON, version, validator, host, agent), and
- * every message of ours is caught as the bytes on its wire.
+ * The golden lines of A2E 1.0: messages of other implementations must be read, and Handfast's messages must match the
+ * published schemas. Every line of `test/vectors/a2e/` takes the path of a message (depth, JSON, version, validator,
+ * host, agent), and every message of Handfast is captured as the bytes on its wire.
  */
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
@@ -132,7 +132,7 @@ async function hostWithTools(
   return host;
 }
 
-/** An agent over a link, with a client for tools. */
+/** Opens an agent over a link, with a client for tools. */
 async function agentOn(link: Link, options: AgentOptions = {}): Promise<{ agent: AgentSession; tools: ToolsClient }> {
   const agent = await AgentSession.open(async () => link, ['tools', 'memory'], { timeoutMs: 60_000, ...options });
   return { agent, tools: new ToolsClient(agent) };
@@ -148,7 +148,7 @@ describe('a host', () => {
     for (const { at, text, message } of vectors) {
       if (message.type === 'shutdown') continue;
       raw.send(text);
-      // Requests are answered in order and a ping at once, so everything the line caused has come when its pong has.
+      // Requests are replied to in order and a ping at once, so all effects of the line have arrived with its pong.
       raw.send({ type: 'ping', id: `after ${at}` });
       const answers: Message[] = [];
       for (let next = await raw.next(); next.req_id !== `after ${at}`; next = await raw.next()) answers.push(next);
@@ -207,7 +207,7 @@ describe('a host', () => {
 });
 
 describe('an agent', () => {
-  /** A host that answers as the test says, in lines. */
+  /** Starts a host that replies as the test scripts, in lines. */
   const scripted = (link: Link, answer: (message: Message) => (Message | string)[]) => {
     const raw = new TextAgent(link);
     void (async () => {
@@ -333,7 +333,7 @@ describe('what is written', () => {
 
     const messages = [...link.sent.agent(), ...link.sent.host()].map(proper);
     const sent = new Set(messages.map(({ type }) => type));
-    // Read, but never written: events of ours are events of a capability.
+    // Read, but never written: Handfast's events are events of a capability.
     assert.deepEqual(
       [...schemas.keys()].filter((type) => !sent.has(type)),
       ['invoke/event'],

@@ -1,6 +1,6 @@
 /**
- * What the tests of the golden lines share: the lines of `test/vectors/a2e/`, the published schema and the validator of each
- * message type, and a link whose every byte is kept.
+ * The shared part of the tests of the golden lines: the lines of `test/vectors/a2e/`, the published schema and the
+ * validator of each message type, and a link whose every byte is recorded.
  */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -28,7 +28,7 @@ export interface Manifest {
 
 export const manifest = JSON.parse(readFileSync(join(folder, 'manifest.json'), 'utf8')) as Manifest;
 
-/** One golden line and where it stands. */
+/** One golden line and its position. */
 export interface Vector {
   readonly at: string;
   readonly text: string;
@@ -74,7 +74,10 @@ export const extensions = [
   'journal/event',
 ];
 
-/** How a message is used, by the shape of its type: the few requests without `/req` are known by having no other ending. */
+/**
+ * Returns the role of a message, by the form of its type: the few requests without `/req` are recognised by having no
+ * other ending.
+ */
 export function roleOf(type: string): 'request' | 'answer' | 'event' {
   if (/\/(event|push)$|_EVENT$/.test(type)) return 'event';
   if (/\/resp$|_RESP$|^(error|pong)$/.test(type)) return 'answer';
@@ -83,7 +86,7 @@ export function roleOf(type: string): 'request' | 'answer' | 'event' {
 
 export const ascii = /^[\x20-\x7f]*$/;
 
-/** What must hold for every message on the wire. Returns it. */
+/** Asserts the rules for every message on the wire. Returns it. */
 export function proper(line: string): Message {
   assert.match(line, ascii);
   const message = JSON.parse(line) as Message;
@@ -98,7 +101,7 @@ export function proper(line: string): Message {
   return message;
 }
 
-/** Both ends of a link over two byte streams, and every byte that crossed. */
+/** Returns both ends of a link over two byte streams, and every byte that crossed. */
 export function wire(t: TestContext): {
   agent: Link;
   host: Link;

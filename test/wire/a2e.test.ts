@@ -20,8 +20,8 @@ const text = fc.oneof(
 );
 
 /**
- * Keys that break careless code, and the names of the envelope. None with a backslash: once V8 14.6 has parsed such a key,
- * its JSON.parse takes other escaped keys of that length for it.
+ * Keys that break careless code, and the names of the envelope. None with a backslash: once V8 14.6 has parsed such a
+ * key, its JSON.parse mistakes other escaped keys of that length for it.
  */
 const key = fc.oneof(
   { weight: 3, arbitrary: text.filter((name) => !name.includes('\\')) },
@@ -45,7 +45,7 @@ const { value } = fc.letrec<{ value: unknown }>((tie) => ({
   ),
 }));
 
-/** An object of own properties, `__proto__` among them. */
+/** Returns an object of own properties, `__proto__` among them. */
 function ownObject(entries: [string, unknown][]): Message {
   const made: Message = {};
   for (const [name, held] of entries) {
@@ -58,7 +58,7 @@ const body = fc.array(fc.tuple(key, value), { maxLength: 6 }).map(ownObject);
 const id = text.filter((one) => one !== '');
 const cursor = fc.oneof(fc.constant(0), fc.nat());
 
-/** What must be left of a body next to an envelope. */
+/** Returns the part of a body that must remain next to an envelope. */
 function own(fields: Message, names: readonly string[] = envelope): [string, unknown][] {
   return Object.entries(fields)
     .filter(([name]) => !names.includes(name))
@@ -67,7 +67,7 @@ function own(fields: Message, names: readonly string[] = envelope): [string, unk
 const byKey = ([left]: [string, unknown], [right]: [string, unknown]): number =>
   left < right ? -1 : left > right ? 1 : 0;
 
-/** As it would be read on the other side. */
+/** Returns a message as the other side would read it. */
 const read = (written: string | Message): Message => {
   assert.equal(typeof written, 'string');
   const ascii = toAscii(written as string);

@@ -1,4 +1,6 @@
-/** ASCII JSON: the same value, and nothing above U+007F on the wire. */
+/**
+ * ASCII JSON: the same value, and no character above U+007F on the wire.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { asciiLength, toAscii } from '../../src/wire/ascii.ts';

@@ -4,13 +4,13 @@ import { describe, test } from 'node:test';
 import { MAX_DEPTH, parseNested, tooDeep } from '../../src/wire/depth.ts';
 import fc from '../support/properties.ts';
 
-/** How many objects and arrays stand inside each other at most. */
+/** Returns the deepest nesting of objects and arrays. */
 function depthOf(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0;
   return 1 + Math.max(0, ...Object.values(value).map(depthOf));
 }
 
-/** What parsing with a bound makes of a text: its value, or the code of its refusal. */
+/** Returns the result of parsing a text with a bound: its value, or the code of its refusal. */
 function parsed(json: string, bound: number): unknown {
   try {
     return parseNested(json, bound);
@@ -21,7 +21,7 @@ function parsed(json: string, bound: number): unknown {
 
 const nested = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels);
 
-/** Strings full of what could be mistaken for structure. */
+/** Strings full of characters that could be mistaken for structure. */
 const nasty = fc.array(fc.constantFrom('{', '}', '[', ']', '"', '\\', '\\"', 'x', '\n', '漢', '🙂'), { maxLength: 30 });
 const text = nasty.map((pieces) => pieces.join(''));
 

@@ -1,4 +1,6 @@
-/** The line cutter: for any chunking, the same lines come out, and nothing that is no line is let through. */
+/**
+ * The line cutter: for any chunking, the same lines come out, and no other text.
+ */
 import assert from 'node:assert/strict';
 import { isUtf8 } from 'node:buffer';
 import { describe, test } from 'node:test';
@@ -10,7 +12,7 @@ type Heard = string | BadLine;
 /** All at once. */
 const unbounded = { spend: () => false, renew() {} };
 
-/** What a reader makes of chunks. `reused` overwrites each chunk after the call, as shared read memory is. */
+/** Returns a reader's output for chunks. `reused` overwrites each chunk after the call, as shared read memory is. */
 function read(chunks: readonly Uint8Array[], maxBytes = 1 << 20, reused = false): Heard[] {
   const heard: Heard[] = [];
   const reader = new LineReader(
@@ -36,7 +38,7 @@ function cut(bytes: Buffer, places: readonly number[]): Buffer[] {
 
 const inBytes = (bytes: Buffer): Buffer[] => Array.from(bytes, (byte) => Buffer.of(byte));
 
-/** The rules again, slowly: split at newlines, then judge each line alone. */
+/** Applies the rules again, slowly: splits at newlines, then judges each line alone. */
 function reference(bytes: Buffer, maxBytes: number): Heard[] {
   const heard: Heard[] = [];
   let first = true;
@@ -124,7 +126,7 @@ describe('the line cutter', () => {
 
   test('a carriage return inside a line stays, one before the newline goes', () => {
     assert.deepEqual(read([Buffer.from('{"a"\r:1}\r\n{"b":2}\r')]), ['{"a"\r:1}', '{"b":2}']);
-    // One only, and the same whether the line comes alone or with others.
+    // Only one CR, and the same whether the line arrives alone or with others.
     assert.deepEqual(read([Buffer.from('x\r\r\n')]), ['x\r']);
     assert.deepEqual(read([Buffer.from('x\r\r\ny\r\r\nz\n')]), ['x\r', 'y\r', 'z']);
   });
@@ -279,7 +281,7 @@ describe('the line cutter', () => {
   test('a line that comes in single bytes costs linear time and no object a byte', () => {
     const time = (bytes: number): number => {
       const chunks = inBytes(Buffer.from(`${'x'.repeat(bytes)}\n`));
-      // Of this thread alone: what other programs take of a busy machine does not count.
+      // Of this thread alone: the time of other programs on a busy machine does not count.
       const before = process.threadCpuUsage();
       assert.equal(read(chunks)[0]?.toString().length, bytes);
       const { user, system } = process.threadCpuUsage(before);

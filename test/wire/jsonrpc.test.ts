@@ -1,4 +1,6 @@
-/** JSON-RPC as session RPC has it: what a line is, how messages are written, and errors there and back. */
+/**
+ * JSON-RPC as session RPC has it: the form of a line, the writing of messages, and errors in both directions.
+ */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import type { Incoming } from '../../src/wire/codec.ts';
@@ -12,7 +14,7 @@ const caller = new JsonRpcCodec({ calls: true });
 
 const rows = Object.entries(errorTable) as [ErrorName, ErrorRow][];
 
-/** The error a line gets as its reply. */
+/** Returns the error that a line gets as its reply. */
 function errorOf(line: string | Record<string, unknown>) {
   const incoming = codec.read(line);
   assert.equal(incoming?.kind, 'invalid');

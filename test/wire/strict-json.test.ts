@@ -1,6 +1,6 @@
 /**
- * The strict decoder below all messages: what is JSON, what two readers could understand in two ways, and what a hostile
- * text costs.
+ * The strict decoder below all messages: valid JSON, texts that two readers could understand in two ways, and the cost
+ * of a hostile text.
  */
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
@@ -8,7 +8,7 @@ import { MAX_MESSAGE_BYTES, readStrictJson, readStrictValue } from '../../src/wi
 import { cpuMsOf } from '../fleet/support/cpu-time.ts';
 import fc from '../support/properties.ts';
 
-/** `ok`, or the codes and paths of what is wrong. */
+/** Returns `ok`, or the codes and paths of the errors. */
 function said(input: string | Uint8Array): string {
   const json = readStrictJson(input);
   return json.ok ? 'ok' : json.errors.map(({ code, path }) => `${code} ${path}`.trim()).join(', ');
@@ -19,7 +19,7 @@ const nested = (open: string, middle: string, close: string, levels: number): st
 
 // Grammar.
 
-/** Texts as the well-known corpora of JSON parsers have them; all stand as the value of a member. */
+/** Texts from the well-known corpora of JSON parsers; each is the value of a member. */
 const values: Readonly<Record<string, readonly string[]>> = {
   ok: [
     '[[] ]',
@@ -199,7 +199,7 @@ describe('keys', () => {
     assert.equal(said(`{${many.join(',')}}`), 'ok');
     assert.equal(said(`{${[...many, '"k4999":0'].join(',')}}`), 'E_DUP_KEY /k4999');
     assert.equal(said(`{${[...many, '"k0":0'].join(',')}}`), 'E_DUP_KEY /k0');
-    // What a level has seen is forgotten with its object.
+    // The keys of a level are dropped with its object.
     assert.equal(said(`{"a":{${many.join(',')}},"b":{${many.join(',')}}}`), 'ok');
   });
 
@@ -272,14 +272,14 @@ describe('size', () => {
 
 // Properties.
 
-/** A JSON value as its text will say it: objects are lists of pairs, so that a key can be there twice. */
+/** A JSON value in the form of its text: objects are lists of pairs, so that a key can occur twice. */
 type Tree =
   | { readonly kind: 'scalar'; readonly text: string }
   | { readonly kind: 'array'; readonly of: readonly Tree[] }
   | { readonly kind: 'object'; readonly of: readonly (readonly [key: string, value: Tree])[] };
 
 const blanks = fc.constantFrom('', ' ', '\n', '\t\r ');
-/** A text as JSON, with some characters escaped that need not be. */
+/** Returns a text as JSON, with some characters escaped that need not be. */
 const quoted = (text: string): fc.Arbitrary<string> =>
   fc.array(fc.boolean(), { minLength: text.length, maxLength: text.length }).map((escaped) => {
     const units = Array.from({ length: text.length }, (_, at) => {
@@ -310,7 +310,7 @@ const { tree, root } = fc.letrec<{ tree: Tree; root: Tree }>((tie) => ({
   ),
 }));
 
-/** The text of a tree. */
+/** Returns the text of a tree. */
 function textOf(value: Tree, draw: <T>(arbitrary: fc.Arbitrary<T>) => T): string {
   const blank = () => draw(blanks);
   if (value.kind === 'scalar') return value.text;
@@ -324,7 +324,7 @@ function textOf(value: Tree, draw: <T>(arbitrary: fc.Arbitrary<T>) => T): string
   return value.kind === 'array' ? `[${inside}]` : `{${inside}}`;
 }
 
-/** What is to be found in a tree, the slow and plain way. */
+/** Collects the expected findings of a tree, in the slow and plain way. */
 function expected(value: Tree, path: string, found: Set<string>): void {
   const escaped = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1');
   if (value.kind === 'array') for (const [index, each] of value.of.entries()) expected(each, `${path}/${index}`, found);

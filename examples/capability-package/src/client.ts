@@ -48,7 +48,7 @@ export class NotesClient {
     return this.#agent.calls.call(exportNotes, {}, options);
   }
 
-  /** Deletes a note after `confirm` said yes. Rejects with `notes.missing`, `notes.kept`. */
+  /** Deletes a note after `confirm` returned true. Rejects with `notes.missing`, `notes.kept`. */
   async delete(key: string, confirm: (key: string) => boolean | Promise<boolean>): Promise<void> {
     const done = this.#agent.serve(confirmDelete, async (question) => ({ yes: await confirm(question.key) }));
     try {
@@ -63,7 +63,7 @@ export class NotesClient {
     return this.#agent.on(notesChanged, listener);
   }
 
-  /** The changes of notes whose key begins with `prefix`, from now on: `limit` of them, or until the loop is left. */
+  /** Yields the changes of notes whose key begins with `prefix`, from now on: `limit` of them, or until the loop is left. */
   async *watch(prefix = '', limit?: number): AsyncGenerator<NoteChange> {
     const call = this.#agent.calls.call(
       watchNotes,

@@ -2,7 +2,7 @@
 import { capabilityErrors } from 'handfast/capability';
 
 export const failure = capabilityErrors('notes', {
-  /** `notes.missing`: there is no note of this key. */
+  /** `notes.missing`: no note has this key. */
   missing: 'not_found',
   /** `notes.read_only`: the principal has no grant to write. */
   read_only: 'denied',

@@ -1,4 +1,6 @@
-/** The capability as a value: what `plugins:` of a host, `connect` of an agent and the command line read. */
+/**
+ * The capability as a value, for `plugins:` of a host, `connect` of an agent and the command line.
+ */
 import { defineCapability } from 'handfast/capability';
 import { NotesClient } from './client.ts';
 import { commands } from './commands.ts';

@@ -52,7 +52,7 @@ export function notesPlugin({ maxNotes }: NotesOptions): Plugin {
   const all = (context: CallContext, prefix = ''): Note[] =>
     context.store.principal.list<Note>({ prefix, limit: PAGE }).map(({ value }) => value);
 
-  /** Tells everybody who wants to know. */
+  /** Pushes a change to all sessions and watchers of the principal. */
   const announce = (context: CallContext, key: string, revision: number): void => {
     const { principal } = context.session;
     counts.set(principal.name, all(context).length);

@@ -1,9 +1,9 @@
 /**
- * A policy that chooses among named options and learns from rewards: a state machine whose state is plain JSON, the random
- * generator included. Saving, ending the process and restoring at any point changes no later decision.
+ * A policy that chooses among named options and learns from rewards: a state machine whose state is plain JSON, the
+ * random generator included. Saving, ending the process and restoring at any point changes no later decision.
  *
- * A decision is made in two steps: the policy gives each option a probability, then one number is drawn. So the propensity
- * that is logged is the one that was used, for every policy. Used by the learning capability, the fleet's router, `bench/`.
+ * A decision is made in two steps: the policy gives each option a probability, then one number is drawn. So the
+ * propensity that is logged is the one that was used, for every policy.
  * @see docs/learning.md#policies
  */
 import { fail } from '../../wire/errors.ts';
@@ -12,7 +12,7 @@ import { LinearModel, type SavedLinear } from './linear.ts';
 import { Random, type RandomState, seeded } from './random.ts';
 import { type PolicySettings, parameterOf } from './settings.ts';
 
-/** What was learned of one option, over all its rewards. */
+/** Totals over all rewards of one option. */
 export interface ArmTotals {
   readonly count: number;
   readonly sum: number;
@@ -57,9 +57,9 @@ export interface Decision {
   readonly probabilities: readonly number[];
 }
 
-/** How many rewards a weight counts for. */
+/** The number of rewards that a weight counts for. */
 const WEIGHT_COUNT = 2;
-/** `thompson_gaussian`: what is believed before the first reward, as one reward of 0 with a variance of 1. */
+/** `thompson_gaussian`: the belief before the first reward, equal to one reward of 0 with a variance of 1. */
 const PRIOR = { count: 1, mean: 0, variance: 1 };
 /** ξ of sliding-window and discounted UCB, as Garivier and Moulines (2011) chose it. */
 const FORGETTING_XI = 0.6;
@@ -83,7 +83,7 @@ export class Bandit {
   /** Counts and sums of the window; made again after each reward, in the same order, so that they do not drift. */
   #windowed: Map<string, { count: number; sum: number }> | undefined;
 
-  /** @param head where a saved bandit stood; {@link start} makes that of a new one */
+  /** @param head the state of a saved bandit; {@link start} makes that of a new one */
   constructor(head: SavedHead, arms: Iterable<readonly [string, SavedArm]> = []) {
     this.policy = head.policy;
     this.#random = new Random(head.random);
@@ -95,7 +95,7 @@ export class Bandit {
     }
   }
 
-  /** A bandit that knows nothing. @param seed an integer or a text: equal seeds give equal decisions */
+  /** Creates a bandit that knows nothing. @param seed an integer or a text: equal seeds give equal decisions */
   static start(policy: PolicySettings, seed: number | string): Bandit {
     return new Bandit({ policy, random: seeded(seed), steps: 0 });
   }
@@ -109,7 +109,7 @@ export class Bandit {
     return { ...this.head, arms: Object.fromEntries(arms) };
   }
 
-  /** What {@link save} gives but for the options, which a store has one by one. */
+  /** The state that {@link save} gives without the options, which a store has one by one. */
   get head(): SavedHead {
     return {
       policy: this.policy,
@@ -127,7 +127,7 @@ export class Bandit {
     return { ...totals, ...(linear && { linear: linear.save() }) };
   }
 
-  /** All rewards of an option. */
+  /** Returns the totals over all rewards of an option. */
   totals(option: string): ArmTotals {
     return this.#arms.get(option) ?? NOTHING;
   }
@@ -143,7 +143,7 @@ export class Bandit {
     return { option: situation.options[index]!, propensity: probabilities[index]!, probabilities: [...probabilities] };
   }
 
-  /** The probability of each option; changes nothing. */
+  /** Returns the probability of each option; changes nothing. */
   probabilities(situation: Situation): Float64Array {
     const count = situation.options.length;
     const explore = parameterOf(this.policy, 'explore');
@@ -175,12 +175,12 @@ export class Bandit {
     }
   }
 
-  /** Forgets what was learned of an option. */
+  /** Removes the totals of an option. */
   forget(option: string): void {
     this.#arms.delete(option);
   }
 
-  /** What is believed of the mean reward of an option under any policy: for recommendations. */
+  /** Returns the belief about the mean reward of an option, under any policy: for recommendations. */
   posterior(option: string, weight?: number): Posterior {
     const totals = withWeight(this.totals(option), weight);
     return this.policy.name === 'thompson_beta' ? betaOf(totals) : gaussianOf(totals);
@@ -231,7 +231,10 @@ export class Bandit {
     }
   }
 
-  /** The options with the highest upper bound `mean + alpha √(factor ln(total) / count)`; first those without a reward. */
+  /**
+   * Returns a uniform choice among the options with the highest upper bound `mean + alpha √(factor ln(total) / count)`;
+   * options without a reward come first.
+   */
   #upperBounds(counts: readonly { count: number; sum: number }[], total: number, factor: number): Float64Array {
     if (counts.some(({ count }) => count === 0)) return bestOf(counts.map(({ count }) => (count === 0 ? 1 : 0)));
     const alpha = parameterOf(this.policy, 'alpha');
@@ -251,7 +254,7 @@ export class Bandit {
     return arm.linear;
   }
 
-  /** The features as the models have them. The first ones fix how many there are. */
+  /** Returns the features in the form that the models take. The first call fixes their number. */
   #input(features: readonly number[]): readonly number[] {
     this.#features ??= features.length;
     if (features.length !== this.#features) {
@@ -305,7 +308,7 @@ function withWeight(
 /** Rewards from 0 to 1 as shares of a success, after a uniform prior. */
 const betaOf = ({ count, sum }: ArmTotals): Posterior => ({ a: 1 + sum, b: 1 + Math.max(0, count - sum) });
 
-/** The mean of a normal distribution of unknown variance, its posterior taken as normal. */
+/** Returns the posterior of the mean of a normal distribution of unknown variance, approximated as normal. */
 function gaussianOf({ count, sum, squares }: ArmTotals): Posterior {
   const all = PRIOR.count + count;
   const mean = (PRIOR.count * PRIOR.mean + sum) / all;

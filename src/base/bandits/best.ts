@@ -1,18 +1,19 @@
 /**
- * How probable it is that each of some options has the highest mean reward, by numerical integration over their posteriors.
+ * The probability that each of some options has the highest mean reward, by numerical integration over their
+ * posteriors.
  *
  * Thompson sampling picks an option with exactly this probability. Computing it and drawing once, instead of drawing from
- * every posterior, makes the logged propensity the one that was used. Called by `bandit.ts` and for recommendations.
+ * every posterior, makes the logged propensity the one that was used.
  */
 
-/** What is believed of an option's mean reward. Beta where `a` is given; else normal. */
+/** The belief about an option's mean reward: a Beta distribution if `a` is given, else a normal one. */
 export type Posterior =
   | { readonly a: number; readonly b: number }
   | { readonly mean: number; readonly deviation: number };
 
 /** Nodes of one option's own grid; the grids of all are merged, so a narrow posterior beside a wide one is resolved too. */
 const NODES = 33;
-/** How far a grid reaches from the mean, in standard deviations. */
+/** Reach of a grid from the mean, in standard deviations. */
 const REACH = 6;
 /** Logarithm of a density that counts as 0. */
 const NEGLIGIBLE = -40;
@@ -78,7 +79,7 @@ function spanOf(posterior: Posterior): { mean: number; deviation: number; low: n
   return { mean: a / sum, deviation: Math.sqrt((a * b) / (sum * sum * (sum + 1))), low: 0, high: 1 };
 }
 
-/** The density at each node, up to a factor: the greatest is 1. `logs`: see {@link logsOf}. */
+/** Returns the density at each node, scaled so that the greatest is 1. `logs`: see {@link logsOf}. */
 function densityAt(posterior: Posterior, nodes: Float64Array, [logs, logsBeyond]: Logs): Float64Array {
   const size = nodes.length;
   const density = new Float64Array(size);
@@ -110,14 +111,14 @@ function densityAt(posterior: Posterior, nodes: Float64Array, [logs, logsBeyond]
 
 type Logs = readonly [Float64Array, Float64Array];
 
-/** The logarithms of each node and of one minus it, which all Beta posteriors share. */
+/** Returns the logarithms of each node and of one minus it, which all Beta posteriors share. */
 function logsOf(nodes: Float64Array): Logs {
   return [nodes.map(Math.log), nodes.map((x) => Math.log1p(-x))];
 }
 
 const NO_LOGS: Logs = [new Float64Array(0), new Float64Array(0)];
 
-/** The distribution function at each node by the trapezoidal rule; scales the density with it to an integral of 1. */
+/** Returns the distribution function at each node by the trapezoidal rule; scales the density with it to an integral of 1. */
 function cumulated(density: Float64Array, nodes: Float64Array): Float64Array {
   const sums = new Float64Array(nodes.length);
   for (let node = 1; node < nodes.length; node++) {

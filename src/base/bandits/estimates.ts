@@ -1,14 +1,15 @@
 /**
- * What another policy would have earned, estimated from the log of the one that ran: inverse propensity scoring (IPS), its
- * self-normalised form (SNIPS), and the doubly robust estimate (DR), each with a confidence interval.
+ * The reward that another policy would have earned, estimated from the log of the policy that ran: inverse propensity
+ * scoring (IPS), its self-normalised form (SNIPS), and the doubly robust estimate (DR), each with a confidence
+ * interval.
  *
- * All need the propensity that was logged at each decision. Intervals are normal approximations over rows: sound for a few
- * hundred rows whose weights are bounded. Called by the learning capability's `evaluate.ts` and `bench/learning/`.
+ * All need the propensity that was logged at each decision. Intervals are normal approximations over rows: sound for a
+ * few hundred rows whose weights are bounded.
  * @see docs/learning.md#estimates
  */
 import { LinearModel } from './linear.ts';
 
-/** A decision with its reward, and what the other policy would have done. */
+/** A decision with its reward, and the other policy's decision in the same situation. */
 export interface EvaluatedRow {
   readonly option: string;
   readonly options: readonly string[];
@@ -31,18 +32,18 @@ export interface Estimates {
   readonly ips: Estimated;
   readonly snips: Estimated;
   readonly dr: Estimated;
-  /** What the policy of the log earned. */
+  /** The reward that the policy of the log earned. */
   readonly logged: Estimated;
-  /** How many rows the weights are worth: `(Σw)² / Σw²`. */
+  /** The number of equally weighted rows that the weights are worth: `(Σw)² / Σw²`. */
   readonly effectiveRows: number;
   /** Share of the other policy's decisions that the log cannot have: those of propensity 0. */
   readonly unsupported: number;
 }
 
-/** The rows are split into so many parts: the reward model for each learns from the others. */
+/** Number of parts into which the rows are split: the reward model for each part learns from the others. */
 const FOLDS = 5;
 
-/** @param confidence of the intervals, e.g. 0.95. No rows give zeros. */
+/** Returns the estimates; zeros for no rows. @param confidence of the intervals, e.g. 0.95 */
 export function estimate(rows: readonly EvaluatedRow[], confidence: number): Estimates {
   const z = normalQuantile((1 + confidence) / 2);
   const weights = rows.map(weightOf);
@@ -73,7 +74,7 @@ function weightOf({ option, options, logged, target }: EvaluatedRow): number {
 const unsupportedOf = ({ options, logged, target }: EvaluatedRow): number =>
   sumOf(options.map((_, at) => (logged[at]! > 0 ? 0 : target[at]!)));
 
-/** The term of each row: what the model expects of the other policy, corrected by what the row shows of the model's error. */
+/** Returns the term of each row: the model's expectation for the other policy, corrected by the model's error on the row. */
 function doublyRobust(rows: readonly EvaluatedRow[], weights: readonly number[]): number[] {
   const terms = new Array<number>(rows.length);
   for (let fold = 0; fold < FOLDS; fold++) {
@@ -89,7 +90,10 @@ function doublyRobust(rows: readonly EvaluatedRow[], weights: readonly number[])
   return terms;
 }
 
-/** The expected reward of an option: ridge regression on the features, of each option by itself, about the mean of all. */
+/**
+ * Returns a function that gives the expected reward of an option: ridge regression on the features, for each option by
+ * itself, about the mean of all.
+ */
 function rewardModel(rows: readonly EvaluatedRow[]): (option: string, features: readonly number[]) => number {
   const mean = rows.length === 0 ? 0 : sumOf(rows.map(({ reward }) => reward)) / rows.length;
   const models = new Map<string, LinearModel>();
@@ -124,7 +128,10 @@ const around = (value: number, standardError: number, z: number): Estimated => (
 
 const sumOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0);
 
-/** The normal quantile by bisection of its distribution function (Zelen and Severo): exact to 1e-6 where it is used. */
+/**
+ * Returns the normal quantile by bisection of its distribution function (Zelen and Severo): exact to 1e-6 for
+ * confidences in use.
+ */
 function normalQuantile(probability: number): number {
   let low = 0;
   let high = 8;
@@ -136,7 +143,7 @@ function normalQuantile(probability: number): number {
   return (low + high) / 2;
 }
 
-/** The probability above `z >= 0`, by formula 26.2.17 of Abramowitz and Stegun. */
+/** Returns the probability above `z >= 0`, by formula 26.2.17 of Abramowitz and Stegun. */
 function upperTail(z: number): number {
   const t = 1 / (1 + 0.2316419 * z);
   const series = t * (0.31938153 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));

@@ -56,7 +56,7 @@ export class LinearModel {
     return { size, inverse: base64Of(triangle), sums: base64Of(this.#sums) };
   }
 
-  /** The expected reward. */
+  /** Returns the expected reward. */
   mean(features: ArrayLike<number>): number {
     const { size } = this;
     if (this.#weights === undefined) {
@@ -68,7 +68,7 @@ export class LinearModel {
     return sum;
   }
 
-  /** How uncertain it is: the square root of `xᵀ A⁻¹ x`. */
+  /** Returns the uncertainty of the expected reward: the square root of `xᵀ A⁻¹ x`. */
   width(features: ArrayLike<number>): number {
     this.#multiply(features, this.#work);
     let sum = 0;

@@ -9,7 +9,7 @@
 /** Four 32-bit words, not all zero. JSON carries them exactly. */
 export type RandomState = readonly [number, number, number, number];
 
-/** The state that a seed stands for: a number, or any text. */
+/** Returns the state for a seed: a number, or any text. */
 export function seeded(seed: number | string): RandomState {
   let word = hashed(String(seed));
   const next = (): number => {
@@ -21,7 +21,7 @@ export function seeded(seed: number | string): RandomState {
   return [next(), next(), next(), next()];
 }
 
-/** FNV-1a over the UTF-16 code units. */
+/** Returns the FNV-1a hash over the UTF-16 code units. */
 function hashed(text: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
@@ -45,7 +45,7 @@ export class Random {
     return [this.#a, this.#b, this.#c, this.#d];
   }
 
-  /** The next 32 bits, as an unsigned integer. */
+  /** Returns the next 32 bits, as an unsigned integer. */
   bits(): number {
     const product = Math.imul(this.#b, 5);
     const result = Math.imul((product << 7) | (product >>> 25), 9) >>> 0;
@@ -59,20 +59,20 @@ export class Random {
     return result;
   }
 
-  /** From 0 to below 1, with 53 random bits. */
+  /** Returns a number from 0 to below 1, with 53 random bits. */
   unit(): number {
     const high = this.bits() >>> 5;
     const low = this.bits() >>> 6;
     return (high * 2 ** 26 + low) / 2 ** 53;
   }
 
-  /** Normally distributed, mean 0 and variance 1 (Box and Muller). For simulations. */
+  /** Returns a normally distributed number, mean 0 and variance 1 (Box and Muller). For simulations. */
   normal(): number {
     const radius = Math.sqrt(-2 * Math.log(1 - this.unit()));
     return radius * Math.cos(2 * Math.PI * this.unit());
   }
 
-  /** Index of one of these weights, which add up to about 1. */
+  /** Returns the index of one of these weights, drawn in proportion to them; they add up to about 1. */
   pick(weights: ArrayLike<number>): number {
     const at = this.unit();
     let sum = 0;

@@ -1,7 +1,5 @@
 /**
- * The policies there are, with their parameters: names as the wire has them, defaults and bounds.
- *
- * Read by `bandit.ts`, by the learning capability and by the fleet's configuration.
+ * The available policies with their parameters: names as the wire has them, defaults and bounds.
  */
 
 export type PolicyName =
@@ -38,7 +36,7 @@ export interface PolicySettings {
   readonly intercept?: boolean;
   /** `sliding_window_ucb`: newest rewards that count. Default 500. */
   readonly window?: number;
-  /** `discounted_ucb`: what a reward is worth after each later one. Default 0.998. */
+  /** `discounted_ucb`: the factor by which each later reward scales the weight of a reward. Default 0.998. */
   readonly discount?: number;
   /** `epsilon_greedy`: share of uniform decisions. Default 0.1. */
   readonly epsilon?: number;
@@ -65,16 +63,16 @@ export const PARAMETERS = {
  */
 const FORGETTING_ALPHA = 0.5;
 
-/** The value of a parameter. */
+/** Returns the value of a parameter. */
 export function parameterOf(policy: PolicySettings, name: keyof typeof PARAMETERS): number {
   const forgets = policy.name === 'sliding_window_ucb' || policy.name === 'discounted_ucb';
   return policy[name] ?? (name === 'alpha' && forgets ? FORGETTING_ALPHA : PARAMETERS[name].default);
 }
 
-/** Policies whose rewards are read as shares of a success: 0 to 1. */
+/** Returns true for policies whose rewards are shares of a success: 0 to 1. */
 export const needsUnitRewards = ({ name }: PolicySettings): boolean => name === 'thompson_beta';
 
-/** One line: the name, and the parameters that differ from the defaults. */
+/** Returns one line: the name, and the parameters that differ from the defaults. */
 export function describePolicy({ name, ...parameters }: PolicySettings): string {
   const told = Object.entries(parameters).map(([parameter, value]) => `${parameter}=${value}`);
   return told.length === 0 ? name : `${name}(${told.join(', ')})`;

@@ -1,12 +1,13 @@
 /**
- * Bandits in a store of pairs: one pair for the policy with its generator, one for each option. So a decision writes one small
- * pair and a reward two, and what the caller writes beside them in one `atomically` is durable together with them.
+ * Bandits in a store of pairs: one pair for the policy with its generator, one for each option. So a decision writes
+ * one small pair and a reward two, and the caller's other writes in the same `atomically` become durable together with
+ * them.
  *
- * Used by the learning capability for each choice of an agent, and by the fleet's router. Nothing is held between calls.
+ * Nothing is held in memory between calls.
  */
 import { Bandit, type SavedArm, type SavedBandit, type SavedHead } from './bandit.ts';
 
-/** What bandits are stored in; the store of a plugin is one. */
+/** A store that holds bandits, e.g. the store of a plugin. */
 export interface Pairs {
   get<T = unknown>(key: string): T | undefined;
   /** Pairs in the order of their keys. */
@@ -23,7 +24,7 @@ export interface Pairs {
 
 const PAGE = 1000;
 
-/** Every pair under a prefix, after a key, read in pages. Not inside `atomically`. */
+/** Yields every pair under a prefix, after a key, read in pages. Not inside `atomically`. */
 export function* pairsBelow<T>(
   pairs: Pairs,
   prefix: string,
@@ -48,7 +49,7 @@ export class StoredBandits {
     return this.#pairs.get(headKey(name));
   }
 
-  /** A bandit with what it learned of these options. */
+  /** Restores a bandit with the stored rewards of these options. */
   restore(name: string, head: SavedHead, options: readonly string[]): Bandit {
     const arms = options.map((option) => [option, this.#pairs.get<SavedArm>(armKey(name, option))] as const);
     return new Bandit(
@@ -57,7 +58,7 @@ export class StoredBandits {
     );
   }
 
-  /** Every option of which something was learned. Not inside `atomically`. */
+  /** Returns every option with stored rewards. Not inside `atomically`. */
   options(name: string): string[] {
     const prefix = `${armKey(name).slice(0, -1)},`;
     const found = Array.from(pairsBelow(this.#pairs, prefix), ({ key }) => key.slice('arm/'.length));
@@ -68,20 +69,20 @@ export class StoredBandits {
     void this.#pairs.set(headKey(name), head);
   }
 
-  /** Without an arm, it is removed. */
+  /** Stores an arm; without an arm, removes it. */
   setArm(name: string, option: string, arm: SavedArm | undefined): void {
     if (arm === undefined) void this.#pairs.delete(armKey(name, option));
     else void this.#pairs.set(armKey(name, option), arm);
   }
 
-  /** Puts a saved bandit in the place of what is there, which has at most these options. */
+  /** Replaces the stored bandit, which has at most these options, by a saved one. */
   replace(name: string, { arms, ...head }: SavedBandit, options: readonly string[]): void {
     this.setHead(name, head);
     for (const option of options) if (!Object.hasOwn(arms, option)) this.setArm(name, option, undefined);
     for (const [option, arm] of Object.entries(arms)) this.setArm(name, option, arm);
   }
 
-  /** The keys of everything that is stored of a bandit with these options. */
+  /** Returns the keys of all stored pairs of a bandit with these options. */
   keys(name: string, options: readonly string[]): string[] {
     return [headKey(name), ...options.map((option) => armKey(name, option))];
   }

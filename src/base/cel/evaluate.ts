@@ -95,7 +95,7 @@ class Compilation {
     this.#small = small;
   }
 
-  /** @param names that loops around it bind, the outer ones first */
+  /** Compiles a node. @param names that the loops around it bind, the outer ones first */
   of(node: CelNode, names: readonly string[]): Run {
     switch (node.op) {
       case 'value':
@@ -158,7 +158,7 @@ class Compilation {
     }
   }
 
-  /** A name that a loop binds, a variable, or a name of the language such as a type. */
+  /** Compiles a name: one that a loop binds, a variable, or a name of the language, for example a type. */
   #name(name: string, names: readonly string[]): Run {
     const at = names.lastIndexOf(name);
     if (at !== -1) return ({ bound }) => bound[at];
@@ -230,7 +230,7 @@ class Compilation {
     }
   }
 
-  /** Arithmetic and order. */
+  /** Applies an operator of arithmetic or order. */
   #combined(operator: string, left: unknown, right: unknown, steps: Steps): unknown {
     const [one, other] = [kindOf(left), kindOf(right)];
     const compares = operator.startsWith('<') || operator.startsWith('>');
@@ -294,7 +294,7 @@ class Compilation {
     };
   }
 
-  /** `has(a.b.c)`: whether the last member exists; those before it must exist. */
+  /** Compiles `has(a.b.c)`: true if the last member exists; those before it must exist. */
   #has(node: CelNode, names: readonly string[]): Run {
     const [base, name] = node.args as [CelNode, string];
     const value = this.of(base, names);
@@ -354,7 +354,7 @@ class Compilation {
     };
   }
 
-  /** `all`, `exists`, `exists_one`, `filter` and `map` over a list, or over the keys of a map. */
+  /** Compiles `all`, `exists`, `exists_one`, `filter` and `map` over a list, or over the keys of a map. */
   #loop(name: string, over: CelNode, args: readonly CelNode[], names: readonly string[]): Run | undefined {
     const [variable, first, second] = args;
     const takes = name === 'map' ? [2, 3] : ['all', 'exists', 'exists_one', 'filter'].includes(name) ? [2] : [];
@@ -420,7 +420,7 @@ function compiledPattern(text: string, start: number): ReturnType<typeof pattern
   }
 }
 
-/** The value of a part, or undefined where it has none. */
+/** Returns the value of a part, or undefined if it has none. */
 function attempt(run: Run, frame: Frame): unknown {
   try {
     return run(frame);
@@ -445,7 +445,7 @@ function together<Value extends string | readonly unknown[]>(left: Value, right:
   return [...left, ...right];
 }
 
-/** A value of the declared type; the host made it. */
+/** Returns a value of the declared type; the host made it. */
 function typed(value: unknown, type: string): unknown {
   if (value === undefined) throw NO_VALUE;
   if (type === 'dyn') return value;

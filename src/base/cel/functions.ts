@@ -1,6 +1,6 @@
 /**
  * Functions of the Common Expression Language on texts and lists, whose work grows with their arguments: each counts it
- * first, and searches in linear time. `evaluate.ts` calls them by name; the package has all other functions, for small values.
+ * first, and searches in linear time. The package has all other functions, for small values.
  */
 import type { Steps } from '../steps.ts';
 import { placeIn, splitAt } from '../text-search.ts';
@@ -14,7 +14,7 @@ function text(value: unknown): string {
   return value;
 }
 
-/** A place in a text, from 0. */
+/** Returns a position in a text, from 0. */
 function place(value: unknown, least: number, most: number): number {
   if (typeof value !== 'bigint') throw NO_VALUE;
   const at = Number(value);

@@ -1,6 +1,6 @@
 /**
- * The regular expressions of conditions: those of RE2, as the Common Expression Language has them, whose time grows with the
- * text and the pattern and no further. The only file that knows the package for them.
+ * The regular expressions of conditions: those of RE2, as the Common Expression Language has them, whose time is linear
+ * in the text and in the pattern. The only file that knows the package for them.
  */
 import { createRequire } from 'node:module';
 import type * as Re2 from 're2js';
@@ -8,7 +8,7 @@ import { setNewest } from '../evict-oldest.ts';
 import type { Steps } from '../steps.ts';
 
 export interface Pattern {
-  /** Whether any part of a text matches. Counts the text and the pattern. */
+  /** Returns true if any part of a text matches. Counts the text and the pattern. */
   test(text: string, steps: Steps): boolean;
 }
 

@@ -40,13 +40,16 @@ function namesOf(map: Members, steps: Steps): readonly string[] {
   return [...map.keys()] as string[];
 }
 
-/** The value of a name; undefined: there is none. Own members only. */
+/** Returns the value of a name; undefined if the map has no own member of that name. */
 export function valueAt(map: Members, name: string): unknown {
   if (map instanceof Map) return map.get(name);
   return Object.hasOwn(map, name) ? (map as Readonly<Record<string, unknown>>)[name] : undefined;
 }
 
-/** Whether two values are equal, deeply; values of different kinds are not. `others` compares two that are neither. */
+/**
+ * Returns true if two values are deeply equal; values of different kinds are not. `others` compares two values that are
+ * neither.
+ */
 export function equal(
   left: unknown,
   right: unknown,
@@ -88,14 +91,14 @@ export function equal(
   }
 }
 
-/** A key of a map. */
+/** Returns a key of a map as text. */
 function nameOf(key: unknown, steps: Steps): string {
   if (typeof key === 'string') steps.countText(key.length);
   else if (!['int', 'double', 'bool'].includes(kindOf(key))) throw NO_VALUE;
   return String(key);
 }
 
-/** A member of a map or an item of a list. */
+/** Returns a member of a map or an item of a list. */
 export function memberOf(value: unknown, key: unknown, steps: Steps): unknown {
   let found: unknown;
   if (Array.isArray(value)) {
@@ -108,14 +111,14 @@ export function memberOf(value: unknown, key: unknown, steps: Steps): unknown {
   return found;
 }
 
-/** The values a loop runs over: the items of a list, the keys of a map. */
+/** Returns the values that a loop runs over: the items of a list, the keys of a map. */
 export function itemsOf(value: unknown, steps: Steps): readonly unknown[] {
   if (Array.isArray(value)) return value;
   if (kindOf(value) !== 'map') throw NO_VALUE;
   return namesOf(value as Members, steps);
 }
 
-/** `value in where`. */
+/** Evaluates `value in where`. */
 export function isIn(
   value: unknown,
   where: unknown,
@@ -156,7 +159,7 @@ export function doubles(operator: string, left: number, right: number): number {
   throw NO_VALUE;
 }
 
-/** `<` and the like, of two texts, two numbers or two truth values. */
+/** Evaluates `<`, `<=`, `>` or `>=` of two texts, two numbers or two truth values. */
 export function ordered<Value extends string | number | bigint | boolean>(
   operator: string,
   left: Value,

@@ -1,10 +1,9 @@
 /**
- * Finds and ends everything that a child, or all children of one process, left running: the groups that children lead, the
- * processes that carry the marker of `markerName`, and what these started.
+ * Finds and ends all processes that a child, or all children of one process, left running: the groups that children
+ * lead, the processes that carry the marker of `markerName`, and the processes that these started.
  *
- * A process that calls `setsid`, forks twice or ignores SIGTERM is found by its marker. Only one that left its group, lost
- * its parent and cleared its environment is not. Called by `base/child.ts` when a child is stopped, and by `record.ts` for
- * a process that was killed.
+ * A process that calls `setsid`, forks twice or ignores SIGTERM is found by its marker. Only one that left its group,
+ * lost its parent and cleared its environment is not.
  */
 import { sleep } from '../sleep.ts';
 import {
@@ -23,16 +22,16 @@ export interface Leader {
   readonly started: number;
 }
 
-/** What to find. */
+/** Describes the processes to find. */
 export interface DescendantQuery {
-  /** Text in `markerName` that nothing else contains; undefined: only groups and what their processes started. */
+  /** Text in `markerName` that no other process carries; undefined: only groups and the processes that they started. */
   readonly marker?: string;
   readonly leaders: readonly Leader[];
-  /** Start of the first of them: what is older is none. */
+  /** Start of the first leader: older processes are none of its descendants. */
   readonly since: number;
 }
 
-/** How long killed processes may take to disappear; only one that is stuck in the kernel takes longer. */
+/** Time for killed processes to disappear; only one that is stuck in the kernel takes longer. */
 export const KILL_WAIT_MS = 2_000;
 /** Pauses between two searches, milliseconds; each is twice the one before. */
 const FIRST_PAUSE_MS = 10;
@@ -40,7 +39,10 @@ const LAST_PAUSE_MS = 160;
 /** A process that ends right after it has started another can hide it from one search. */
 const EMPTY_SEARCHES = 2;
 
-/** The processes that run now; what an earlier search has found is still one when its parent has ended since. */
+/**
+ * Returns the descendants that run now. A process that an earlier search found still counts if its parent has ended
+ * since.
+ */
 async function findDescendants(
   { marker, leaders, since }: DescendantQuery,
   earlier: ReadonlyMap<number, ProcessEntry>,
@@ -53,11 +55,11 @@ async function findDescendants(
   return withOffspring(found, young);
 }
 
-/** True for what can have been started since; never for this process and the first one. */
+/** Returns true for processes that can have been started since; never for this process and the first one. */
 const isYoung = ({ pid, started }: ProcessEntry, since: number): boolean =>
   pid !== process.pid && pid > 1 && (started >= since || isSameStart(started, since));
 
-/** The processes of the groups and sessions that the leaders lead. */
+/** Returns the processes of the groups and sessions that the leaders lead. */
 function groupsOf(leaders: readonly Leader[], all: readonly ProcessEntry[]): ProcessEntry[] {
   const groups = new Set<number>();
   for (const leader of leaders) {
@@ -68,7 +70,7 @@ function groupsOf(leaders: readonly Leader[], all: readonly ProcessEntry[]): Pro
   return all.filter(({ group, session }) => groups.has(group) || groups.has(session));
 }
 
-/** `found` and all that these have started, as far as their parents run. */
+/** Returns `found` and all processes that these have started, as far as their parents run. */
 function withOffspring(found: Set<ProcessEntry>, all: readonly ProcessEntry[]): ProcessEntry[] {
   const pids = new Set([...found].map(({ pid }) => pid));
   // A parent can have a larger id than its child.
@@ -83,9 +85,12 @@ function withOffspring(found: Set<ProcessEntry>, all: readonly ProcessEntry[]): 
   return [...found];
 }
 
-/** SIGKILL to the groups of the leaders and all these have started, at once: for a process that exits. Never throws. */
+/**
+ * Sends SIGKILL to the groups of the leaders and all processes that these have started, at once: for a process that
+ * exits. Never throws.
+ */
 export function killNow(leaders: readonly Leader[]): void {
-  // Before the first one ends, and what it has started is no longer known by it.
+  // Reads before the first one ends: the parent of the processes that it has started is unknown afterwards.
   const all = readProcessesNow().filter((entry) => isYoung(entry, 0));
   const found = withOffspring(new Set(groupsOf(leaders, all)), all);
   killGroups(leaders);
@@ -97,24 +102,24 @@ function killGroups(leaders: readonly Leader[]): void {
     try {
       process.kill(process.platform === 'win32' ? pid : -pid, 'SIGKILL');
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
 }
 
-/** How {@link endDescendants} goes about it. */
+/** Options of {@link endDescendants}. */
 export interface EndingOptions {
   /** Between SIGTERM and SIGKILL, milliseconds; 0: SIGKILL at once. */
   readonly graceMs: number;
   /** Ends the grace. */
   readonly hurry?: AbortSignal;
-  /** Called when SIGKILL was sent to all that was found; what they leave is searched for after that. */
+  /** Called when SIGKILL was sent to all processes found; the processes that they leave are searched for afterwards. */
   readonly onKilled?: () => void;
 }
 
 /**
- * SIGTERM to all that is found, and SIGKILL to what is left after the grace. Resolves with false when a process is left that
- * cannot be killed. Bounded, never rejects.
+ * Sends SIGTERM to all processes found, and SIGKILL to those that remain after the grace. Resolves with false when a
+ * process remains that cannot be killed. Bounded, never rejects.
  */
 export async function endDescendants(query: DescendantQuery, options: EndingOptions): Promise<boolean> {
   const known = new Map<number, ProcessEntry>();
@@ -124,7 +129,7 @@ export async function endDescendants(query: DescendantQuery, options: EndingOpti
 /** Processes by their ids. */
 type Known = Map<number, ProcessEntry>;
 
-/** SIGTERM, once to each. False when one is left after the grace. */
+/** Sends SIGTERM, once to each process. Resolves with false when one remains after the grace. */
 function terminate(query: DescendantQuery, known: Known, { graceMs, hurry }: EndingOptions): Promise<boolean> {
   const each = (_: readonly ProcessEntry[], fresh: readonly ProcessEntry[]): boolean => {
     for (const entry of fresh) signalProcess(entry, 'SIGTERM');
@@ -133,7 +138,7 @@ function terminate(query: DescendantQuery, known: Known, { graceMs, hurry }: End
   return searchUntilNone(query, known, graceMs, each, hurry);
 }
 
-/** SIGKILL. False when one is left that cannot be killed. */
+/** Sends SIGKILL. Resolves with false when a process remains that cannot be killed. */
 function kill(query: DescendantQuery, known: Known, { onKilled }: EndingOptions): Promise<boolean> {
   let isFirst = true;
   const each = (found: readonly ProcessEntry[], fresh: readonly ProcessEntry[], isLast: boolean): boolean => {
@@ -152,8 +157,9 @@ function kill(query: DescendantQuery, known: Known, { onKilled }: EndingOptions)
 }
 
 /**
- * Searches until nothing is found any more. `each` gets what was found, what of it is new, and whether the time is over, and
- * says whether it needs a pause. False when the time is over, or `hurry` aborts, while something is left.
+ * Searches until no process is found. `each` gets the processes found, the new ones among them, and whether the time is
+ * over, and returns whether it needs a pause. Resolves with false when the time is over, or `hurry` aborts, while a
+ * process remains.
  */
 async function searchUntilNone(
   query: DescendantQuery,
@@ -178,9 +184,9 @@ async function searchUntilNone(
 }
 
 /**
- * The processes that may be descendants which no search finds: they left their session, lost their parent, and do not carry
- * the marker. The system gives them one of our ancestors as their parent, so others whom an ancestor has started in a
- * session of their own are among them.
+ * Returns the processes that may be descendants which no search finds: they left their session, lost their parent, and
+ * do not carry the marker. The system gives them an ancestor of this process as their parent, so other processes that
+ * an ancestor started in their own session are among them.
  *
  * @param self this process, one of `all`
  */
@@ -192,12 +198,12 @@ export function possibleEscapes(all: readonly ProcessEntry[], self: number, sinc
   return all.filter((entry) => isYoung(entry, since) && ancestors.has(entry.parent) && !oldSessions.has(entry.session));
 }
 
-/** True when all descendants can have ended, after a search found none: no other process may be one of them. */
+/** Resolves with true when all descendants can have ended, after a search found none: no other process may be one of them. */
 export async function haveAllEnded(since: number, ownMarker: string): Promise<boolean> {
   const all = await readProcesses();
   // Elsewhere neither sessions nor all environments are shown.
   if (process.platform !== 'linux' || all.length === 0) return false;
   const escapes = possibleEscapes(all, process.pid, since);
-  // Those with a marker of ours belong to other children.
+  // Processes with a marker of this process belong to other children.
   return escapes.length === (await withMarker(escapes, ownMarker)).length;
 }

@@ -1,9 +1,10 @@
 /**
- * Entry of the process that starts others for a host: a start copies the page tables of the process that asks for it, and this one is
- * small. Reads requests on descriptor 3 and says there what became of them. Each child gets three sockets of the host as descriptors
- * 1 to 3.
+ * Entry of the process that starts others for a host: a start copies the page tables of the process that asks for it,
+ * and this one is small. Reads requests on descriptor 3 and reports their outcome there. Each child gets three sockets
+ * of the host as descriptors 1 to 3.
  *
- * When that ends, however it ends, all children are killed. It uses nothing but modules of Node, so that it starts soon.
+ * When the host ends, however it ends, all children are killed. This process uses only modules of Node, so that it
+ * starts soon.
  */
 import { spawn } from 'node:child_process';
 import { rmSync } from 'node:fs';
@@ -14,23 +15,26 @@ import { createInterface } from 'node:readline';
 
 /** The first line of the host. */
 export interface LaunchSettings {
-  /** Of the socket of the host, in a folder of its own, which goes with this process. */
+  /** Path of the host's socket, in a folder made for it, which is removed with this process. */
   readonly path: string;
-  /** Niceness of this process and what it starts. */
+  /** Niceness of this process and of the programs it starts. */
   readonly priority: number;
 }
 
-/** What the host asks for, in each line behind that. */
+/** A request of the host, in each later line. */
 export interface LaunchRequest {
   readonly id: number;
   readonly argv: readonly [string, ...string[]];
   readonly cwd?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What the sockets of this child begin with, before the number of the descriptor and a line break. */
+  /**
+   * Token that the first line of each socket of this child begins with, before the number of the descriptor and a line
+   * break.
+   */
   readonly token: string;
 }
 
-/** What it says: the child runs, cannot be started, or has ended. */
+/** A report of the launcher: the child runs, cannot be started, or has ended. */
 export type LaunchReport =
   | { readonly id: number; readonly pid: number }
   | { readonly id: number; readonly error: string; readonly code: string | undefined }
@@ -42,7 +46,7 @@ const groups = new Set<number>();
 const host = new Socket({ fd: 3, readable: true, writable: true });
 const say = (report: LaunchReport): void => void host.write(`${JSON.stringify(report)}\n`);
 
-/** A socket that the host knows by its first line. Nothing is read from it here. */
+/** Opens a socket that the host identifies by its first line. Nothing is read from it here. */
 function joined(line: string): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const socket = connect({ path: path as string });
@@ -81,7 +85,7 @@ function end(): void {
     try {
       process.kill(-group, 'SIGKILL');
     } catch {
-      // It has ended.
+      // The process has ended.
     }
   }
   if (path !== undefined) rmSync(dirname(path), { recursive: true, force: true });
@@ -95,7 +99,7 @@ requests.on('line', (line) => {
   if (path === undefined) {
     const settings = JSON.parse(line) as LaunchSettings;
     path = settings.path;
-    // What is started here inherits it.
+    // Programs that start here inherit the niceness.
     setPriority(0, settings.priority);
     return;
   }

@@ -1,10 +1,11 @@
 /**
- * Starts children from a small process beside this one. A start by this process itself stops its event loop for as long as the system
- * copies its page tables and runs the program: milliseconds, and tens of them in a process of some hundred MiB.
+ * Starts children from a small process beside this one. A start by this process itself stops its event loop for as long
+ * as the system copies its page tables and runs the program: milliseconds, and tens of them in a process of some
+ * hundred MiB.
  *
- * The small process starts with the first child, and ends when it had none for a minute, and with this process, however that ends.
- * Its children connect to a socket in a folder of this user alone, each with a token. On Windows, and where no such socket can be
- * made, this process starts the children itself. Used by the sandboxes of skills.
+ * The small process starts with the first child. It ends when it had none for a minute, and with this process, however
+ * this one ends. Its children connect to a socket in a folder of this user alone, each with a token. On Windows, and
+ * where no such socket can be made, this process starts the children itself.
  */
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -26,20 +27,20 @@ import { ownChildren } from './own-children.ts';
 /** Descriptors of a child that are sockets of this process. */
 const DESCRIPTORS = [1, 2, 3] as const;
 const TOKEN_BYTES = 16;
-/** What a socket begins with: the token in hexadecimal, the descriptor, a line break. */
+/** Bytes of a socket's first line: the token in hexadecimal, the descriptor, a line break. */
 const FIRST_LINE_BYTES = 2 * TOKEN_BYTES + 2;
-/** How long a socket may take to say whose it is. */
+/** Time within which a socket must identify its child. */
 const JOIN_MS = 5_000;
-/** How long a start may take on a slow machine. */
+/** Time for a start on a slow machine. */
 const LAUNCH_MS = 30_000;
-/** How long the process waits for its next child. */
+/** Time for which the process waits for its next child. */
 const IDLE_MS = 60_000;
-/** How long its end may take before it is killed. */
+/** Time for its end before it is killed. */
 const END_MS = 2_000;
 /** MiB of its heap. */
 const MAX_HEAP_MIB = 32;
 
-/** What a child needs that is started elsewhere; it always has a channel, and no standard input. */
+/** Options of a child that is started elsewhere; it always has a channel, and no standard input. */
 export type LaunchOptions = Pick<ChildOptions, 'argv' | 'cwd' | 'env'>;
 
 export class Launcher {
@@ -47,7 +48,7 @@ export class Launcher {
   #process: Promise<LauncherProcess | undefined> | undefined;
   #isClosed = false;
 
-  /** @param priority niceness of what it starts */
+  /** @param priority niceness of the programs it starts */
   constructor(priority = 0) {
     this.#priority = priority;
   }
@@ -59,7 +60,7 @@ export class Launcher {
       const launcher = await opened;
       if (launcher === undefined) break;
       if (!launcher.isEnding) return launcher.launch(options);
-      // It had no child for too long, or was killed.
+      // The launcher had no child for too long, or was killed.
       if (this.#process === opened) this.#process = undefined;
     }
     const child = startChild({ ...options, channel: true });
@@ -142,7 +143,7 @@ class LauncherProcess {
     for (const stream of [child.stdout, child.stderr]) stream.resume();
     const reports = createInterface({ input: child.channel as Socket });
     reports.on('line', (line) => this.#report(JSON.parse(line)));
-    // It ended with requests that it had not read; its exit says the rest.
+    // The launcher ended with requests that it had not read; its exit has the reason.
     reports.on('error', () => {});
     server.on('connection', (socket: Socket) => this.#join(socket));
     // Also of an `accept` without a descriptor left: an error without a listener would end the process.
@@ -153,7 +154,7 @@ class LauncherProcess {
     void child.exited.then(() => this.#ended());
   }
 
-  /** It starts nothing more. */
+  /** True once it starts no more programs. */
   get isEnding(): boolean {
     return this.#isEnding || this.#child.exit !== undefined;
   }
@@ -198,7 +199,7 @@ class LauncherProcess {
     if ((await within(this.#child.exited, END_MS)) === undefined) await this.#child.kill();
   }
 
-  /** What keeps this process open is more, or less, by this. */
+  /** Adds to the number of children that keep this process open. */
   #hold(by: number): void {
     this.#held += by;
     if (this.#child.exit === undefined) this.#child.hold(this.#held > 0);
@@ -225,7 +226,7 @@ class LauncherProcess {
     this.#hold(0);
   }
 
-  /** A socket says whose it is; what comes behind it is for the child's reader. */
+  /** Reads the first line of a socket, which identifies its child; later bytes are for the child's reader. */
   #join(socket: Socket): void {
     socket.on('error', () => {});
     const cancel = processTimer(() => socket.destroy(), JOIN_MS);
@@ -262,18 +263,18 @@ class LauncherProcess {
     this.#isEnding = true;
     const error = new Error('the process that starts it has ended');
     const killed: ChildExit = { code: null, signal: 'SIGKILL' };
-    // All in this turn: what learns of one end must not meet another child that has ended as well.
+    // All in this turn: a listener that learns of one end must not meet another child that has ended as well.
     for (const [id, launched] of this.#launched) {
       launched.exit = killed;
       if (launched.pid !== undefined) signalGroup(launched.pid, 'SIGKILL');
       if (launched.process !== undefined) this.#exited(id, launched, killed);
-      // Its start forgets it, or, where all of it is there by now, says its end.
+      // Its start drops it, or, if all of it has arrived by now, reports its end.
       else launched.fail(error);
     }
   }
 }
 
-/** What a {@link Child} needs of a process, for one that is a child of the launcher. */
+/** The members of a process that {@link Child} needs, for a child of the launcher. */
 class LaunchedProcess extends EventEmitter {
   readonly pid: number;
   readonly stdin = null;
@@ -284,7 +285,7 @@ class LaunchedProcess extends EventEmitter {
   #isHeld = true;
   #exit: ChildExit | undefined;
 
-  /** @param hold called with 1 when it keeps this process open from now on, with -1 when no longer */
+  /** @param hold called with 1 when the child keeps this process open from now on, with -1 when it no longer does */
   constructor({ pid, sockets }: Launched, hold: (by: number) => void) {
     super();
     this.pid = pid as number;
@@ -309,7 +310,7 @@ class LaunchedProcess extends EventEmitter {
     this.#hold(-1);
   }
 
-  /** It has ended. */
+  /** Records the end of the process. */
   end(exit: ChildExit): void {
     if (this.#exit !== undefined) return;
     this.#exit = exit;

@@ -1,8 +1,8 @@
 /**
- * The children of this process that run, and what sees to it that they end with it: killed when it exits, ended by the
- * watcher when it is killed, swept at the next start when the watcher is gone too.
+ * The running children of this process, and their end with it: killed when it exits, ended by the watcher when it is
+ * killed, swept at the next start when the watcher has ended too.
  *
- * Called by `base/child.ts` for each child. Costs nothing until the first one.
+ * Costs nothing until the first child.
  */
 import type { ChildProcess } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
@@ -17,16 +17,16 @@ import { startWatcher } from './watcher.ts';
 /** Handfast below Handfast: as many markers as a process carries. */
 const MAX_MARKERS = 16;
 
-/** How a child is known. */
+/** The recognition of a child. */
 export interface ChildMark {
   /** Its environment, with the marker. */
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What only this child and its descendants carry. */
+  /** Text that only this child and its descendants carry. */
   readonly marker: string;
 }
 
 class OwnChildren {
-  /** What all descendants of this process carry. */
+  /** Text that all descendants of this process carry. */
   readonly marker = `${randomBytes(16).toString('hex')}.`;
   readonly #running = new Map<number, Leader>();
   #count = 0;
@@ -36,18 +36,18 @@ class OwnChildren {
   #canWatch = process.platform !== 'win32';
   #started = false;
 
-  /** Called before each start of a child. */
+  /** Prepares the start of a child: returns its environment and its marker. */
   mark(env: Readonly<Record<string, string | undefined>>): ChildMark {
     refuseDebuggerSignal();
     if (!this.#started) this.#start();
     if (this.#watcher === undefined && this.#canWatch) this.#watch();
     const marker = `${this.marker}${this.#count++};`;
-    // Who started this process finds our children as well.
+    // The process that started this one finds these children as well.
     const above = process.env[markerName]?.split(' ').slice(1 - MAX_MARKERS) ?? [];
     return { env: { ...env, [markerName]: [...above, marker].join(' ') }, marker };
   }
 
-  /** Called once the child runs; it is killed when this process exits before it. Returns when it started. */
+  /** Records a running child: if this process exits first, the child is killed. Returns its start time. */
   add(pid: number): number {
     const started = startOf(pid);
     this.#running.set(pid, { pid, started });
@@ -55,7 +55,7 @@ class OwnChildren {
     return started;
   }
 
-  /** Called once the child has exited. */
+  /** Forgets a child that has exited. */
   remove(pid: number): void {
     this.#running.delete(pid);
     this.#record?.remove(pid);
@@ -97,5 +97,5 @@ class OwnChildren {
   }
 }
 
-/** Those of this process. */
+/** The children of this process. */
 export const ownChildren = new OwnChildren();

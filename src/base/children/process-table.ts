@@ -1,6 +1,6 @@
 /**
- * The processes of this system: which there are, who started them, their group, when they started, and which carry a marker
- * in their environment. Linux answers from `/proc`, other systems from `ps`; Windows is not asked.
+ * The processes of this system: their parents, their groups, their start times, and the markers in their environments.
+ * Linux provides them in `/proc`, other systems through `ps`; Windows is not asked.
  *
  * A process id is used again and again; together with the time its process was started it is not.
  */
@@ -14,9 +14,9 @@ export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
   readonly group: number;
-  /** NaN where the system does not say. */
+  /** Session of the process; NaN if the system does not report it. */
   readonly session: number;
-  /** When it started: clock ticks since boot on Linux, elsewhere seconds since the epoch. See {@link isSameStart}. */
+  /** Start of the process: clock ticks since boot on Linux, elsewhere seconds since the epoch. See {@link isSameStart}. */
   readonly started: number;
 }
 
@@ -24,19 +24,22 @@ export interface ProcessEntry {
 export const markerName = 'HANDFAST_CHILD_OF';
 
 const HAS_PROC = process.platform === 'linux';
-/** False where this system does not say which processes there are: then only a group can be ended, or a single process. */
+/** False if this system does not list its processes: then only a group can be ended, or a single process. */
 export const seesProcesses = HAS_PROC ? existsSync('/proc/self/stat') : process.platform !== 'win32';
-/** Elsewhere than on Linux a start is known to the second, and a child's is taken from our own clock. */
+/** On other systems than Linux a start is known to the second, and a child's is read from this process's clock. */
 const START_TOLERANCE = HAS_PROC ? 0 : 3;
 /** Processes that are read before other work of this thread has its turn. */
 const READ_AT_ONCE = 32;
 const PS_TIMEOUT_MS = 5_000;
 const PS_MAX_BYTES = 64 * 1024 * 1024;
 
-/** True when two readings of a start can be of one process. */
+/** Returns true when two readings of a start can be of one process. */
 export const isSameStart = (one: number, other: number): boolean => Math.abs(one - other) <= START_TOLERANCE;
 
-/** This boot of the machine and this namespace of process ids; '' where the system does not say. */
+/**
+ * Returns the identity of this boot of the machine and this namespace of process ids; '' if the system does not provide
+ * it.
+ */
 export function systemIdentity(): string {
   if (!HAS_PROC) return '';
   try {
@@ -46,24 +49,30 @@ export function systemIdentity(): string {
   }
 }
 
-/** When a child that was started just now, or this process itself, started. */
+/** Returns the start time of a child that was started just now, or of this process. */
 export function startOf(pid: number): number {
   if (HAS_PROC) return readStat(pid)?.entry.started ?? Number.NaN;
   return Math.round(Date.now() / 1000 - (pid === process.pid ? process.uptime() : 0));
 }
 
-/** The process of this id; undefined when there is none, or it has ended and was not collected by its parent. */
+/**
+ * Finds the process of this id; undefined when no process has it, or the process has ended and was not collected by its
+ * parent.
+ */
 export async function findProcess(pid: number): Promise<ProcessEntry | undefined> {
   return HAS_PROC ? readEntry(pid) : (await readProcesses()).find((each) => each.pid === pid);
 }
 
-/** True while this very process runs. */
+/** Resolves with true while this very process runs. */
 export async function isRunning({ pid, started }: Pick<ProcessEntry, 'pid' | 'started'>): Promise<boolean> {
   const entry = await findProcess(pid);
   return entry !== undefined && isSameStart(entry.started, started);
 }
 
-/** The number of the user whose rights a process has; undefined where there is none, or the system does not say. */
+/**
+ * Returns the number of the user whose rights a process has; undefined if no such process exists, or the system does
+ * not provide it.
+ */
 export async function userOf(pid: number): Promise<number | undefined> {
   let text: string;
   if (HAS_PROC) {
@@ -84,13 +93,13 @@ export function signalProcess({ pid, started }: ProcessEntry, signal: NodeJS.Sig
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended, or belongs to another user.
+    // The process has ended, or belongs to another user.
   }
 }
 
 /**
- * All processes that have not ended; empty where {@link seesProcesses} is false. Those who ask at the same time, as when many
- * children are ended at once, share one reading, which begins after they have asked.
+ * All processes that have not ended; empty where {@link seesProcesses} is false. Callers that ask at the same time, as
+ * when many children are ended at once, share one reading, which begins after they have asked.
  */
 export const readProcesses: () => Promise<readonly ProcessEntry[]> = sharedRuns(readAll);
 
@@ -107,7 +116,7 @@ async function readAll(): Promise<ProcessEntry[]> {
   return entries;
 }
 
-/** As {@link readProcesses}, without giving way to other work: for a process that exits. Empty where that needs `ps`. */
+/** Reads as {@link readProcesses}, synchronously: for a process that exits. Empty where reading needs `ps`. */
 export function readProcessesNow(): ProcessEntry[] {
   return HAS_PROC
     ? pidsOfProc()
@@ -117,8 +126,9 @@ export function readProcessesNow(): ProcessEntry[] {
 }
 
 /**
- * Those of `entries` whose environment, as it was when their program started, has `marker` in {@link markerName}. What other users
- * run does not show; macOS does not show the environment of programs of the system either.
+ * Returns those of `entries` whose environment, as it was when their program started, has `marker` in
+ * {@link markerName}. Environments of other users' processes are not visible; on macOS, those of system programs
+ * neither.
  */
 export async function withMarker(entries: readonly ProcessEntry[], marker: string): Promise<ProcessEntry[]> {
   if (HAS_PROC) {
@@ -145,7 +155,10 @@ function pidsOfProc(): number[] {
   }
 }
 
-/** Ended processes stay until their parent collects them, and the first process of a container may never do so. */
+/**
+ * Reads the entry of a process that has not ended: ended ones stay until their parent collects them, and the first
+ * process of a container may never do so.
+ */
 function readEntry(pid: number): ProcessEntry | undefined {
   const found = readStat(pid);
   return found === undefined || found.state === 'Z' || found.state === 'X' ? undefined : found.entry;
@@ -163,10 +176,10 @@ function readStat(pid: number): { readonly state: string; readonly entry: Proces
   }
 }
 
-/** At most this much of a line is read; what of it counts is shorter. */
+/** At most these bytes of a line are read; the part that counts is shorter. */
 const scratch = Buffer.alloc(1024);
 
-/** In half the time of `readFileSync`: every process of the system is read this way. */
+/** Reads a line in half the time of `readFileSync`: every process of the system is read this way. */
 function readLine(file: string): string {
   const descriptor = openSync(file, 'r');
   try {
@@ -176,7 +189,7 @@ function readLine(file: string): string {
   }
 }
 
-/** The markers of each process, read once for all who ask about the same reading. */
+/** The markers of each process, read once for all callers that use one reading. */
 const markers = new WeakMap<ProcessEntry, string>();
 
 function markersOf(entry: ProcessEntry): string {
@@ -198,7 +211,7 @@ function readMarkers(pid: number): string {
       found += environment.toString('latin1', at, end < 0 ? environment.length : end);
     }
   } catch {
-    // It has ended, or belongs to another user.
+    // The process has ended, or belongs to another user.
   }
   return found;
 }
@@ -207,7 +220,7 @@ async function readPs(): Promise<ProcessEntry[]> {
   return parsePs(await ps('-A', '-o', 'pid=,ppid=,pgid=,stat=,lstart='));
 }
 
-/** What `ps -o pid=,ppid=,pgid=,stat=,lstart=` prints in the C locale. */
+/** Parses the output of `ps -o pid=,ppid=,pgid=,stat=,lstart=` in the C locale. */
 export function parsePs(output: string): ProcessEntry[] {
   const entries: ProcessEntry[] = [];
   for (const line of output.split('\n')) {
@@ -222,7 +235,7 @@ export function parsePs(output: string): ProcessEntry[] {
 
 const run = promisify(execFile);
 
-/** The output of `ps`; empty when it is missing or does not answer. */
+/** Returns the output of `ps`; empty when it is missing or does not respond. */
 async function ps(...args: string[]): Promise<string> {
   const env = { PATH: process.env.PATH, LC_ALL: 'C', ...(process.env.TZ !== undefined && { TZ: process.env.TZ }) };
   const options = { env, timeout: PS_TIMEOUT_MS, maxBuffer: PS_MAX_BYTES };

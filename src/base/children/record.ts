@@ -1,10 +1,10 @@
 /**
- * One small file for each process that has started children, in the user's Handfast folder: which process it is, the marker
- * of its children, and those that run. The file is removed when the process ends in good order; one that is left belongs
- * to a process that was killed, and what its children left running is ended.
+ * One small file for each process that has started children, in the user's Handfast folder: the identity of the
+ * process, the marker of its children, and the running ones. The file is removed when the process ends in order. A file
+ * that remains belongs to a process that was killed; processes that its children left running are ended.
  *
- * The watcher of a process reads the file when the process ends. The next Handfast program that starts reads the files of
- * processes that lost their watcher.
+ * The watcher of a process reads the file when the process ends. The next Handfast program that starts reads the files
+ * of processes that lost their watcher.
  */
 import { closeSync, mkdirSync, openSync, renameSync, unlinkSync, writeSync } from 'node:fs';
 import { readdir, readFile, stat, unlink } from 'node:fs/promises';
@@ -13,7 +13,7 @@ import { isObject } from '../../wire/json.ts';
 import { endDescendants, type Leader } from './descendants.ts';
 import { isRunning, startOf, systemIdentity } from './process-table.ts';
 
-/** The process that wrote a record, and how its children are known. */
+/** The process that wrote a record, and the marks by which its children are found. */
 export interface RecordOwner {
   readonly pid: number;
   readonly started: number;
@@ -24,7 +24,7 @@ export interface RecordOwner {
 
 /** Bytes a running child takes, so that each can be written and blanked in its place. */
 const SLOT_BYTES = 32;
-/** A file larger than this was not written by us. */
+/** Bound of a record; a larger file was not written by Handfast. */
 const MAX_RECORD_BYTES = 1024 * 1024;
 /** Time for SIGTERM before SIGKILL. Twice that, with the search around it, stays well below ten seconds. */
 const GRACE_MS = 2_000;
@@ -35,7 +35,7 @@ const MARKER = /^[0-9a-f]{32}\.$/;
 
 const folderOf = (home: string): string => join(home, 'children');
 
-/** The file of this process. Writing to it never throws: without it the marker still finds what was started. */
+/** The file of this process. Writing to it never throws: without it the marker still finds the started processes. */
 export class ChildRecord {
   readonly file: string;
   readonly #descriptor: number;
@@ -118,8 +118,8 @@ async function readRecord(file: string): Promise<StoredRecord | undefined> {
 }
 
 /**
- * Ends what the children of a killed process left running, and removes its record. Called in the watcher, right after that
- * process has ended. Without a record, `marker` and `since` are what is known.
+ * Ends processes that the children of a killed process left running, and removes its record. Runs in the watcher, right
+ * after that process has ended. Without a record, only `marker` and `since` are known.
  */
 export async function reap(file: string, marker: string, since: number): Promise<void> {
   const { leaders } = (await readRecord(file)) ?? { leaders: [] };
@@ -127,8 +127,8 @@ export async function reap(file: string, marker: string, since: number): Promise
 }
 
 /**
- * Ends what the children of killed processes of this user left running, where their watcher did not; resolves with the
- * number of such processes. Never touches a process whose identity is not certain. Never rejects.
+ * Ends processes that the children of killed processes of this user left running, if their watcher did not; resolves
+ * with the number of such processes. Never touches a process whose identity is not certain. Never rejects.
  */
 export async function sweep(home: string, now: () => number = Date.now): Promise<number> {
   const folder = folderOf(home);

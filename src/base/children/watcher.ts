@@ -1,20 +1,20 @@
 /**
  * A small process beside this one that outlives it by a moment: a shell that holds the reading end of a pipe. When this
- * process ends, however it ends, the pipe closes; if anything of its children is left, the shell turns into the Node
- * process that ends it. Until then it costs one megabyte and nothing else.
+ * process ends, however it ends, the pipe closes; if a process of its children remains, the shell turns into the Node
+ * process that ends it. Until then its only cost is one megabyte.
  *
- * Started by `own-children.ts` with the first child. It is in a session of its own, so signals to a terminal or to our group
- * do not reach it, and it has no other file of ours open.
+ * It starts with the first child. It leads its own session, so signals to a terminal or to the group of this process do
+ * not reach it, and it has no other file of this process open.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { compiledCode } from '../compiled-code.ts';
 import { nodeProgram } from '../node-program.ts';
 import { inheritNoTerminal } from '../pseudo-terminal.ts';
 
-/** What runs the script. */
+/** Program that runs the script. */
 export const WATCHER_SHELL = '/bin/sh';
 
-/** Arguments: record, marker, then the command line that ends what is left. */
+/** Arguments: record, marker, then the command line that ends the remaining processes. */
 const SCRIPT = `
 trap '' HUP INT QUIT TERM
 record=$1 marker=$2
@@ -51,7 +51,7 @@ export function startWatcher({ record, marker, since }: WatcherOptions, onEnd: (
   const watcher = spawn(WATCHER_SHELL, ['-c', SCRIPT, 'handfast-watcher', record, marker, ...node], {
     // In its environment the marker would make it a child to be ended.
     env: { PATH: process.env.PATH ?? '/usr/bin:/bin', ...compiledCode() },
-    // So that it keeps no folder from being unmounted.
+    // Prevents that it keeps a folder from being unmounted.
     cwd: '/',
     stdio: inheritNoTerminal(['pipe', 'ignore', 'ignore'] as const),
     detached: true,
@@ -59,7 +59,7 @@ export function startWatcher({ record, marker, since }: WatcherOptions, onEnd: (
   watcher.once('error', (error) => onEnd(error));
   watcher.once('exit', () => onEnd());
   watcher.stdin?.on('error', () => {});
-  // It must not keep this process open.
+  // The watcher must not keep this process open.
   (watcher.stdin as { unref?: () => void } | null)?.unref?.();
   watcher.unref();
   return watcher;

@@ -1,9 +1,7 @@
 /**
- * HTTP requests to addresses that others name: one request, without redirects, to a host whose addresses were checked first. A
- * host name is resolved once and the connection goes to the addresses that were checked, so a name that changes its answer
- * (DNS rebinding) gains nothing.
- *
- * Used by `http_get` (`capabilities/tools/builtin/http-get.ts`) and by sign-ins to MCP servers (`mcp/checked-fetch.ts`).
+ * HTTP requests to addresses that others name: one request, without redirects, to a host whose addresses were checked
+ * first. A host name is resolved once and the connection goes to the addresses that were checked, so a name whose
+ * addresses change (DNS rebinding) gains nothing.
  */
 import { lookup } from 'node:dns/promises';
 import type { IncomingMessage } from 'node:http';
@@ -21,16 +19,18 @@ export interface ResolvedAddress {
 }
 
 export interface AddressRules {
-  /** Which addresses may be connected to. Default: {@link isPublicAddress}. */
+  /** Returns true for addresses that may be connected to. Default: {@link isPublicAddress}. */
   readonly addressAllowed?: (address: string) => boolean;
   /** Resolves a host name. Default: the system's resolver. */
   readonly resolve?: (hostname: string) => Promise<readonly ResolvedAddress[]>;
 }
 
 /**
- * The addresses of the URL's host. One that is not allowed refuses them all: which is connected to would be chance.
+ * Returns the addresses of the URL's host. One address that is not allowed refuses them all: chance would decide which
+ * one is connected to.
  *
- * Rejects with `tool_denied` (`private_address`), with `tool_error` (`dns_failure`) where there is none, and as `resolve` does.
+ * Rejects with `tool_denied` (`private_address`), with `tool_error` (`dns_failure`) if the host has none, and as
+ * `resolve` does.
  */
 export async function allowedAddresses(
   url: URL,
@@ -52,7 +52,7 @@ export async function allowedAddresses(
   return addresses;
 }
 
-/** The addresses of the URL's host, allowed or not. Rejects as `resolve` does. */
+/** Returns the addresses of the URL's host, allowed or not. Rejects as `resolve` does. */
 export async function addressesOf(
   url: URL,
   { resolve = resolveAll }: Pick<AddressRules, 'resolve'>,
@@ -93,7 +93,7 @@ export async function requestFrom(
     method,
     signal,
     lookup: pinned,
-    // An agent of its own: no shared connection, and none of the proxies a host may have configured.
+    // A separate agent: no shared connection, and none of the proxies that a host may have configured.
     agent: false,
     headers,
   });

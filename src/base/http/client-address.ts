@@ -1,9 +1,9 @@
 /**
- * Whom a request comes from: the peer of its connection or, where that is a proxy the configuration names
+ * The client that sent a request: the peer of its connection or, if the peer is a proxy that the configuration names
  * (`http.trusted_proxies`), the client that this proxy names.
  *
- * The HTTP port of the server notes it with every request when proxies are configured; throttle, logs and audit
- * ask {@link clientAddress}.
+ * When proxies are configured, the HTTP port of the server stores it with every request; {@link clientAddress} returns
+ * it.
  */
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
@@ -16,7 +16,7 @@ interface NotedRequest extends IncomingMessage {
 /** Gives the client's address of a request, for {@link noteClientAddress}. */
 export type ProxyTrust = (request: IncomingMessage) => string;
 
-/** The address of the client, without a port. */
+/** Returns the address of the client, without a port. */
 export function clientAddress(request: IncomingMessage): string {
   return (request as NotedRequest).clientAddress ?? request.socket.remoteAddress ?? '';
 }
@@ -27,8 +27,8 @@ export function noteClientAddress(request: IncomingMessage, address: string): vo
 }
 
 /**
- * Trusts the named proxies to say whom they forward. Each hop that one of them names is trusted only when it is one of them
- * itself, so the answer is the last address on the way that is none.
+ * Trusts the named proxies to name the client they forward. Each hop that one of them names is trusted only when it is
+ * one of them itself, so the result is the last address on the way that is not a proxy.
  *
  * @param proxies addresses, or networks as `10.0.0.0/8`
  */
@@ -45,7 +45,7 @@ export function trustProxies(proxies: readonly string[]): ProxyTrust {
     let last = peer;
     for (const hop of hops.toReversed()) {
       const address = addressOf(hop);
-      // What a trusted proxy cannot name is behind it; it stands for that.
+      // A trusted proxy stands for a client that it cannot name.
       if (address === undefined) return last;
       last = address;
       if (!isTrusted(address)) return last;
@@ -73,7 +73,7 @@ const listed = (value: string | string[] | undefined): string[] =>
         .split(',')
         .map((hop) => hop.trim());
 
-/** The address of a hop without port, brackets and quotes; undefined for a name that hides it. */
+/** Returns the address of a hop without port, brackets and quotes; undefined for a name that hides it. */
 function addressOf(hop: string): string | undefined {
   const bare = hop.replace(/^"|"$/g, '');
   const inBrackets = /^\[([^\]]*)\](?::\d+)?$/.exec(bare)?.[1];
@@ -81,5 +81,5 @@ function addressOf(hop: string): string | undefined {
   return isIP(address) === 0 ? undefined : address;
 }
 
-/** An IPv4 address that came by IPv6, as what it is. */
+/** Returns an IPv4 address in its own form if it came as IPv6. */
 const plain = (address: string): string => address.replace(/^::ffff:(?=\d+\.\d+\.\d+\.\d+$)/i, '');

@@ -1,17 +1,18 @@
 /**
- * Keeps connections that ask nothing from holding every place of an HTTP server: past a bound on those without a request, and
- * past the bound on all, a new one takes the place of the one that has waited longest.
- *
- * Used by the HTTP port of the server and by the fleet's own listeners.
+ * Prevents idle connections from holding every place of an HTTP server: past a bound on connections without a request,
+ * and past the bound on all, a new one takes the place of the one that has waited longest.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Linked, LinkedList } from '../linked-list.ts';
 
-/** Connections that have not sent a whole head of a request: past so many, the oldest goes once it had its time. */
+/**
+ * Bound on connections that have not sent the whole head of a request: past it, the oldest one that had its time is
+ * closed.
+ */
 const MAX_SILENT = 256;
 const HEAD_MS = 1_000;
-/** What a connection may wait while every place is held: what it sent at once has been read by then. */
+/** Time that a connection may wait while every place is held: its first bytes have been read by then. */
 const FULL_MS = 50;
 /** Connections beyond the bound, for the moment until another is evicted. */
 const SPARE = 64;
@@ -63,7 +64,7 @@ class Place implements Linked<Place> {
   previous: Place | undefined;
   next: Place | undefined;
   readonly socket: Socket;
-  /** When it began to wait, milliseconds. */
+  /** Start of the wait, milliseconds. */
   since = performance.now();
 
   constructor(socket: Socket) {

@@ -1,8 +1,8 @@
 /**
- * Requests to an MCP server over HTTP, by `node:http`: for a call that costs half the processor's time of `fetch`, whose streams,
- * queues and headers a message with its reply does not need.
+ * Requests to an MCP server over HTTP, by `node:http`: for a call that costs half the processor's time of `fetch`,
+ * whose streams, queues and headers a message with its reply does not need.
  *
- * Used by `mcp/over-http.ts`, as the `fetch` of the official client, which follows redirects itself.
+ * It serves as the `fetch` of the official client, which follows redirects itself.
  * @see docs/decisions/0045-requests-to-mcp-servers.md
  */
 import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
@@ -17,13 +17,14 @@ const SILENCE_MS = 300_000;
 const BODILESS: readonly unknown[] = [204, 205, 304];
 
 /**
- * The response to a request, as `fetch` gives it: rejects with a `TypeError` whose cause is the error of the connection, and with the
- * reason of the signal. A response of a known length is read as a whole if it has at most `maxBytes`.
+ * Returns the response to a request, as `fetch` gives it: rejects with a `TypeError` whose cause is the error of the
+ * connection, and with the reason of the signal. A response of a known length is read as a whole if it has at most
+ * `maxBytes`.
  */
 export async function httpFetch(address: string | URL, init: Init | undefined, maxBytes: number): Promise<Response> {
   const { body, method = 'GET', redirect } = init ?? {};
   const url = new URL(address);
-  // Redirects that are to be followed, passwords in addresses, streams as bodies: rare, and `fetch` knows what to do.
+  // Redirects to follow, passwords in addresses and streams as bodies are rare; `fetch` handles them.
   const isPlain = body === undefined || body === null || typeof body === 'string';
   if (!isPlain || redirect !== 'manual' || url.username !== '' || url.password !== '') return fetch(address, init);
   const request = url.protocol === 'https:' ? (await import('node:https')).request : requestHttp;
@@ -50,7 +51,7 @@ function sent(
     signal?.addEventListener('abort', abort, { once: true });
     outgoing.on('timeout', () => outgoing.destroy(new Error(`nothing came for ${SILENCE_MS / 1_000} s`)));
     outgoing.on('close', () => signal?.removeEventListener('abort', abort));
-    // Also what fails after the response has begun: then the body fails as well, and this is ignored.
+    // Also handles failures after the response has begun: then the body fails as well, and this call has no effect.
     outgoing.on('error', (cause) =>
       reject(signal?.aborted === true ? signal.reason : new TypeError('fetch failed', { cause })),
     );
@@ -73,7 +74,7 @@ function sent(
   });
 }
 
-/** The response when all of it is there; one that is cut off is a response whose body fails. */
+/** Resolves with the response when it is complete; a response that is cut off has a body that fails. */
 function whole(incoming: IncomingMessage, resolve: (response: Response) => void): void {
   const chunks: Buffer[] = [];
   incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -86,7 +87,7 @@ function whole(incoming: IncomingMessage, resolve: (response: Response) => void)
   });
 }
 
-/** The response with a body that is read while it comes, decompressed. */
+/** Resolves with a response whose body is read while it arrives, decompressed. */
 function streamed(
   incoming: IncomingMessage,
   resolve: (response: Response) => void,
@@ -113,7 +114,7 @@ async function decoded(incoming: IncomingMessage): Promise<Readable> {
   return pipeline([incoming, ...decoders], () => {}) as unknown as Readable;
 }
 
-/** A body as the client reads it; one that is not read to its end is not read at all. */
+/** Returns a body as the client reads it; one that is not read to its end is not read at all. */
 function streamOf(readable: Readable): ReadableStream<Uint8Array> {
   let isOver = false;
   const once = (end: () => void): void => {

@@ -1,8 +1,10 @@
 /**
- * Which IP addresses are public: the rule by which what others name has no access to the network of the host.
+ * Decides which IP addresses are public: with this rule, addresses that others name have no access to the network of
+ * the host.
  *
- * Pure. What is not known to be public is refused: the special-purpose registries of IANA (RFC 6890 and its updates) for
- * IPv4, and for IPv6 everything but global unicast. IPv6 forms that carry an IPv4 address are judged by that address.
+ * Pure. An address that is not known to be public is refused: the special-purpose registries of IANA (RFC 6890 and its
+ * updates) for IPv4, and for IPv6 everything except global unicast. IPv6 forms that carry an IPv4 address are judged by
+ * that address.
  */
 import { isIP } from 'node:net';
 
@@ -26,7 +28,7 @@ const refusedIPv4: readonly (readonly [block: string, bits: number])[] = [
   ['240.0.0.0', 4], // reserved, with the broadcast address
 ];
 
-/** True for an address of the public internet. False for anything else, also for text that is no address. */
+/** Returns true for an address of the public internet. False for anything else, also for text that is not an address. */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address);
   if (family === 4) return isPublicIPv4(numberOf(address));
@@ -34,7 +36,7 @@ export function isPublicAddress(address: string): boolean {
   return family === 6 && !address.includes('%') && isPublicIPv6(groupsOf(address));
 }
 
-/** The 32 bits of a dotted address. */
+/** Returns the 32 bits of a dotted address. */
 function numberOf(address: string): number {
   return address.split('.').reduce((sum, part) => sum * 256 + Number(part), 0);
 }
@@ -46,7 +48,7 @@ function isPublicIPv4(value: number): boolean {
   });
 }
 
-/** The eight groups of an IPv6 address; a dotted end counts as two. */
+/** Returns the eight groups of an IPv6 address; a dotted end counts as two. */
 function groupsOf(address: string): number[] {
   const dotted = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(address);
   let text = address;
@@ -69,7 +71,7 @@ function isPublicIPv6(groups: readonly number[]): boolean {
   const zero = (from: number, to: number): boolean => groups.slice(from, to).every((group) => group === 0);
   // ::ffff:a.b.c.d: an IPv4 connection in all but name.
   if (zero(0, 5) && groups[5] === 0xffff) return embedded(6, 7);
-  // 64:ff9b::a.b.c.d: what a network without IPv4 makes of every IPv4 address (NAT64).
+  // 64:ff9b::a.b.c.d: the form that a network without IPv4 gives every IPv4 address (NAT64).
   if (a === 0x64 && b === 0xff9b && zero(2, 6)) return embedded(6, 7);
   // Only 2000::/3 is global unicast; loopback, local, link-local and multicast addresses all lie outside.
   if (a < 0x2000 || a > 0x3fff) return false;

@@ -1,8 +1,8 @@
 /**
- * The loopback page a browser comes back to at the end of a sign-in: listens on this machine only, believes nothing
- * without the right state, is used once, and closes afterwards.
+ * The loopback page to which a browser returns at the end of a sign-in: listens on this machine only, accepts no
+ * request without the right state, is used once, and closes afterwards.
  *
- * Opened for each sign-in in a browser, e.g. by `control/providers/sign-in/login.ts`.
+ * It opens for each sign-in in a browser.
  * @see https://www.rfc-editor.org/rfc/rfc8252#section-7.3
  */
 import { timingSafeEqual } from 'node:crypto';
@@ -10,9 +10,9 @@ import type { Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { asError, fail } from '../../wire/errors.ts';
 
-/** The browser has come back. */
+/** The return of the browser. */
 export interface Arrival {
-  /** The address it came to, with the code. */
+  /** The address at which it arrived, with the code. */
   readonly url: URL;
   /** Shows the outcome to the user in the browser. Call it once. */
   show(outcome: { readonly ok: boolean; readonly message: string }): void;
@@ -92,13 +92,13 @@ export async function openCallback(path: string, ports: readonly number[]): Prom
     close() {
       server.close();
       server.closeIdleConnections();
-      // Who does not read the last answer is not waited for.
+      // A client that does not read the last reply is not waited for.
       setTimeout(() => server.closeAllConnections(), CONNECTION_TIMEOUT_MS).unref();
     },
   };
 }
 
-/** Listens on the first port that is free; 0 stands for any and ends the list. */
+/** Listens on the first port that is free; 0 means any port and ends the list. */
 async function listen(server: Server, ports: readonly number[]): Promise<void> {
   for (const port of [...ports, 0]) {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -123,7 +123,7 @@ function isSame(one: string, other: string): boolean {
   return bytes.length === others.length && timingSafeEqual(bytes, others);
 }
 
-/** One short page of text without scripts; its address, which holds the code, is never sent as a referrer. */
+/** Sends one short page of text without scripts; its address, which holds the code, is never sent as a referrer. */
 function page(response: ServerResponse, status: number, message: string): void {
   const text = message.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
   response

@@ -1,18 +1,18 @@
 /**
- * Reads a `text/event-stream` as it arrives and hands over one event after the other.
+ * Reads a `text/event-stream` as it arrives and passes on one event after the other.
  *
- * Rules: the event stream format of the HTML standard (fields `event`, `data`, `id`, `retry`, comments, CR, LF and CRLF as
- * line ends). Linear in the bytes for any chunking, and at most about twice the longest accepted message is buffered.
- * UTF-8 is strict: nothing is replaced.
+ * Rules: the event stream format of the HTML standard (fields `event`, `data`, `id`, `retry`, comments, CR, LF and CRLF
+ * as line ends). Linear in the bytes for any chunking, and at most about twice the longest accepted message is
+ * buffered. UTF-8 is strict: nothing is replaced.
  */
 import { Buffer } from 'node:buffer';
 import { strictText } from '../strict-text.ts';
 
-/** Whether a `Content-Type` names this format: in letters of either case, with parameters or without. */
+/** Returns true if a `Content-Type` names this format: in letters of either case, with parameters or without. */
 export const isEventStream = (contentType: string | null | undefined): boolean =>
   /^\s*text\/event-stream\s*(?:;|$)/i.test(contentType ?? '');
 
-/** Why an event could not be delivered. */
+/** Reason why an event could not be delivered. */
 export interface SseProblem {
   readonly reason: 'too_large' | 'bad_utf8';
   /** The limit that was passed, in bytes, when `reason` is `too_large`. */
@@ -21,11 +21,11 @@ export interface SseProblem {
 
 /** Receives the events. Must not throw. */
 export interface EventSink {
-  /** One event. `id` is the last id seen on this stream so far, `''` before the first. */
+  /** Receives one event. `id` is the last id seen on this stream so far, `''` before the first. */
   event(type: string, data: string, id: string): void;
-  /** An event that could not be delivered; `id` as above. */
+  /** Receives an event that could not be delivered; `id` as above. */
   malformed(problem: SseProblem, id: string): void;
-  /** The server's wish for the delay before a reconnect. */
+  /** Receives the server's wish for the delay before a reconnect. */
   retry(delayMs: number): void;
   /** An event without data, which sets the id of the stream alone. */
   empty?(id: string): void;
@@ -130,7 +130,7 @@ export class SseReader {
     this.#tailBytes = 0;
   }
 
-  /** Whole lines, each with its LF. Decoded at once; line by line only when something is wrong in them. */
+  /** Handles whole lines, each with its LF. They are decoded at once; line by line only when one of them has an error. */
   #lines(bytes: Buffer): void {
     const text = strictText(bytes);
     if (text === undefined) {
@@ -155,7 +155,7 @@ export class SseReader {
     else this.#line(text, 0, text.length, text.length === bytes.length);
   }
 
-  /** One line: the characters `start … end` of `text`. */
+  /** Handles one line: the characters `start … end` of `text`. */
   #line(text: string, from: number, end: number, ascii: boolean): void {
     let start = from;
     if (this.#fresh) {
@@ -177,7 +177,7 @@ export class SseReader {
     this.#field(text.slice(start, end), ascii);
   }
 
-  /** The forms that are rare: no blank after the colon, no colon at all, other fields, comments. */
+  /** Handles the rare forms: no blank after the colon, no colon at all, other fields, comments. */
   #field(line: string, ascii: boolean): void {
     const colon = line.indexOf(':');
     if (colon === 0) return;

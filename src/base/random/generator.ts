@@ -1,6 +1,6 @@
 /**
- * Random numbers as NumPy's `Generator(PCG64(seed))` draws them: the same seed gives the same numbers, in the same order. What
- * environments and the samples of spaces are drawn from.
+ * Random numbers as NumPy's `Generator(PCG64(seed))` draws them: the same seed gives the same numbers, in the same
+ * order. The source of randomness of environments and of the samples of spaces.
  */
 import { Pcg64, type Pcg64State } from './pcg64.ts';
 import { exponentialZiggurat, normalZiggurat } from './ziggurat.ts';
@@ -10,7 +10,7 @@ const TWO_23 = 2 ** 23;
 const BELOW_53 = 2 ** -53;
 const UINT32_MAX = 0xffffffff;
 
-/** A random seed, 0 to 2^53 - 1, from the generator of the operating system. */
+/** Returns a random seed, 0 to 2^53 - 1, from the generator of the operating system. */
 export function randomSeed(): number {
   const [high, low] = crypto.getRandomValues(new Uint32Array(2));
   return (high! & 0x1fffff) * 2 ** 32 + low!;
@@ -25,7 +25,7 @@ export class Generator {
     this.#bits = new Pcg64(seed);
   }
 
-  /** `state` of NumPy's bit generator: a stream continues exactly where another one stood. */
+  /** `state` of NumPy's bit generator: a stream continues exactly from the position of another one. */
   get state(): Pcg64State {
     return this.#bits.state;
   }
@@ -34,20 +34,20 @@ export class Generator {
     this.#bits.state = state;
   }
 
-  /** Uniform in [0, 1), 53 bits: NumPy's `random()`. */
+  /** Draws a number uniform in [0, 1), 53 bits: NumPy's `random()`. */
   double(): number {
     const bits = this.#bits;
     bits.draw();
     return (bits.high * TWO_21 + (bits.low >>> 11)) * BELOW_53;
   }
 
-  /** Uniform in [low, high): NumPy's `uniform(low, high)`. */
+  /** Draws a number uniform in [low, high): NumPy's `uniform(low, high)`. */
   uniform(low: number, high: number): number {
     return low + (high - low) * this.double();
   }
 
   /**
-   * An integer in [low, high): NumPy's `integers(low, high)`, by Lemire's method.
+   * Draws an integer in [low, high): NumPy's `integers(low, high)`, by Lemire's method.
    * @param high at most 2^53 above `low`
    */
   integer(low: number, high: number): number {
@@ -59,7 +59,7 @@ export class Generator {
   }
 
   /**
-   * `count` integers in [0, span) as NumPy draws them for types of 8 or 16 bits: several to a 32-bit draw.
+   * Draws `count` integers in [0, span) as NumPy draws them for types of 8 or 16 bits: several to a 32-bit draw.
    * @param span 1 to 2^bits
    */
   narrow(count: number, span: number, bits: 8 | 16): number[] {
@@ -83,19 +83,22 @@ export class Generator {
     });
   }
 
-  /** A stream of its own that starts where this one stands. */
+  /** Returns an independent stream that starts at the position of this one. */
   copy(): Generator {
     const copy = new Generator(0);
     copy.state = this.state;
     return copy;
   }
 
-  /** One of the items, each as likely: NumPy's `choice(items)`. */
+  /** Draws one of the items, each with equal probability: NumPy's `choice(items)`. */
   choice<Item>(items: readonly Item[]): Item {
     return items[this.integer(0, items.length)]!;
   }
 
-  /** The index of one of the weights, as likely as its share of their sum: NumPy's `choice(n, p=weights)`. */
+  /**
+   * Draws the index of one of the weights, with the probability of its share of their sum: NumPy's
+   * `choice(n, p=weights)`.
+   */
   weighted(weights: readonly number[]): number {
     let sum = 0;
     const sums = weights.map((weight) => {
@@ -107,7 +110,7 @@ export class Generator {
     return at < 0 ? weights.length - 1 : at;
   }
 
-  /** NumPy's `standard_normal()`. */
+  /** Draws NumPy's `standard_normal()`. */
   normal(): number {
     const { k, w, f, tail } = normalZiggurat();
     const bits = this.#bits;
@@ -129,7 +132,7 @@ export class Generator {
     }
   }
 
-  /** NumPy's `standard_exponential()`. */
+  /** Draws NumPy's `standard_exponential()`. */
   exponential(): number {
     const { k, w, f, tail } = exponentialZiggurat();
     const bits = this.#bits;

@@ -63,7 +63,7 @@ export class Pcg64 {
     this.low = ((second >>> by) | ((first << 1) << (31 - by))) >>> 0;
   }
 
-  /** 32 random bits. A 64-bit draw serves two calls, the lower half first. */
+  /** Draws 32 random bits. A 64-bit draw serves two calls, the lower half first. */
   uint32(): number {
     if (this.#hasSpare) {
       this.#hasSpare = false;
@@ -94,13 +94,13 @@ export class Pcg64 {
     this.#spare = uinteger;
   }
 
-  /** state = state * 0x2360ed051fc65da44385df649fccf645 + increment, modulo 2^128. */
+  /** Computes state = state * 0x2360ed051fc65da44385df649fccf645 + increment, modulo 2^128. */
   #advance(): void {
     const s0 = this.#s0;
     const s1 = this.#s1;
     const s2 = this.#s2;
     const s3 = this.#s3;
-    // Each pair of columns, 16 bits apart, makes one word; what exceeds it is carried into the next.
+    // Each pair of columns, 16 bits apart, makes one word; the excess is carried into the next.
     let odd = s0 * 0x9fcc;
     let part = odd & 0xffff;
     let sum = s0 * 0xf645 + part * TWO_16 + this.#i0;
@@ -141,7 +141,7 @@ export class Pcg64 {
 
 type Words8 = [number, number, number, number, number, number, number, number];
 
-/** The seed's four 64-bit integers, each stored low word first, with the high word first. */
+/** Returns the seed's four 64-bit integers, each stored low word first, with the high word first. */
 const reorder = (words: Uint32Array): Words8 => [1, 0, 3, 2, 5, 4, 7, 6].map((at) => words[at]!) as unknown as Words8;
 
 const joined = (...words: number[]): string =>

@@ -5,7 +5,7 @@
 
 const POOL_SIZE = 4;
 
-/** A multiplicative hash whose constant changes at every use. */
+/** Returns a multiplicative hash whose constant changes at every use. */
 function hasher(constant: number, multiplier: number): (value: number) => number {
   let current = constant;
   return (value) => {
@@ -21,7 +21,7 @@ function mix(x: number, y: number): number {
   return (result ^ (result >>> 16)) >>> 0;
 }
 
-/** The 32-bit words of an integer, the lowest first; zero has one word. */
+/** Returns the 32-bit words of an integer, the lowest first; zero has one word. */
 function wordsOf(seed: bigint): number[] {
   const words: number[] = [];
   for (let rest = seed; rest > 0n || words.length === 0; rest >>= 32n) words.push(Number(rest & 0xffffffffn));
@@ -29,7 +29,7 @@ function wordsOf(seed: bigint): number[] {
 }
 
 /**
- * The first `count` 32-bit words of the seed sequence of `seed`.
+ * Returns the first `count` 32-bit words of the seed sequence of `seed`.
  * @param seed an integer that is not negative, or the words NumPy's `SeedSequence` takes as an array
  */
 export function seedWords(seed: number | bigint | readonly number[], count: number): Uint32Array {

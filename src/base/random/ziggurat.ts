@@ -8,7 +8,7 @@ const LAYERS = 256;
 
 /** Layer `at` has the width `w[at]`, the height `f[at]`; a mantissa below `k[at]` is inside without another look. */
 export interface Ziggurat {
-  /** Where the tail starts. */
+  /** Start of the tail. */
   readonly tail: number;
   readonly k: Float64Array;
   readonly w: Float64Array;
@@ -16,7 +16,7 @@ export interface Ziggurat {
 }
 
 /**
- * @param tail where layer 255 ends
+ * @param tail the end of layer 255
  * @param area of each layer, the tail counted to the lowest
  * @param mantissa one more than the largest mantissa of a draw
  */
@@ -49,7 +49,7 @@ function ziggurat(
 let normal: Ziggurat | undefined;
 let exponential: Ziggurat | undefined;
 
-/** For mantissas of 52 bits. */
+/** Returns the tables for mantissas of 52 bits. */
 export function normalZiggurat(): Ziggurat {
   normal ??= ziggurat(
     (x) => Math.exp(-0.5 * x * x),
@@ -61,7 +61,7 @@ export function normalZiggurat(): Ziggurat {
   return normal;
 }
 
-/** For mantissas of 53 bits. */
+/** Returns the tables for mantissas of 53 bits. */
 export function exponentialZiggurat(): Ziggurat {
   const tail = 7.69711747013105;
   exponential ??= ziggurat(

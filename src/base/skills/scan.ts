@@ -1,10 +1,9 @@
 /**
- * Finds the skills on disk: every `SKILL.md` below the search roots. Called by `control/skills/` for the texts that a prompt names,
- * and by `capabilities/skill/` for those that agents run.
+ * Finds the skills on disk: every `SKILL.md` below the search roots.
  *
- * Links are followed, as users link their skills into several places; a tree that links back into itself is walked once. Of
- * a confined root nothing is read that lies outside of it.
- * A file that cannot be read is reported and skipped, so that one broken skill never hides the others.
+ * Links are followed, as users link their skills into several places; a tree that links back into itself is walked
+ * once. Nothing outside of a confined root is read. A file that cannot be read is reported and skipped, so that one
+ * broken skill never hides the others.
  */
 import type { Dirent } from 'node:fs';
 import { readdir, realpath, stat } from 'node:fs/promises';
@@ -26,23 +25,23 @@ export interface FoundSkill {
 export interface SkillScan {
   /** Sorted by name, then path. */
   readonly skills: readonly FoundSkill[];
-  /** One line each: what could not be read, and why. */
+  /** One line for each skill that could not be read, with the reason. */
   readonly errors: readonly string[];
 }
 
-/** Whether this very content of a `SKILL.md` may be used, although it came with a folder. */
+/** Returns true if exactly this content of a `SKILL.md` may be used, although it came with a folder. */
 export type SkillTrust = (path: string, bytes: Uint8Array) => Promise<boolean>;
 
 /** A folder that is searched. */
 export interface SkillRoot {
   readonly path: string;
-  /** True below the working directory's repository: its author, not this user, wrote what is there. */
+  /** True below the working directory's repository: its author, not this user, wrote the files. */
   readonly foreign: boolean;
   /** True: links that lead out of it are reported and not followed. */
   readonly confined?: boolean;
 }
 
-/** Where skills are looked for. */
+/** Folders that are searched for skills. */
 export interface SkillPlaces {
   /** Absolute path of the working directory. */
   readonly cwd: string;
@@ -62,8 +61,9 @@ export const MAX_SKILL_TEXT_BYTES = 256 * 1024;
 const MAX_ERRORS = 100;
 
 /**
- * The search roots, in order: `.agents/skills` from the repository's root down to the working directory where it exists,
- * `skills` of the data directory, `.agents/skills` of the home directory. The last two are named even when missing.
+ * Returns the search roots, in order: `.agents/skills` from the repository's root down to the working directory if it
+ * exists, `skills` of the data directory, `.agents/skills` of the home directory. The last two are named even when
+ * missing.
  */
 export async function skillRoots({ cwd, dataDirectory, home }: SkillPlaces): Promise<readonly SkillRoot[]> {
   const own = [join(dataDirectory, 'skills'), join(home, '.agents', 'skills')];
@@ -76,8 +76,8 @@ export async function skillRoots({ cwd, dataDirectory, home }: SkillPlaces): Pro
 }
 
 /**
- * Scans the roots in order; of a file that is reached twice the first path counts. Of a foreign root only what `trust`
- * accepts is read as a skill; the rest is reported. Never rejects.
+ * Scans the roots in order; if a file is reached twice, the first path counts. In a foreign root only files that
+ * `trust` accepts are read as skills; the rest is reported. Never rejects.
  */
 export async function scanSkills(roots: readonly SkillRoot[], trust: SkillTrust): Promise<SkillScan> {
   const scan: Scan = { errors: [], skills: new Map(), trust };
@@ -96,7 +96,7 @@ interface Scan {
   readonly trust: SkillTrust;
 }
 
-/** What holds below a root. */
+/** Rules that apply below a root. */
 interface Rules {
   readonly foreign: boolean;
   /** Real path that nothing may lead out of. */
@@ -112,7 +112,7 @@ async function scanRoot({ path: root, foreign, confined = false }: SkillRoot, sc
   if (!(await isDirectory(root))) return;
   const within = confined ? await realpath(root) : undefined;
   const seen = new Set<string>();
-  // Level by level: when a root is too large, what lies deepest is left out.
+  // Level by level: when a root is too large, the deepest entries are left out.
   let level = [root];
   for (let depth = 0; level.length > 0 && depth <= MAX_LEVELS; depth += 1) {
     const below: string[] = [];
@@ -182,7 +182,7 @@ async function addSkill(path: string, { foreign, within }: Rules, { skills, erro
   }
 }
 
-/** The directories from the nearest ancestor that holds `.git` down to `cwd`; `cwd` alone outside a repository. */
+/** Returns the directories from the nearest ancestor that holds `.git` down to `cwd`; `cwd` alone outside a repository. */
 async function fromRepositoryRoot(cwd: string): Promise<string[]> {
   const upwards: string[] = [];
   for (let directory = cwd; ; directory = dirname(directory)) {
@@ -204,7 +204,7 @@ const isDirectory = (path: string): Promise<boolean> =>
     () => false,
   );
 
-/** Errno names instead of the system's sentences, which repeat the path. */
+/** Returns errno names instead of the system's sentences, which repeat the path. */
 function reasonOf(error: unknown): string {
   const { code, message } = error as NodeJS.ErrnoException;
   return code === 'ENOENT' ? 'leads nowhere' : (code ?? message);

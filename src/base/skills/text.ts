@@ -1,6 +1,5 @@
 /**
- * What is read out of a skill's text, and how a prompt names skills. Pure; called by `scan.ts`, by `control/skills/` and by
- * `capabilities/skill/`.
+ * Parses a skill's text, and the names of skills in a prompt. Pure.
  *
  * @see docs/protocol/session-rpc.md#skills
  */
@@ -12,8 +11,8 @@ const NO_DESCRIPTION = 'no description provided';
 const PREVIEW_WORDS = 8;
 
 /**
- * A skill's description: that of its front matter, else its first paragraph that is more than headings and fences, as
- * plain words on one line.
+ * Returns a skill's description: that of its front matter, else its first paragraph that is more than headings and
+ * fences, as plain words on one line.
  */
 export function descriptionOf(text: string): string {
   const { front, body } = parted(text);
@@ -32,19 +31,19 @@ export function descriptionOf(text: string): string {
   return paragraph.length === 0 ? NO_DESCRIPTION : paragraph.join(' ').replace(/\s+/g, ' ');
 }
 
-/** The first words of a description, with `...` where there are more. */
+/** Returns the first words of a description, with `...` if it has more. */
 export function previewOf(description: string): string {
   const words = description.split(/\s+/);
   return words.length <= PREVIEW_WORDS ? description : `${words.slice(0, PREVIEW_WORDS).join(' ')}...`;
 }
 
-/** The skill's text without its front matter: what a model is given. */
+/** Returns the skill's text without its front matter: the part that a model gets. */
 export function bodyOf(text: string): string {
   return parted(text).body.trim();
 }
 
 /**
- * The names a prompt gives with `$`, folded, in the order they come, each once. Numbers alone are amounts of
+ * Returns the names that a prompt gives with `$`, folded, in their order, each once. Numbers alone are amounts of
  * money, and punctuation at the end belongs to the sentence.
  */
 export function skillNamesIn(prompt: string): string[] {
@@ -54,14 +53,17 @@ export function skillNamesIn(prompt: string): string[] {
   return [...new Set(names)];
 }
 
-/** Front matter and body; without front matter, the text is the body. */
+/** Splits a text into front matter and body; without front matter, the text is the body. */
 export function parted(text: string): { front?: string; body: string } {
   const clean = text.replace(/^\ufeff/, '');
   const found = /^---[ \t]*\r?\n([\s\S]*?)\r?\n---[ \t]*(?:\r?\n|$)/.exec(clean);
   return found === null ? { body: clean } : { front: found[1] ?? '', body: clean.slice(found[0].length) };
 }
 
-/** `description:` of a front matter: on its line, quoted or not, or folded over the indented lines that follow. */
+/**
+ * Returns the `description:` of a front matter: on its line, quoted or not, or folded over the indented lines that
+ * follow.
+ */
 function describedIn(front: string): string | undefined {
   const lines = front.split(/\r?\n/);
   const at = lines.findIndex((line) => /^description:/.test(line));
@@ -77,7 +79,7 @@ function describedIn(front: string): string | undefined {
   return words === '' ? undefined : words;
 }
 
-/** A line without list mark, emphasis and code marks. */
+/** Returns a line without list mark, emphasis and code marks. */
 function plain(line: string): string {
   return line
     .replace(/^(?:[-*+]|\d+[.)])\s+/, '')

@@ -1,6 +1,6 @@
 /**
- * How every database of the project is opened: locked against a second process, checked, quarantined when it is damaged,
- * brought up to the newest schema. Its owner supplies the name and the durability, and does the rest.
+ * Opens a database of the project: locks it against a second process, checks it, quarantines it when it is damaged, and
+ * migrates it to the newest schema. Its owner supplies the name and the durability, and does the rest.
  */
 import { accessSync, constants, existsSync, mkdirSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -16,24 +16,27 @@ import { WriteCount } from './write-count.ts';
 
 /** Bytes of the log at which SQLite copies it into the file, where its owner does not. */
 const CHECKPOINT_BYTES = 1000 * 4096;
-/** Largest file that is read whole after its process was killed: some 50 ms. What a larger one has is found when it is read. */
+/**
+ * Largest file that is read whole after its process was killed: some 50 ms. Damage in a larger one is found when that
+ * part is read.
+ */
 const MAX_CHECKED_BYTES = 64 * 1024 * 1024;
 
-/** How long a statement waits for a foreign reader or backup tool that holds the file for a moment. */
+/** Time for which a statement waits for a foreign reader or backup tool that holds the file for a moment. */
 const BUSY_TIMEOUT_MS = 1000;
 
-/** What happened to a file that was found damaged. */
+/** A report of a file that was found damaged. */
 export interface Damage {
-  /** What was wrong, for a log. */
+  /** Description of the damage, for a log. */
   readonly reason: string;
-  /** Where the file is now, absolute. Its `-wal`, if there was one, is beside it. */
+  /** Present path of the file, absolute. Its `-wal`, if it had one, is beside it. */
   readonly movedTo: string;
 }
 
 export interface DatabaseOptions {
   /** Path of the database, or `:memory:`. It and its companions are made 0600, directories that do not exist yet 0700. */
   readonly file: string;
-  /** What messages call it, as `the task store`. */
+  /** Name in messages, for example `the task store`. */
   readonly what: string;
   /** Marks a file as of this kind, so that another program's database is never opened as one. */
   readonly applicationId: number;
@@ -51,24 +54,27 @@ export interface DatabaseOptions {
   /** Acquires the lock of a file for as long as it is open; throws when another process has it. See {@link soleOwner}. */
   readonly lock?: (file: string) => () => void;
   /**
-   * With it, a damaged file is moved to `<file>.corrupt-<time>`, this is called once, and an empty one replaces it.
-   * Without it, opening fails with `journal_corrupt` and the file stays where it is.
+   * Called once after a damaged file was moved to `<file>.corrupt-<time>`, before an empty one replaces it. Without
+   * this option, opening fails with `journal_corrupt` and the file stays in its place.
    */
   readonly onCorrupt?: (damage: Damage) => void;
   /**
-   * With it, writes are counted, and this is called at each opening of a file that lost some: the newest are missing, or
-   * a damaged one was replaced. It is called again at later openings until the record of the loss is deleted.
+   * Called at each opening of a file that lost writes: the newest are missing, or a damaged file was replaced. It is
+   * called again at later openings until the record of the loss is deleted. Only with this option are writes counted.
    */
   readonly onLoss?: (loss: DatabaseLoss) => void;
-  /** Where its owner has set aside the damaged file that this one replaces. */
+  /** Path to which its owner has moved the damaged file that this one replaces. */
   readonly movedTo?: string | undefined;
-  /** Epoch milliseconds; names a damaged file. */
+  /** Returns epoch milliseconds; they name a damaged file. */
   readonly now?: () => number;
   /** Largest file that is read whole at opening after its process was killed. Default 64 MiB. */
   readonly maxCheckedBytes?: number;
 }
 
-/** The lock of a database that one process has at a time; a second process fails with `journal_locked` and `message`. */
+/**
+ * Returns the lock of a database that one process has at a time; a second process fails with `journal_locked` and
+ * `message`.
+ */
 export function soleOwner(message: string): (file: string) => () => void {
   return (file) => {
     const release = acquireFileLock(`${file}.lock`);
@@ -78,12 +84,13 @@ export function soleOwner(message: string): (file: string) => () => void {
 }
 
 /**
- * Opens or creates a database and returns what `use` makes of it, which owns it from then on, and calls `release` when it
- * has closed it. It counts its writes in `count`, which exists with `onLoss`, or itself in `mark`; both are undefined in
- * memory. Statements are best prepared in `use`: what does not fit the tables is found there, as damage.
+ * Opens or creates a database and returns the result of `use`, which owns the database from then on, and calls
+ * `release` when it has closed it. The owner counts its writes in `count`, which exists with `onLoss`, or itself in
+ * `mark`; both are undefined in memory. Prepare statements in `use`: a mismatch with the tables is then found as
+ * damage.
  *
- * Fails with the error of the lock, `journal_corrupt`, `disk_full`, or `runtime_error` when the file cannot be opened, is
- * another program's, or was written by a newer version; then it is left untouched.
+ * Fails with the error of the lock, `journal_corrupt`, `disk_full`, or `runtime_error` when the file cannot be opened,
+ * is another program's, or was written by a newer version; then it is left untouched.
  */
 export function openDatabase<Opened>(
   options: DatabaseOptions,
@@ -105,7 +112,7 @@ export function openDatabase<Opened>(
       mark?.start();
       const count = mark === undefined || onLoss === undefined ? undefined : new WriteCount(database, mark);
       const loss = mark && count && missingFrom(mark, count, { what, file, movedTo, now });
-      // Statements are prepared first, so that a file that does not fit is set aside before a loss is reported.
+      // Statements are prepared first, so that a file that does not match is quarantined before a loss is reported.
       const opened = use(database, release, mark, count);
       canOpen(file);
       const told = loss ?? (count && recordedLoss(file));
@@ -149,7 +156,10 @@ function cannotOpen(file: string, { what, lock }: DatabaseOptions, failure: Hand
   storeFailed(owner, what, failure, false, () => (mayPass(failure) || !existsSync(file)) && mayOpen(file, lock));
 }
 
-/** True when nothing seems to keep a file from being opened; another process that has it now does not. */
+/**
+ * Returns true when the file can be opened as far as the checks show. Another process that has the file now does not
+ * matter.
+ */
 function mayOpen(file: string, lock: DatabaseOptions['lock']): boolean {
   if (!mayWrite(file)) return false;
   try {
@@ -160,7 +170,10 @@ function mayOpen(file: string, lock: DatabaseOptions['lock']): boolean {
   }
 }
 
-/** True when the disk or the system failed. The contents of a file (damaged, of another program or version) stay as they are. */
+/**
+ * Returns true when the disk or the system failed. The contents of a file (damaged, of another program or version) stay
+ * unchanged.
+ */
 const mayPass = ({ code, detail }: HandfastError): boolean =>
   code === 'disk_full' || (code === 'runtime_error' && (detail.reason !== undefined || detail.sqlite !== undefined));
 
@@ -171,7 +184,7 @@ function canOpen(file: string): void {
   storeWorks(owner);
 }
 
-/** The writes that a file lost since its mark was written; later ones are numbered above them. */
+/** Returns the writes that a file lost since its mark was written; later ones are numbered above them. */
 function missingFrom(
   mark: Mark,
   count: WriteCount,
@@ -198,7 +211,7 @@ function missingFrom(
   return loss;
 }
 
-/** Says that the file is not what was once written; never leaves this file. */
+/** Reports that the file differs from its written state; never leaves this file. */
 class FileDamaged extends Error {}
 
 function prepareFiles(file: string): void {
@@ -207,14 +220,14 @@ function prepareFiles(file: string): void {
   // SQLite treats an empty file as a new database and drops the log beside it, and with it acknowledged writes.
   if (bytes === 0 && logBytes > 0) throw new FileDamaged('the file is empty but its log is not');
   createPrivate(file);
-  // SQLite opens a file without the right to write for reading alone, and says so at the first write.
+  // SQLite opens a file without the right to write for reading alone, and reports it at the first write.
   accessSync(file, constants.R_OK | constants.W_OK);
   for (const suffix of ['-wal', '-shm']) makePrivate(file + suffix);
 }
 
 /**
- * True for a file that is not read whole before it is used: one that is as it was closed, and a large one whose process was
- * killed. That the newest writes of such a one are there is known from its mark.
+ * Returns true for a file that is not read whole before it is used: one unchanged since it was closed, and a large one
+ * whose process was killed. The mark shows that the newest writes of the latter exist.
  */
 function isTrusted(mark: Mark, file: string, { maxCheckedBytes = MAX_CHECKED_BYTES }: DatabaseOptions): boolean {
   if (sameAsClosed(mark, file)) return true;
@@ -223,7 +236,7 @@ function isTrusted(mark: Mark, file: string, { maxCheckedBytes = MAX_CHECKED_BYT
 
 /**
  * Opens, checks and migrates. Throws {@link FileDamaged} when the file should be quarantined. The check reads the whole
- * file, so one that is `trusted` is spared it.
+ * file, so a `trusted` file is not checked.
  */
 function openFile<Opened>(
   file: string,
@@ -249,23 +262,23 @@ function openFile<Opened>(
     return use(database);
   } catch (thrown) {
     database?.close();
-    // The version is ours and yet a statement does not fit the tables: their definition was damaged.
+    // The version is correct and yet a statement does not match the tables: their definition was damaged.
     const misfit = ready && resultCode(thrown) === SQLITE_ERROR;
     if (isDamage(thrown) || misfit) throw new FileDamaged((thrown as Error).message, { cause: thrown });
     throw thrown;
   }
 }
 
-/** SQLite counts pages: as many bytes of the log as with pages of its own size. */
+/** Returns the pages of a checkpoint. SQLite counts pages: the bytes of the log are the same for every page size. */
 const checkpointPages = (database: DatabaseSync, pageBytes = first(database, 'PRAGMA page_size') as number): number =>
   Math.max(1, Math.round(CHECKPOINT_BYTES / pageBytes));
 
-/** The first value of the first row. */
+/** Returns the first value of the first row. */
 function first(database: DatabaseSync, sql: string): unknown {
   return Object.values(database.prepare(sql).get() ?? {})[0];
 }
 
-/** The schema version of the file; 0 for a new one. Reads only, so that a file that is not ours stays as it is. */
+/** Returns the schema version of the file; 0 for a new one. Only reads, so that a file of another program stays unchanged. */
 function identify(database: DatabaseSync, { what, applicationId, migrations }: DatabaseOptions): number {
   const version = first(database, 'PRAGMA user_version') as number;
   const application = first(database, 'PRAGMA application_id');

@@ -1,6 +1,6 @@
 /**
- * The errors that owners of a database report when SQLite or the file system fails, and what may follow. Messages name
- * no path: they may travel to a peer.
+ * The errors that owners of a database report when SQLite or the file system fails, and the allowed next steps.
+ * Messages name no path: they may travel to a peer.
  *
  * @see https://www.sqlite.org/rescode.html
  */
@@ -28,16 +28,16 @@ const SQLITE_IOERR_FSYNC = SQLITE_IOERR | (4 << 8);
 const SQLITE_IOERR_DIR_FSYNC = SQLITE_IOERR | (5 << 8);
 const SQLITE_IOERR_SHMSIZE = SQLITE_IOERR | (19 << 8);
 
-/** The extended result code of an error thrown by `node:sqlite`; 0 for any other error. */
+/** Returns the extended result code of an error thrown by `node:sqlite`; 0 for any other error. */
 export function resultCode(thrown: unknown): number {
   const code = (thrown as { errcode?: unknown } | null)?.errcode;
   return typeof code === 'number' ? code : 0;
 }
 
 /**
- * Turns what SQLite or the file system threw into an error of the table; the original is its `cause`. `what` is what the
- * message calls the database, as `the task store`. With `file`, the path of the database, a failed write is looked into:
- * SQLite calls a full disk by its name, but not a used-up quota or file size limit.
+ * Turns an error of SQLite or the file system into an error of the table; the original is its `cause`. `what` is the
+ * name of the database in the message, for example `the task store`. With `file`, the path of the database, the cause
+ * of a failed write is determined: SQLite names a full disk, but not a used-up quota or file size limit.
  */
 export function sqliteFailure(thrown: unknown, what: string, file?: string | null): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
@@ -82,11 +82,11 @@ function ioFailure(thrown: unknown, what: string, reason: string, detail: object
   return fail('runtime_error', message, { ...detail, reason }, thrown);
 }
 
-/** A sync that failed, for whichever cause: nothing that was written since the one before may be trusted. */
+/** Returns the error of a failed sync, for any cause: writes since the previous sync may not be trusted. */
 export function syncFailure(thrown: unknown, what: string): HandfastError {
   if (thrown instanceof HandfastError) return thrown;
   const code = resultCode(thrown);
-  // SQLite does not say which error of the system it met.
+  // SQLite does not report which error of the system it met.
   const reason = code === 0 ? ((thrown as NodeJS.ErrnoException).code ?? 'EIO') : 'EIO';
   const detail = { ...(code !== 0 && { sqlite: code }), reason };
   const remedy = isOutOfSpace(thrown) ? 'free space on the disk' : 'check the disk';
@@ -99,8 +99,8 @@ export function syncFailure(thrown: unknown, what: string): HandfastError {
 }
 
 /**
- * True when no later write may be trusted. After a failed sync the kernel may have dropped the pages it could not
- * write, so trying again would acknowledge what is not there; in a damaged file a write can do further damage.
+ * Returns true when no later write may be trusted. After a failed sync the kernel may have dropped the pages it could
+ * not write, so trying again would acknowledge missing data; in a damaged file a write can do further damage.
  */
 export function isFatal(thrown: unknown): boolean {
   const code = resultCode(thrown);
@@ -109,7 +109,7 @@ export function isFatal(thrown: unknown): boolean {
   );
 }
 
-/** True when an error while opening means that the file itself is not what was once written. */
+/** Returns true when an error while opening means that the file itself differs from its written state. */
 export function isDamage(thrown: unknown): boolean {
   if (thrown instanceof HandfastError) return thrown.code === 'journal_corrupt';
   const code = resultCode(thrown);

@@ -1,7 +1,7 @@
 /**
- * The files of a database: made for their owner alone, connected to, and moved away when they are damaged.
+ * The files of a database: created for their owner alone, opened, and moved away when they are damaged.
  *
- * The one file that loads `node:sqlite`.
+ * The only file that loads `node:sqlite` in this process.
  */
 import {
   accessSync,
@@ -61,11 +61,14 @@ export function makePrivate(file: string): void {
   if (stat !== undefined && (stat.mode & 0o077) !== 0) chmodSync(file, 0o600);
 }
 
-/** Names, by its code of the system, the obstacle to opening or writing a database; SQLite does not. Undefined: none is found. */
+/**
+ * Returns the obstacle to opening or writing a database, by its code of the system, which SQLite does not give.
+ * Undefined if none is found.
+ */
 export function obstacleAt(file: string): string | undefined {
   try {
     for (const path of [file, `${file}-wal`, `${file}-shm`, `${file}.mark`]) {
-      // Of a link: what it leads to, which must be there.
+      // For a link, checks its target, which must exist.
       if (lstatSync(path, { throwIfNoEntry: false }) === undefined) continue;
       if (statSync(path).isDirectory()) return 'EISDIR';
       accessSync(path, constants.R_OK | constants.W_OK);
@@ -79,14 +82,17 @@ export function obstacleAt(file: string): string | undefined {
 
 const PROBE_BYTES = 4096;
 
-/** False when the system refuses to let a database or its log grow. */
+/** Returns false when the system refuses to let a database or its log grow. */
 export const mayGrow = (file: string): boolean => !isOutOfSpace(growthProblem(file));
 
-/** True when a database can be opened and may grow, as far as the file system shows. One in memory, without a file, always may. */
+/**
+ * Returns true when a database can be opened and may grow, as far as the file system shows. One in memory, without a
+ * file, always may.
+ */
 export const mayWrite = (file: string | null | undefined): boolean =>
   !file || (obstacleAt(file) === undefined && growthProblem(file) === undefined);
 
-/** Why a database or its log cannot grow. Tried on a file beside it, which is removed. */
+/** Returns the reason why a database or its log cannot grow. The test writes a file beside it, which is removed. */
 function growthProblem(file: string): unknown {
   const probe = `${file}.probe`;
   const [size = 0, logSize = 0] = [file, `${file}-wal`].map((path) => statSync(path, { throwIfNoEntry: false })?.size);

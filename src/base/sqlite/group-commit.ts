@@ -1,11 +1,10 @@
 /**
- * Group commit for a SQLite database in WAL mode: everything written in one turn of the event loop is one transaction, and
- * waiting for the disk happens off this thread, which continues meanwhile. Writes that arrive while the disk is busy are
- * the next transaction.
+ * Group commit for a SQLite database in WAL mode: all writes of one turn of the event loop are one transaction, and
+ * waiting for the disk happens off this thread, which continues meanwhile. Writes that arrive while the disk is busy
+ * are the next transaction.
  *
- * Used by the task store of the orchestrator and the journal of the worker. With `synchronous=NORMAL` SQLite syncs only
- * where the log is copied into the file and started again, so that the file stays whole; that a commit survives a loss of power
- * is what the sync of the log here is for.
+ * With `synchronous=NORMAL` SQLite syncs only when the log is copied into the file and started again, so that the file
+ * stays whole. The sync of the log here makes a commit survive a loss of power.
  * @see https://www.sqlite.org/pragma.html#pragma_synchronous
  */
 import { close, closeSync, fdatasync, fdatasyncSync, fsyncSync, openSync } from 'node:fs';
@@ -19,26 +18,26 @@ import type { WriteCount } from './write-count.ts';
 
 export interface GroupCommitOptions {
   readonly db: DatabaseSync;
-  /** What the database is called in errors: "the task store". */
+  /** Name of the database in errors: "the task store". */
   readonly what: string;
   /** Counts the transactions, so that a loss of the newest is noticed. */
   readonly count?: WriteCount | undefined;
-  /** Called when a transaction was rolled back: nothing of it is there. */
+  /** Called when a transaction was rolled back: none of its writes exists. */
   readonly undone?: () => void;
 }
 
 /** Does a write, and returns about how many bytes it wrote. */
 export type Write = () => number;
 
-/** A batch of so many writes is committed within the call that filled it, so that what waits is bounded. */
+/** A batch of this many writes is committed within the call that filled it, so that the waiting writes are bounded. */
 const MAX_BATCH = 4096;
-/** How long a write without a waiting caller may stay in memory; the next awaited write takes it along. */
+/** Time for which a write without a waiting caller may stay in memory; the next awaited write takes it along. */
 const BEHIND_MS = 100;
 /** Bytes of a page and its header that even a small change puts into the log. */
 const PAGE_LOG_BYTES = 4120;
-/** How much goes into the log before it is copied into the file, in a turn of its own. */
+/** Size of the log at which it is copied into the file, in a separate turn of the event loop. */
 const CHECKPOINT_BYTES = 16 * 1024 * 1024;
-/** Where no turn ends, the log grows up to this. */
+/** Size up to which the log grows if no turn ends. */
 const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
 
 interface Batch {
@@ -72,7 +71,7 @@ export class GroupCommit {
   #fatal: HandfastError | undefined;
   #closed = false;
 
-  /** The database is migrated, and its checkpoints are left to this. Fails as `sqliteFailure` says when its log cannot be opened. */
+  /** Takes over a migrated database and its checkpoints. Fails as `sqliteFailure` describes when its log cannot be opened. */
   constructor(options: GroupCommitOptions) {
     const { db, what } = options;
     this.#options = options;
@@ -87,7 +86,10 @@ export class GroupCommit {
     }
   }
 
-  /** Set for good when the disk failed to sync or the file was found damaged: no later write may be trusted. */
+  /**
+   * The failure after which no later write may be trusted: the disk failed to sync or the file was found damaged. Never
+   * cleared.
+   */
   get fatal(): HandfastError | undefined {
     return this.#fatal;
   }
@@ -114,7 +116,7 @@ export class GroupCommit {
     this.#behind.unref();
   }
 
-  /** Commits what waits, now; waiting callers are resolved when it is on disk. Does not throw. */
+  /** Commits the waiting writes, now; waiting callers are resolved when they are on disk. Does not throw. */
   readonly flush = (): void => {
     clearImmediate(this.#soon);
     clearTimeout(this.#behind);
@@ -137,7 +139,10 @@ export class GroupCommit {
     }
   };
 
-  /** One transaction, now, without a sync. Returns the reason of a failure; then nothing of it happened. `syncs`: one follows. */
+  /**
+   * Runs one transaction, now, without a sync. Returns the reason of a failure; then none of its writes exists.
+   * `syncs`: a sync follows.
+   */
   transact(work: Write, syncs = false): HandfastError | undefined {
     if (this.#fatal !== undefined) return this.#fatal;
     const { count } = this.#options;
@@ -150,7 +155,7 @@ export class GroupCommit {
       this.#undo();
       return this.#note(thrown);
     }
-    // Where the log is synced next, that writes the mark.
+    // If the log is synced next, that writes the mark.
     count?.committed(!syncs || this.#log === undefined);
     if (this.#fatal === undefined) storeWorks(this);
     if (this.#logged > MAX_LOG_BYTES) this.#emptyLog();
@@ -168,7 +173,7 @@ export class GroupCommit {
     return failure;
   }
 
-  /** Commits what waits, syncs it within this call, and gives the log back; the database is the caller's. */
+  /** Commits the waiting writes, syncs them within this call, and closes the log; the caller still owns the database. */
   close(): void {
     if (this.#closed) return;
     this.flush();
@@ -186,7 +191,7 @@ export class GroupCommit {
       }
       this.#settle(this.#unsynced.splice(0), failure);
     }
-    // One that is on its way still needs the descriptor.
+    // A sync that is under way still needs the descriptor.
     if (!this.#syncing) closeSync(this.#log);
   }
 
@@ -209,7 +214,7 @@ export class GroupCommit {
     try {
       this.#checkpoint.get();
     } catch (thrown) {
-      // What is in the log stays there; only when it was a sync that failed may nothing follow.
+      // Entries in the log stay there; only after a failed sync may no write follow.
       this.#note(thrown);
     }
   };
@@ -237,13 +242,16 @@ export class GroupCommit {
     });
   }
 
-  /** After a failed sync the kernel may have dropped the pages it could not write: a later success would prove nothing. */
+  /**
+   * Resolves or rejects the waiting callers. After a failed sync the kernel may have dropped the pages it could not
+   * write: a later success would prove nothing.
+   */
   #settle(batches: readonly Batch[], thrown: unknown): void {
     if (thrown !== undefined) {
       this.#fatal ??= syncFailure(thrown, this.#options.what);
       if (!this.#closed) storeFailed(this, this.#options.what, this.#fatal, true);
     } else {
-      // Before a caller hears of it, so that a kill right behind the reply finds it in the mark.
+      // Before a caller learns of it, so that a kill right after the reply finds it in the mark.
       this.#options.count?.synced(batches.at(-1)?.count ?? 0);
     }
     for (const { done } of batches) {
@@ -253,7 +261,7 @@ export class GroupCommit {
   }
 }
 
-/** Opens the log beside the database, and has what is in it so far, and its name, on disk. */
+/** Opens the log beside the database, and syncs its content so far, and its name. */
 function openLog(db: DatabaseSync): number | undefined {
   if (Object.values(db.prepare('PRAGMA journal_mode').get() ?? {})[0] !== 'wal') return undefined;
   const file = db.location() as string;
@@ -271,7 +279,10 @@ function openLog(db: DatabaseSync): number | undefined {
   }
 }
 
-/** So that the names of new files in it survive a loss of power. Windows persists them by itself and opens no folders. */
+/**
+ * Syncs a folder, so that the names of new files in it survive a loss of power. Windows persists them by itself and
+ * opens no folders.
+ */
 function syncFolder(folder: string): void {
   if (process.platform === 'win32') return;
   const descriptor = openSync(folder, 'r');

@@ -1,14 +1,13 @@
 /**
- * Losses of databases that no operator has acknowledged. Each is a record beside its database, `<file>.lost`, until an operator
- * deletes that; the log says it at each opening, `GET /health`, `GET /status` and `handfast doctor` say it until then.
- *
- * `database.ts` writes and finds the records; the server and the command line report them.
+ * Losses of databases that no operator has acknowledged. Each is a record beside its database, `<file>.lost`, until an
+ * operator deletes it. The log reports the loss at each opening; `GET /health`, `GET /status` and `handfast doctor`
+ * report it until then. `database.ts` writes and finds the records.
  */
 import { join } from 'node:path';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { Log } from '../log.ts';
 
-/** The first handshake of a host loads no `node:fs`. */
+/** Returns `node:fs`. The first handshake of a host does not load it. */
 const fs = () => process.getBuiltinModule('node:fs');
 
 /** A database that lost writes. */
@@ -22,7 +21,7 @@ export interface DatabaseLoss {
   readonly of: number;
   /** True when a write is missing that was acknowledged from the disk. */
   readonly acknowledged: boolean;
-  /** Where a damaged file lies now. */
+  /** Present path of a damaged file. */
   readonly moved_to?: string;
   /** True of a folder of files, some of which are missing or damaged: they have no numbers. */
   readonly parts?: boolean;
@@ -40,7 +39,7 @@ const listeners = new Set<() => void>();
 
 const recordOf = (file: string): string => file + SUFFIX;
 
-/** Stores a loss until it is acknowledged. Never throws: on a full disk the log alone says it. */
+/** Stores a loss until it is acknowledged. Never throws: on a full disk only the log reports it. */
 export function recordLoss(loss: DatabaseLoss): void {
   try {
     fs().writeFileSync(recordOf(loss.file), `${JSON.stringify(loss)}\n`, { mode: 0o600 });
@@ -49,7 +48,7 @@ export function recordLoss(loss: DatabaseLoss): void {
   }
 }
 
-/** The loss of a database that is not acknowledged. */
+/** Returns the loss of a database that is not acknowledged. */
 export function recordedLoss(file: string): DatabaseLoss | undefined {
   try {
     return JSON.parse(fs().readFileSync(recordOf(file), 'utf8')) as DatabaseLoss;
@@ -58,7 +57,7 @@ export function recordedLoss(file: string): DatabaseLoss | undefined {
   }
 }
 
-/** True until an operator has deleted its record. */
+/** Returns true until an operator has deleted its record. */
 const isOpen = ({ file }: DatabaseLoss): boolean => fs().existsSync(recordOf(file));
 
 /** A loss as peers get it: without the places of files. */
@@ -80,7 +79,7 @@ export const toldLosses = (losses: readonly DatabaseLoss[]): ToldLoss[] =>
     found_at,
   }));
 
-/** Its `journal_damaged` error. */
+/** Returns the loss as a `journal_damaged` error. */
 export function lossError({ what, ends_at, of, acknowledged, moved_to, parts }: DatabaseLoss): HandfastError {
   if (parts === true)
     return fail('journal_damaged', `parts of ${what} are lost: they cannot be read`, { acknowledged });
@@ -119,13 +118,13 @@ function note(loss: DatabaseLoss): void {
   for (const listener of listeners) listener();
 }
 
-/** The losses that this process has found and no operator has acknowledged. */
+/** Returns the losses that this process has found and no operator has acknowledged. */
 export function openLosses(): DatabaseLoss[] {
   for (const [file, loss] of [...noted]) if (!isOpen(loss)) noted.delete(file);
   return [...noted.values()];
 }
 
-/** The losses of all databases below a folder, with the file that acknowledges each by its deletion. */
+/** Returns the losses of all databases below a folder, with the file that acknowledges each by its deletion. */
 export function lossesBelow(
   folder: string,
   depth = MAX_DEPTH,

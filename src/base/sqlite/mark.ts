@@ -1,19 +1,20 @@
 /**
- * The mark of a database: a small file beside it that says how far it had come, and whether it was closed in good order.
+ * The mark of a database: a small file beside it that states its newest write, and whether it was closed in order.
  *
- * SQLite drops every frame of its log behind a damaged one, and takes a missing log for an empty one; neither is an error
- * to it. So the newest writes can vanish unnoticed. `database.ts` opens the mark and compares: a file that did not change
- * since it was closed needs no check. The journal, and for all other databases `write-count.ts`, compares the writes it finds
- * with those that the mark states.
+ * SQLite drops every frame of its log after a damaged one, and treats a missing log as an empty one; it reports neither
+ * as an error. So the newest writes can vanish unnoticed. `database.ts` opens the mark and compares: a file that did
+ * not change since it was closed needs no check. The journal, and for all other databases `write-count.ts`, compares
+ * the writes it finds with those that the mark states.
  *
- * Two slots are written in turn, so that a torn write leaves the other one. A write is not synced, but for one that
- * promises something ahead: after a kill the mark is exact, after a loss of power it may be behind, and then says less.
+ * Two slots are written in turn, so that a torn write leaves the other one. A write is not synced, except one that
+ * promises something ahead: after a kill the mark is exact; after a loss of power it may be behind, and then states
+ * less.
  */
 import { closeSync, fdatasyncSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
 import { createPrivate } from './file.ts';
 
-/** What a mark says. A database that does not count its writes leaves the numbers at 0. */
+/** Content of a mark. A database that does not count its writes leaves the numbers at 0. */
 export interface Marked {
   /** The newest write that a commit contains: its owner's own count. */
   readonly written: number;
@@ -21,19 +22,19 @@ export interface Marked {
   readonly synced: number;
   /** Cursors up to here may have been given out. */
   readonly cursors: number;
-  /** What the file was when it was closed; `''` while it is open, and after a process that did not close it. */
+  /** State of the file when it was closed; `''` while it is open, and after a process that did not close it. */
   readonly closed: string;
 }
 
 const NOTHING: Marked = Object.freeze({ written: 0, synced: 0, cursors: 0, closed: '' });
 
-/** A slot is a sector of its own. */
+/** A slot fills one sector. */
 const SLOT_BYTES = 512;
 
 export class Mark {
-  /** What it said when it was opened; undefined without one. */
+  /** Content of the mark when it was opened; undefined without one. */
   readonly found: Marked | undefined;
-  /** True when its database was damaged and set aside in this opening, and the mark is of the one before. */
+  /** True when its database was damaged and quarantined in this opening, and the mark is of the previous one. */
   replaced = false;
   readonly #file: string;
   readonly #slot = Buffer.alloc(SLOT_BYTES);
@@ -42,7 +43,7 @@ export class Mark {
   /** Counts writes of the mark; of slots with equal contents, the one with the higher number is valid. */
   #generation: number;
 
-  /** Reads the mark in `file`, if there is one. Throws what the file system throws. */
+  /** Reads the mark in `file`, if it exists. Throws errors of the file system. */
   constructor(file: string) {
     this.#file = file;
     // Processes that share a database number their slots apart: the one with more writes is the newer.
@@ -52,7 +53,7 @@ export class Mark {
     this.#generation = newest?.generation ?? 0;
   }
 
-  /** From now on its database is open and may change. Throws what the file system throws. */
+  /** Records that the database is open and may change. Throws errors of the file system. */
   start(): void {
     if (this.#descriptor === undefined) {
       createPrivate(this.#file);
@@ -65,8 +66,8 @@ export class Mark {
   }
 
   /**
-   * Changes the mark. `sync` makes it wait for the disk. Never throws: a mark that is behind only says less, and a disk that
-   * cannot be written to fails the database itself too.
+   * Changes the mark. `sync` makes it wait for the disk. Never throws: a mark that is behind only states less, and a
+   * disk that cannot be written to fails the database itself too.
    */
   update(change: Partial<Marked>, sync = false): void {
     this.#marked = { ...this.#marked, ...change };
@@ -78,13 +79,13 @@ export class Mark {
     }
   }
 
-  /** Its database `file` is closed: from now on {@link sameAsClosed} knows it again. */
+  /** Records the state of the closed database `file`, which {@link sameAsClosed} recognises later. */
   close(file: string): void {
     this.update({ closed: stateOf(file) });
     this.abandon();
   }
 
-  /** Gives the file back; what it says stays. */
+  /** Closes the mark's file; its content stays. */
   abandon(): void {
     if (this.#descriptor !== undefined) closeSync(this.#descriptor);
     this.#descriptor = undefined;
@@ -102,15 +103,15 @@ export class Mark {
   }
 }
 
-/** True when `file` is as it was when `mark` recorded that it was closed, and nothing lies beside it. */
+/** Returns true when `file` is unchanged since `mark` recorded that it was closed, and no log lies beside it. */
 export function sameAsClosed({ found }: Mark, file: string): boolean {
   return found !== undefined && found.closed !== '' && found.closed === stateOf(file);
 }
 
-/** True when the process that had the database did not close it. */
+/** Returns true when the process that had the database did not close it. */
 export const wasOpen = ({ found }: Mark): boolean => found?.closed === '';
 
-/** Size, inode and time of change of a file without a log; `''` when there is a log, or no file. */
+/** Returns the size, inode and time of change of a file without a log; `''` when a log exists, or no file. */
 function stateOf(file: string): string {
   const found = statSync(file, { throwIfNoEntry: false, bigint: true });
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false });

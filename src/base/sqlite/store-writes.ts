@@ -1,8 +1,9 @@
 /**
- * The writes of a database whose owner commits each of them at once. A failure is an error of the table, and is among the failing
- * stores of the process until a write succeeds; after one that leaves no write to be trusted, none is done.
+ * The writes of a database whose owner commits each of them at once. A failure is an error of the table, and is among
+ * the failing stores of the process until a write succeeds; after a failure after which no write may be trusted, none
+ * is done.
  *
- * Owners that write by `group-commit.ts` have the same from there.
+ * For owners that write by `group-commit.ts`, that file does the same.
  */
 import type { HandfastError } from '../../wire/errors.ts';
 import { storeFailed, storeWorks } from '../failing-stores.ts';
@@ -35,7 +36,7 @@ export class StoreWrites {
     storeWorks(this);
   }
 
-  /** The database is closed. */
+  /** Removes the database from the failing stores: it is closed. */
   close(): void {
     storeWorks(this);
   }

@@ -1,8 +1,8 @@
 /**
- * Counts the writes of a database in the database itself and in its mark, so that a file that lost its newest ones is noticed
- * when it is opened: its log was damaged or deleted, the file was deleted, or an older copy took its place.
+ * Counts the writes of a database in the database itself and in its mark, so that a file that lost its newest ones is
+ * noticed when it is opened: its log was damaged or deleted, the file was deleted, or an older copy took its place.
  *
- * Made by `database.ts` for databases with `onLoss`. The journal counts its entries instead.
+ * It exists for databases with `onLoss`. The journal counts its entries instead.
  * @see docs/decisions/0055-each-database-knows-its-losses.md
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -36,7 +36,7 @@ export class WriteCount {
     this.#written = this.#stored();
   }
 
-  /** The newest committed write. */
+  /** Number of the newest committed write. */
   get written(): number {
     return this.#written;
   }
@@ -44,17 +44,20 @@ export class WriteCount {
   /** Counts a transaction; called inside of it. {@link committed} follows once it is committed. */
   add(): void {
     const next = this.#written + 1;
-    // Where another process has written in between, its count is read; that takes longer.
+    // If another process has written in between, its count is read; that takes longer.
     this.#next = this.#put.run(next, this.#written).changes === 1 ? next : (this.#add.get()?.writes as number);
   }
 
-  /** The transaction that was counted last is committed. `mark` false: {@link synced} notes it soon. Never throws. */
+  /**
+   * Records that the transaction that was counted last is committed. With `mark` false, {@link synced} soon writes the
+   * mark. Never throws.
+   */
   committed(mark = true): void {
     this.#written = Math.max(this.#written, this.#next);
     if (mark) this.#mark.update({ written: this.#written });
   }
 
-  /** The writes up to this one are on disk. Never throws. */
+  /** Records that the writes up to this one are on disk. Never throws. */
   synced(written: number): void {
     this.#synced = Math.max(this.#synced, written);
     this.#mark.update({ written: this.#written, synced: this.#synced });
@@ -76,13 +79,16 @@ export class WriteCount {
     this.synced(this.#written);
   }
 
-  /** Takes over what other processes have written, for the mark. Called before the database is closed. Never throws. */
+  /**
+   * Takes over the count of writes of other processes, for the mark. Must run before the database is closed. Never
+   * throws.
+   */
   refresh(): void {
     try {
       this.#written = this.#stored();
       this.committed();
     } catch {
-      // The mark then says less.
+      // The mark then states less.
     }
   }
 

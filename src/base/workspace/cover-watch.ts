@@ -1,9 +1,10 @@
 /**
- * Watches the covers of protected paths while programs run in them. A cover is a mount: the system drops it together with the directory
- * entry it lies on, and a protected name that appears later has none. Then the program must end.
+ * Watches the covers of protected paths while programs run in them. A cover is a mount: the system drops it together
+ * with the directory entry it lies on, and a protected name that appears later has none. In both cases the program must
+ * end.
  *
- * Events of the folders that lead to protected paths come within milliseconds. Every quarter of a second all are looked at
- * again, since the system may drop events, and the workspace is searched for new folders called `.handfast`.
+ * Events of the folders that lead to protected paths arrive within milliseconds. Every quarter of a second all are
+ * checked again, since the system may drop events, and the workspace is searched for new folders called `.handfast`.
  */
 import { type FSWatcher, lstatSync, watch } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -34,7 +35,7 @@ class Searches {
   #timer: NodeJS.Timeout | undefined;
   #isSearching = false;
 
-  /** @param onIdle called when its last program has ended */
+  /** @param onIdle called when the last program has ended */
   constructor(guard: PathGuard, workspace: string, onIdle: () => void) {
     this.#guard = guard;
     this.#workspace = workspace;
@@ -67,7 +68,7 @@ class Searches {
       const secrets = await secretNames(this.#workspace);
       seen = { present: this.#guard.present(), secrets };
     } catch {
-      // It has too many entries by now.
+      // The workspace has too many entries by now.
     }
     this.#isSearching = false;
     this.#plan(Math.max(SEARCH_MS, SEARCH_SHARE * (performance.now() - started)));
@@ -172,8 +173,8 @@ export function watchCovers({ guard, workspace, present, places }: CoverWatchOpt
 }
 
 /**
- * Watches for folders called `.handfast` that come into being in a view of the workspace.
- * @param isShown whether the view shows an entry that appears there
+ * Watches for folders called `.handfast` that are created in a view of the workspace.
+ * @param isShown returns true if the view shows an entry that appears there
  */
 export function watchView(
   guard: PathGuard,
@@ -193,11 +194,11 @@ export function watchView(
   };
 }
 
-/** A watcher of a folder; undefined where that does not exist, so that the events of the folder above say when it does. */
+/** Returns a watcher of a folder; undefined if it does not exist. The events of the folder above then show its creation. */
 function watching(folder: string, onEvent: (event: string, name: string | null) => void): FSWatcher | undefined {
   try {
     const watcher = watch(folder, { persistent: false }, onEvent);
-    // A folder that is gone has no names.
+    // A folder that was removed has no names.
     watcher.on('error', () => watcher.close());
     return watcher;
   } catch (error) {
@@ -212,5 +213,5 @@ function entityAt(path: string, look?: typeof lstatSync): string | undefined {
   return stats && entityOf(stats);
 }
 
-/** True where a path leads to another file now. A missing file shows nothing. */
+/** Returns true if a path leads to another file now. A missing file shows nothing. */
 const isOther = (before: string | undefined, now: string | undefined): boolean => now !== undefined && now !== before;

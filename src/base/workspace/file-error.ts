@@ -1,8 +1,8 @@
 /**
  * Errors of failed file operations, with the path as the caller gave it and a reason code.
  *
- * Called by `workspace-path.ts` and every file tool, whose callers never get the message of the operating system, because it
- * contains absolute paths of the host; and by commands, for the files that their user names.
+ * Callers of file tools never get the message of the operating system, because it contains absolute paths of the host.
+ * Commands report errors of files that their user names.
  */
 import { fail, HandfastError } from '../../wire/errors.ts';
 
@@ -27,19 +27,22 @@ const reasons: Readonly<Record<string, readonly [reason: string, text: string]>>
   ENFILE: ['too_many_open_files', 'could not be opened: too many files are open'],
 };
 
-/** Why a file that the user named cannot be used, in words: `it does not exist`. The code of the system where there are no words for it. */
+/**
+ * Returns the reason why a file that the user named cannot be used, in words: `it does not exist`. If it has no words,
+ * the code of the system.
+ */
 export function fileProblem(cause: unknown): string {
   const { code, message } = cause as NodeJS.ErrnoException;
   const [, text] = reasons[code ?? ''] ?? [];
   return text === undefined ? (code ?? message) : `it ${text}`;
 }
 
-/** The caller's input, cut to a length that fits an error message. */
+/** Returns the caller's input, cut to a length that fits an error message. */
 export function shown(input: string): string {
   return input.length <= SHOWN_CHARACTERS ? input : `${input.slice(0, SHOWN_CHARACTERS)}…`;
 }
 
-/** `tool_error` with `detail {reason, path}`; `path` as the caller gave it. */
+/** Returns `tool_error` with `detail {reason, path}`; `path` in the caller's spelling. */
 export function fileFailure(
   reason: string,
   path: string,
@@ -49,7 +52,7 @@ export function fileFailure(
   return fail('tool_error', `"${shown(path)}" ${text}`, { reason, path: shown(path), ...detail });
 }
 
-/** `tool_denied` for a path that is not, or does not stay, inside the workspace. */
+/** Returns `tool_denied` for a path that is not, or does not stay, inside the workspace. */
 export function outsideWorkspace(path: string): HandfastError {
   return fail('tool_denied', `"${shown(path)}" is outside the workspace`, {
     reason: 'outside_workspace',
@@ -57,14 +60,14 @@ export function outsideWorkspace(path: string): HandfastError {
   });
 }
 
-/** The errno name of a system error, or undefined. */
+/** Returns the errno name of a system error, or undefined. */
 export function errnoOf(thrown: unknown): string | undefined {
   const code = (thrown as { code?: unknown } | null | undefined)?.code;
   return typeof code === 'string' ? code : undefined;
 }
 
 /**
- * The error of the tool for an error that a file operation threw. A {@link HandfastError} passes unchanged. An errno
+ * Returns the tool's error for an error that a file operation threw. A {@link HandfastError} passes unchanged. An errno
  * without a row above becomes `reason: 'io_error'`, with the errno name and the original as `cause` for the host's log.
  */
 export function fileError(thrown: unknown, path: string): HandfastError {

@@ -2,17 +2,16 @@
  * A directory held open by a descriptor. Its entries are reached through the descriptor that was checked, not through a
  * path that another process may replace in between.
  *
- * Node has no `openat`. On Linux `/proc/self/fd/<n>/<name>` resolves from the descriptor, which does the same. Elsewhere
- * the path is used, and {@link HeldDirectory.confirm} checks afterwards that it still leads to the held directory. A
- * program that replaces and restores directories between the two can evade that check.
- * Used by `workspace-path.ts` (walking down a path) and the tools that walk a tree.
+ * Node has no `openat`. On Linux `/proc/self/fd/<n>/<name>` resolves from the descriptor, which does the same.
+ * Elsewhere the path is used, and {@link HeldDirectory.confirm} checks afterwards that it still leads to the held
+ * directory. A program that replaces and restores directories between the two can evade that check.
  */
 import { constants, existsSync, fstatSync, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, realpath, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errnoOf } from './file-error.ts';
 
-/** How entries are addressed: from the descriptor (race-free) or by path with a check afterwards. */
+/** Addressing of entries: from the descriptor (race-free) or by path with a check afterwards. */
 export type Addressing = 'descriptor' | 'path';
 
 /** The safest way of this machine. */
@@ -34,7 +33,7 @@ export function directoryFlags(addressing: Addressing): number {
 /** Flags that open a regular file for reading, never follow a link, and never wait for the other end of a FIFO. */
 export const readFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** The path that addresses `name` in the directory open as `fd`; `realPath` is its real path when it was opened. */
+/** Returns the path that addresses `name` in the directory open as `fd`; `realPath` is its real path when it was opened. */
 export function entryPath(addressing: Addressing, fd: number, realPath: string, name: string): string {
   return addressing === 'descriptor' ? `/proc/self/fd/${fd}/${name}` : join(realPath, name);
 }
@@ -62,17 +61,17 @@ export class HeldDirectory {
     return this.#handle.fd;
   }
 
-  /** What the directory is now. */
+  /** Returns the directory's current stats. */
   stats(): Stats {
     return fstatSync(this.#handle.fd);
   }
 
-  /** A path that leads to the entry `name` (one path component, or `.` for the directory itself). */
+  /** Returns a path that leads to the entry `name` (one path component, or `.` for the directory itself). */
   at(name: string): string {
     return entryPath(this.addressing, this.#handle.fd, this.realPath, name);
   }
 
-  /** What the entry `name` is, links not followed; undefined when there is none. */
+  /** Returns the stats of the entry `name`, links not followed; undefined when it does not exist. */
   async entry(name: string): Promise<Stats | undefined> {
     try {
       return await lstat(this.at(name));
@@ -89,8 +88,8 @@ export class HeldDirectory {
   }
 
   /**
-   * True when entries reached by {@link at} since the directory was opened were inside it. That is always so when they
-   * are addressed from the descriptor; otherwise the path must still lead here without passing a link.
+   * Resolves with true when entries reached by {@link at} since the directory was opened were inside it. That is always
+   * so when they are addressed from the descriptor; otherwise the path must still lead here without passing a link.
    */
   async confirm(): Promise<boolean> {
     if (this.addressing === 'descriptor') return true;

@@ -1,9 +1,9 @@
 /**
- * Covers protected paths for a program that a restricted principal runs: bubblewrap puts it into a view of the same files in
- * which what may not be read is empty, what may not be changed is read-only, and no folder above either can be renamed.
+ * Covers protected paths for a program that a restricted principal runs: bubblewrap gives it a view of the same files
+ * in which unreadable paths are empty, unchangeable paths are read-only, and no folder above either can be renamed.
  *
- * Called by the tool `shell` and the capability `proc`. Where bubblewrap is missing or may not work, the program runs without it: it was granted, and
- * `handfast config check` warns. This is no sandbox; SECURITY.md says what it leaves open.
+ * If bubblewrap is missing or not permitted, the program runs without it: it was granted, and `handfast config check`
+ * warns. This is no sandbox; SECURITY.md describes its limits.
  */
 import { readdirSync, readlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -18,36 +18,39 @@ import { secretPlaces } from './secret-places.ts';
 
 type Words = readonly [string, ...string[]];
 
-/** Every file of the system where it is; a view of processes of its own, since those of the host lead to its files. */
+/** Every file of the system at its path; a separate view of processes, since the host's processes lead to its files. */
 const VIEW = ['--dev-bind', '/', '/', '--unshare-pid', '--proc', '/proc', '--die-with-parent'];
-/** What root could look behind the covers with. */
+/** Capabilities with which root could look behind the covers. */
 const DROPPED = ['SYS_ADMIN', 'SYS_PTRACE', 'SYS_RAWIO', 'DAC_READ_SEARCH', 'MKNOD'];
 const PROBE_MS = 5_000;
 
 const FLAGS = [...VIEW, ...DROPPED.flatMap((name) => ['--cap-drop', `CAP_${name}`])];
 
 /**
- * Signals that end a program unless it handles them. Bubblewrap is in the group that a signal or a key of a terminal goes to, and would
- * end, with the program that handles it. SIGCHLD it needs.
+ * Signals that end a program unless it handles them. Bubblewrap is in the group that receives a signal or a key of a
+ * terminal, and would end, together with the program that handles it. It needs SIGCHLD.
  */
 const PASSED = 'HUP,INT,QUIT,TERM,ABRT,USR1,USR2,ALRM,VTALRM,PROF,IO,XCPU,PIPE,TSTP,TTIN,TTOU';
 /**
- * Blocked, not ignored: what comes before the program runs then waits for it. Only the `env` of GNU can do so; with another one signals
- * end the program in the cover.
+ * Blocked, not ignored: a signal that arrives before the program runs then waits for it. Only the `env` of GNU can
+ * block signals; with another one they end the program in the cover.
  */
 const BLOCKING = ['env', `--block-signal=${PASSED}`];
 const HEEDING = ['env', `--default-signal=${PASSED}`];
 
-/** What a guard's programs are run with; undefined: nothing covers them. By guard, so that the probe runs once in the life of a server. */
+/**
+ * The cover for a guard's programs; undefined: no cover works. By guard, so that the probe runs once in the life of a
+ * server.
+ */
 const probes = new WeakMap<PathGuard, () => Promise<Cover | undefined>>();
 
-/** What comes before bubblewrap, and before the program in it. */
+/** Words before bubblewrap, and before the program in it. */
 interface Cover {
   readonly before: readonly string[];
   readonly within: readonly string[];
 }
 
-/** True when bubblewrap is installed and may make such a view here. */
+/** Resolves with true when bubblewrap is installed and may make this view here. */
 export async function canCover(env: Readonly<Record<string, string | undefined>> = process.env): Promise<boolean> {
   return (await findCover(env)) !== undefined;
 }
@@ -62,7 +65,7 @@ async function findCover(env: Readonly<Record<string, string | undefined>>): Pro
     const isWorking = await runProgram({ argv, env, timeoutMs: PROBE_MS }).then(
       ({ code }) => code === 0,
       (thrown: unknown) => {
-        // A shortage says nothing about bubblewrap; a program must not run uncovered because of it.
+        // A shortage proves nothing about bubblewrap; a program must not run uncovered because of it.
         if (isShortage(thrown)) throw thrown;
         return false;
       },
@@ -72,7 +75,7 @@ async function findCover(env: Readonly<Record<string, string | undefined>>): Pro
   return undefined;
 }
 
-/** True when bubblewrap is installed; it is not run, so that whether it works here is not known. */
+/** Returns true when bubblewrap is installed. It is not run, so it may still fail here. */
 export const isCoverInstalled = (env: Readonly<Record<string, string | undefined>> = process.env): boolean =>
   programInPath('bwrap', env.PATH ?? '') !== undefined;
 
@@ -107,7 +110,7 @@ export async function covered(words: Words, { guard, workspace, signal }: CoverO
   }
   const cover = await probe();
   if (cover === undefined) return bare;
-  // `env` would take a program with such a name for a variable.
+  // `env` would treat a program with such a name as a variable.
   const { before, within } = words[0].includes('=') ? { before: [], within: [] } : cover;
   const places = await secretPlaces(guard, workspace, { isWhole: true, signal });
   // Behind everything that takes time.
@@ -137,7 +140,10 @@ export async function startCovered(
   return program;
 }
 
-/** Folders first, from the top, or they would uncover what was covered below them. */
+/**
+ * Returns the options for the covers: folders first, from the top, or they would uncover paths that were covered below
+ * them.
+ */
 function covers(present: readonly PresentPath[]): string[] {
   const around = new Map(
     present.flatMap(({ path, except }) => (except === undefined ? [] : [[path, except] as const])),
@@ -155,9 +161,9 @@ function covers(present: readonly PresentPath[]): string[] {
 const MAX_VIEW_ENTRIES = 4_000;
 
 /**
- * A view of a folder for a program that reads it, and nothing around it: options of bubblewrap. A folder with protected paths in it is
- * shown as its entries at this moment without those, so that no name that comes into being later is seen. Fails as {@link covered}
- * does.
+ * Returns the options of bubblewrap for a view of a folder, for a program that reads it and nothing around it. A folder
+ * that contains protected paths is shown as its current entries without those, so that names created later are not
+ * visible. Fails as {@link covered} does.
  */
 export async function viewOf(
   folder: string,

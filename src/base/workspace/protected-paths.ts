@@ -1,12 +1,12 @@
 /**
- * Paths that the tools of restricted principals neither read nor change, wherever they lie: configuration, tokens, data,
- * journals, audit; and what may be read but not changed, because it runs or decides rights.
+ * Paths that the tools of restricted principals neither read nor change, wherever they lie: configuration, tokens,
+ * data, journals, audit; and paths that may be read but not changed, because they run or decide rights.
  *
- * A path is known by what it is, not by how it is spelled: by device and inode, and by its name in a folder that is known
- * by device and inode. So links, renames, bind mounts, case and `..` do not help, and a protected name that does not exist
- * yet cannot be created. `workspace-path.ts` asks for every entry it passes, the search for every folder and file.
+ * A path is known by its identity, not by its spelling: by device and inode, and by its name in a folder that is known
+ * by device and inode. So links, renames, bind mounts, case and `..` do not help, and a protected name that does not
+ * exist yet cannot be created. Every entry on the way to a path is checked, and every folder and file of a search.
  *
- * Made by `server/protected-paths.ts` out of the configuration. Its calls are synchronous: some stats for each tool call.
+ * Its calls are synchronous: some stats for each tool call.
  */
 import { lstatSync, readdirSync, readlinkSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
@@ -19,9 +19,9 @@ export interface ProtectedPath {
   /** Absolute. Need not exist. */
   readonly path: string;
   /**
-   * - `folder`: with all that is in it
+   * - `folder`: with everything in it
    * - `file`: this name
-   * - `database`: with what SQLite and its owner put beside it, `<name>-…` and `<name>.…`
+   * - `database`: with the files that SQLite and its owner put beside it, `<name>-…` and `<name>.…`
    * - `audit`: with rotated files, and those of further processes
    */
   readonly kind: 'folder' | 'file' | 'database' | 'audit';
@@ -35,13 +35,13 @@ export interface ProtectedPath {
 export interface LinkedFile {
   readonly path: string;
   readonly deny: Denial;
-  /** How many names it has. */
+  /** Number of its names. */
   readonly links: number;
-  /** Those at protected paths. */
+  /** Names at protected paths. */
   readonly names: Set<string>;
 }
 
-/** Something that exists at a protected path. */
+/** A file or folder that exists at a protected path. */
 export interface PresentPath {
   /** Real path. */
   readonly path: string;
@@ -53,7 +53,7 @@ export interface PresentPath {
   readonly except?: string | undefined;
 }
 
-/** True for a path in a folder whose cover hides everything in it, also files that appear there later. */
+/** Returns true for a path in a folder whose cover hides everything in it, also files that appear there later. */
 export const isHidden = (path: string, covers: readonly PresentPath[]): boolean =>
   covers.some(({ path: folder, deny, except }) => deny === 'all' && isIn(path, folder) && !isAtOrIn(path, except));
 
@@ -63,17 +63,17 @@ const isAtOrIn = (path: string, folder: string | undefined): boolean =>
 
 export type Denial = 'all' | 'changes';
 
-/** What a caller is about to do. */
+/** The intended access of a caller. */
 export type Access = 'read' | 'change';
 
 /**
- * Names that no restricted principal changes in any folder: git runs what is in its folder, and a configuration is used by the
- * next `handfast` that starts beside it.
+ * Names that no restricted principal changes in any folder: git runs files of its folder, and the next `handfast` that
+ * starts beside a configuration uses it.
  */
 const UNCHANGEABLE_NAMES = new Set(['.git', 'handfast.yaml', 'fleet.yaml']);
 /** The folder of a user, also of one that this server does not use: secrets. */
 const SECRET_NAME = '.handfast';
-/** True for the name of the folder of a user. */
+/** Returns true for the name of the folder of a user. */
 export const isSecretName = (name: string): boolean => folded(name) === SECRET_NAME;
 /** The environments of processes hold tokens, and their links lead to every file. */
 const PROCESSES = '/proc';
@@ -83,10 +83,10 @@ const NOT_SCANNED = new Set(['worktrees']);
 const MAX_SCANNED = 5_000;
 /** Identities remembered; the oldest go first. */
 const MAX_KNOWN = 16_384;
-/** How much the clock of the file system may lag behind that of the process, milliseconds. */
+/** Lag of the file system's clock behind that of the process, milliseconds, at most. */
 const CLOCK_SLACK_MS = 50;
 
-/** What is known of a file or folder that is, or was, at a protected path. */
+/** Facts about a file or folder that is, or was, at a protected path. */
 interface Known {
   readonly deny: Denial;
   /** Distinguishes it from a later file with the same inode. */
@@ -108,7 +108,7 @@ interface NamesIn {
   readonly rules: Map<string, ProtectedName & { readonly matches: (name: string) => boolean }>;
 }
 
-/** What a guard knows, as plain data: where the paths were, too. */
+/** A guard's knowledge as plain data, with the former locations of the paths. */
 export interface GuardMemory {
   readonly paths: readonly ProtectedPath[];
   readonly known: readonly (readonly [key: string, Known])[];
@@ -117,21 +117,27 @@ export interface GuardMemory {
 
 type Place = Pick<Stats, 'dev' | 'ino'>;
 
-/** A file or folder, however it is named. */
+/** Returns the identity of a file or folder under any name. */
 export const identityOf = ({ dev, ino }: Place): string => `${dev}:${ino}`;
 
-/** An identity that also tells a file from a later one with its inode, where the file system stores times of birth. */
+/**
+ * Returns an identity that also distinguishes a file from a later one with its inode, if the file system stores times
+ * of birth.
+ */
 export const entityOf = ({ dev, ino, birthtimeMs }: Stats): string => `${dev}:${ino}:${birthtimeMs}`;
 
-/** File systems without times of birth have a weaker sign: a moved file has the time of change it had. */
+/** Returns the birth time. File systems without it have a weaker sign: a moved file keeps its time of change. */
 const generationOf = (stats: Stats): number => stats.birthtimeMs || (stats.isDirectory() ? 0 : stats.mtimeMs);
 
-/** As file systems compare names that do not tell case or composed letters apart; both steps, since ſ is another small s. */
+/**
+ * Folds a name as file systems do that compare names without case and composition; both steps, since ſ is another small
+ * s.
+ */
 const folded = (name: string): string => name.normalize('NFC').toUpperCase().toLowerCase();
 
 const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 
-/** The names that belong to a protected one. */
+/** Returns true for names that belong to a protected one. */
 function family(kind: ProtectedPath['kind'], name: string): (name: string) => boolean {
   const own = folded(name);
   if (kind === 'file' || kind === 'folder') return (other) => other === own;
@@ -143,7 +149,7 @@ function family(kind: ProtectedPath['kind'], name: string): (name: string) => bo
   return (other) => rotated.test(other);
 }
 
-/** `tool_denied`, `detail.reason: 'protected_path'`; `path` as the caller gave it. */
+/** Returns `tool_denied`, `detail.reason: 'protected_path'`; `path` in the caller's spelling. */
 export function protectedPath(path: string): HandfastError {
   return fail('tool_denied', `"${shown(path)}" is protected: only an administrator may use it`, {
     reason: 'protected_path',
@@ -151,11 +157,11 @@ export function protectedPath(path: string): HandfastError {
   });
 }
 
-/** True when a denial stands in the way of an access. */
+/** Returns true when a denial forbids an access. */
 export const denies = (denial: Denial | undefined, access: Access): boolean =>
   denial === 'all' || (denial === 'changes' && access === 'change');
 
-/** The stronger of two. */
+/** Returns the stronger of two denials. */
 export const stronger = (one: Denial | undefined, other: Denial | undefined): Denial | undefined =>
   one === 'all' || other === undefined ? one : other;
 
@@ -164,7 +170,7 @@ export class PathGuard {
   readonly #known = new Map<string, Known>();
   readonly #names = new Map<string, NamesIn>();
   #round = 0;
-  /** When the last scan began, epoch milliseconds; -1 before the first. */
+  /** Start of the last scan, epoch milliseconds; -1 before the first. */
   #scannedAt = -1;
   #scanIsPartial = false;
 
@@ -172,7 +178,7 @@ export class PathGuard {
     this.protect(paths);
   }
 
-  /** Protects further paths. What was protected stays so. */
+  /** Protects further paths. Protected paths stay protected. */
   protect(paths: readonly ProtectedPath[]): void {
     for (const { path, kind, deny, except } of paths) {
       const added = { path: resolve(path), kind, deny, except };
@@ -181,7 +187,7 @@ export class PathGuard {
     }
   }
 
-  /** Another guard that knows what this one does: for a thread. */
+  /** Returns another guard with the knowledge of this one: for a thread. */
   static recall({ paths, known, names }: GuardMemory): PathGuard {
     const guard = new PathGuard(paths);
     for (const [key, each] of known) guard.#known.set(key, { ...each, round: -1 });
@@ -189,7 +195,7 @@ export class PathGuard {
     return guard;
   }
 
-  /** What {@link recall} needs. */
+  /** Returns the data for {@link recall}. */
   memory(): GuardMemory {
     const names = [...this.#names].map(([key, { generation, rules }]) => {
       const plain = [...rules.values()].map(({ kind, deny, name }) => ({ kind, deny, name }));
@@ -207,7 +213,7 @@ export class PathGuard {
     if (this.#scannedAt < 0) this.#scan();
   }
 
-  /** What exists at the protected paths now, by real path: for a sandbox to cover. */
+  /** Returns the existing files and folders at the protected paths, by real path: for a sandbox to cover. */
   present(): readonly PresentPath[] {
     return this.#paths.flatMap(({ path, kind, deny, except }) => {
       const isSingle = kind === 'folder' || kind === 'file';
@@ -223,8 +229,8 @@ export class PathGuard {
   }
 
   /**
-   * The protected files that have hard links, by {@link identityOf}. Undefined where the data folders hold too many files to look
-   * at: each file with several names can then be one of theirs.
+   * Returns the protected files that have hard links, by {@link identityOf}. Undefined if the data folders hold too
+   * many files to scan: each file with several names can then be one of theirs.
    */
   linked(): ReadonlyMap<string, LinkedFile> | undefined {
     const found = new Map<string, LinkedFile>();
@@ -240,18 +246,18 @@ export class PathGuard {
     return isWhole ? found : undefined;
   }
 
-  /** True where the name, in this folder, belongs to a protected path. */
+  /** Returns true if the name, in this folder, belongs to a protected path. */
   protects(folder: string, name: string): boolean {
     const plain = folded(name);
     return this.#paths.some(({ path, kind }) => dirname(path) === folder && family(kind, basename(path))(plain));
   }
 
-  /** The folders of protected files, whose names change while programs run. */
+  /** Returns the folders of protected files, whose names change while programs run. */
   folders(): ReadonlySet<string> {
     return new Set(this.#paths.filter(({ deny }) => deny === 'all').map(({ path }) => dirname(path)));
   }
 
-  /** The denial of a workspace that lies in a protected folder, or is one. */
+  /** Returns the denial of a workspace that lies in a protected folder, or is one. */
   above(workspace: string): Denial | undefined {
     let denial: Denial | undefined;
     for (let path = workspace; ; path = dirname(path)) {
@@ -261,7 +267,10 @@ export class PathGuard {
     }
   }
 
-  /** The denial of an entry: by its name in its folder, and by what it is. `stats` is undefined for one that is missing. */
+  /**
+   * Returns the denial of an entry: by its name in its folder, and by its identity. `stats` is undefined for a missing
+   * entry.
+   */
   entry(folder: Stats, name: string, stats: Stats | undefined): Denial | undefined {
     const plain = folded(name);
     if (plain === SECRET_NAME) return 'all';
@@ -273,12 +282,12 @@ export class PathGuard {
     return stats === undefined ? denial : stronger(denial, this.opened(stats));
   }
 
-  /** The denial of a file or folder by what it is: for what was just opened. */
+  /** Returns the denial of a file or folder by its identity: for a file that was just opened. */
   opened(stats: Stats): Denial | undefined {
     const denial = this.#identity(stats);
     if (denial === 'all' || !stats.isFile() || stats.nlink < 2) return denial;
-    // Another of its names may be in a protected folder. A link changes the time of the inode: what was linked since the
-    // last scan is newer than it.
+    // Another of its names may be in a protected folder. A link changes the time of the inode: a file that was linked
+    // since the last scan is newer than the scan.
     if (stats.ctimeMs + CLOCK_SLACK_MS >= this.#scannedAt) this.#scan();
     return this.#scanIsPartial ? 'all' : stronger(denial, this.#identity(stats));
   }
@@ -297,13 +306,13 @@ export class PathGuard {
     if (kind !== 'folder') this.#protectName(path, kind, deny);
     if (!stats.isSymbolicLink()) return this.#remember(stats, deny, this.#round);
     const target = statsOf(path);
-    // The creator of what a link points to decides what is found there.
+    // The creator of a link's target decides its content.
     if (target === undefined) return this.#anchor(resolve(realpathSync(dirname(path)), readlinkSync(path)), kind, deny);
     this.#remember(target, deny, this.#round);
     if (kind !== 'folder') this.#protectName(realpathSync(path), kind, deny);
   }
 
-  /** The entries of a folder that do not lead to the workspace in it. */
+  /** Records the entries of a folder that do not lead to the workspace in it. */
   #locateAround(folder: string, workspace: string, deny: Denial): void {
     for (let above = dirname(workspace); isAtOrIn(above, folder); above = dirname(above)) {
       for (const name of namesIn(above)) {
@@ -314,7 +323,7 @@ export class PathGuard {
     }
   }
 
-  /** A path that does not exist: the first missing name on the way cannot be created, the name itself neither. */
+  /** Protects a path that does not exist: neither the first missing name on the way nor the name itself can be created. */
   #anchor(path: string, kind: ProtectedPath['kind'], deny: Denial): void {
     for (let missing = path; ; missing = dirname(missing)) {
       const isWhole = missing === path;
@@ -323,7 +332,7 @@ export class PathGuard {
     }
   }
 
-  /** Protects a name in its folder; false when there is no such folder. */
+  /** Protects a name in its folder; false when the folder does not exist. */
   #protectName(path: string, kind: ProtectedPath['kind'], deny: Denial): boolean {
     const folder = statsOf(dirname(path));
     if (folder?.isDirectory() !== true) return false;
@@ -359,7 +368,7 @@ export class PathGuard {
     });
   }
 
-  /** Calls `seen` with every entry that may not be read. False where there are more than {@link MAX_SCANNED}. */
+  /** Calls `seen` with every entry that may not be read. Returns false if they are more than {@link MAX_SCANNED}. */
   #visit(seen: (path: string, stats: Stats | undefined) => void): boolean {
     let left = MAX_SCANNED;
     const open = new Set(this.#paths.map(({ except }) => except));
@@ -383,7 +392,7 @@ export class PathGuard {
   }
 }
 
-/** Undefined for what is missing, and for what this process may not even look at. */
+/** Returns the stats; undefined for a missing path, and for one that this process may not even look at. */
 export function statsOf(path: string, look: typeof statSync = statSync): Stats | undefined {
   try {
     return look(path, { throwIfNoEntry: false });
@@ -392,7 +401,7 @@ export function statsOf(path: string, look: typeof statSync = statSync): Stats |
   }
 }
 
-/** The real path; of a path that does not exist, as far as it does. */
+/** Returns the real path; for a path that does not exist, that of its existing part. */
 export function realPathOf(path: string): string {
   try {
     return realpathSync(path);

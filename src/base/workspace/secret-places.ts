@@ -1,7 +1,7 @@
 /**
- * Finds protected paths under other names: folders called `.handfast`, and hard links to protected files. A program sees the whole
- * folder at once, so the search comes before its start. The tree of folders is remembered, so that a further
- * search reads only the folders that changed. A search shares the process in turns.
+ * Finds protected paths under other names: folders called `.handfast`, and hard links to protected files. A program
+ * sees the whole folder at once, so the search runs before its start. The tree of folders is remembered, so that a
+ * further search reads only the folders that changed. A search shares the process in turns.
  */
 import { lstatSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ import {
 const MAX_ENTRIES = 1_000_000;
 /** Places that one program may be covered from. */
 const MAX_PLACES = 1_000;
-/** How much the clock of the file system may lag behind that of the process, milliseconds. */
+/** Lag of the file system's clock behind that of the process, milliseconds, at most. */
 const CLOCK_SLACK_MS = 50;
 
 interface Folder {
@@ -36,14 +36,15 @@ interface Folder {
 
 /** By root, the folders below it as they were read last. */
 const trees = new Map<string, Map<string, Folder>>();
-/** Roots whose folders are remembered. */
+/** Bound on roots whose folders are remembered. */
 const MAX_TREES = 8;
 
 /**
- * The places below `root`, a real path, at which a program would find secrets under other names.
+ * Returns the places below `root`, a real path, at which a program would find secrets under other names.
  *
- * Fails with `tool_denied`, reason `protected_path`, where they cannot all be found.
- * @param isWhole true for a program that sees all files of the system: a further name outside of `root` would stay readable
+ * Fails with `tool_denied`, reason `protected_path`, if they cannot all be found.
+ * @param isWhole true for a program that sees all files of the system: a further name outside of `root` would stay
+ * readable
  */
 export async function secretPlaces(
   guard: PathGuard,
@@ -72,7 +73,7 @@ export async function secretPlaces(
   return places;
 }
 
-/** The entries below `root`, a real path, that are called `.handfast`. Fails as {@link secretPlaces} does. */
+/** Returns the entries below `root`, a real path, with the name `.handfast`. Fails as {@link secretPlaces} does. */
 export async function secretNames(root: string): Promise<PresentPath[]> {
   const found: PresentPath[] = [];
   await walk(root, { onFile: undefined, onSecret: addTo(found), signal: undefined });
@@ -86,7 +87,10 @@ const addTo =
     if (stats !== undefined) found.push({ path, isFolder, deny: 'all', identity: entityOf(stats) });
   };
 
-/** Names of a plugin elsewhere are those of a store of packages; names of a secret elsewhere are not covered. */
+/**
+ * Throws if a protected file has further names outside of the workspace. Names of a plugin elsewhere belong to a store
+ * of packages; names of a secret elsewhere are not covered.
+ */
 function mustBeCovered({ path, links, names, deny }: LinkedFile, found: number): void {
   if (deny === 'changes' || names.size + found >= links) return;
   throw notCovered(
@@ -94,7 +98,7 @@ function mustBeCovered({ path, links, names, deny }: LinkedFile, found: number):
   );
 }
 
-/** The refusal of a program. */
+/** Returns the refusal of a program. */
 export const notCovered = (why: string): HandfastError =>
   fail('tool_denied', `the program was not run: protected paths cannot be hidden from it: ${why}`, {
     reason: 'protected_path',
@@ -134,7 +138,10 @@ async function walk(root: string, { onFile, onSecret, signal }: Walk): Promise<v
   setNewest(trees, root, now, MAX_TREES);
 }
 
-/** The entries of a folder: as they were read before, where it has not changed since. Undefined: it is gone, or closed to this process. */
+/**
+ * Returns the entries of a folder: those of the earlier reading if it has not changed since. Undefined: it was removed,
+ * or is closed to this process.
+ */
 function readFolder(path: string, before: Folder | undefined): Folder | undefined {
   const stats = statsOf(path, lstatSync);
   if (stats?.isDirectory() !== true) return undefined;

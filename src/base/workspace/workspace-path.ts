@@ -1,11 +1,12 @@
 /**
  * Workspace confinement: resolves a caller's path to an entry inside the workspace, or refuses it.
  *
- * Every file tool, the working directory of `shell` and the images of prompts use it. With a guard it refuses protected
- * paths as well (`protected-paths.ts`). The path is walked one component at a time from the descriptor of the workspace. This code reads and follows links, never the system. So nothing outside
- * is opened, and no error reveals whether something exists outside. Replacing a directory by a link during or after the
- * walk has no effect: the checked directory is the one that is held open. An absolute path may lead to the workspace through a link
- * outside: the walk begins at the workspace.
+ * It applies to every file tool, the working directory of `shell` and the images of prompts. With a guard it refuses
+ * protected paths as well (`protected-paths.ts`). The path is walked one component at a time from the descriptor of the
+ * workspace. This code reads and follows links, never the system. So nothing outside is opened, and no error reveals
+ * whether something exists outside. Replacing a directory by a link during or after the walk has no effect: the checked
+ * directory is the one that is held open. An absolute path may lead to the workspace through a link outside: the walk
+ * begins at the workspace.
  */
 import type { Stats } from 'node:fs';
 import { type FileHandle, lstat, mkdir, open, readlink, realpath } from 'node:fs/promises';
@@ -35,18 +36,18 @@ export interface ResolvedPath extends AsyncDisposable {
   readonly kind: EntryKind;
   /** Of the entry when it was resolved; undefined when it is missing. */
   readonly stats: Stats | undefined;
-  /** What it was checked against, and what opens it is. */
+  /** The guard that checked the entry, and checks the opened file. */
   readonly guard: PathGuard | undefined;
 }
 
 export interface LocateOptions {
   /** Refuses protected paths. Default: none is. */
   readonly guard?: PathGuard | undefined;
-  /** What the entry is located for. Default `read`. */
+  /** Purpose for which the entry is located. Default `read`. */
   readonly access?: Access;
   /** Creates the directories that lead to the last component. Default false. */
   readonly createDirectories?: boolean;
-  /** How directories are addressed. Default: {@link bestAddressing}. */
+  /** Addressing of directories. Default: {@link bestAddressing}. */
   readonly addressing?: Addressing;
 }
 
@@ -91,7 +92,7 @@ class Trail {
   readonly held: HeldDirectory[];
   readonly names: string[] = [];
   readonly #guard: PathGuard | undefined;
-  /** Of each held directory: what holds for all that is in it. */
+  /** For each held directory: the denial for everything in it. */
   readonly #denials: (Denial | undefined)[];
 
   constructor(root: HeldDirectory, guard: PathGuard | undefined) {
@@ -104,7 +105,7 @@ class Trail {
     return this.held[this.held.length - 1]!;
   }
 
-  /** The denial of an entry of the last directory, or of that directory itself (`.`). */
+  /** Returns the denial of an entry of the last directory, or of that directory itself (`.`). */
   denialOf(name: string, stats: Stats | undefined): Denial | undefined {
     const inherited = this.#denials[this.#denials.length - 1];
     if (this.#guard === undefined || name === '.') return inherited;
@@ -242,7 +243,7 @@ async function walk(
       return found(name, stats);
     }
     if (stats === undefined) {
-      // A path that goes back up creates nothing.
+      // A path that leads up again creates nothing.
       if (!createDirectories || pending.includes('..')) throw fileFailure('not_found', asked, 'does not exist');
       permit(trail.denialOf(name, undefined), 'change');
       await makeDirectory(here, name);
@@ -255,14 +256,14 @@ async function walk(
     } catch (error) {
       const errno = errnoOf(error);
       if (errno !== 'ENOTDIR' && errno !== 'ELOOP' && errno !== 'ENOENT') throw error;
-      // It was replaced since it was checked: check it again.
+      // The entry was replaced since it was checked: check it again.
       detour();
       pending.push(name);
     }
   }
 }
 
-/** The target of a link, or undefined when the entry is no longer a link. */
+/** Returns the target of a link, or undefined when the entry is no longer a link. */
 async function readlinkOrChanged(directory: HeldDirectory, name: string): Promise<string | undefined> {
   try {
     return await readlink(directory.at(name));

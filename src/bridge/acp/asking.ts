@@ -1,6 +1,5 @@
 /**
- * Approvals of ours as an editor asks its user: a permission for a tool call, a form for a question. Called by
- * `editor-session.ts`, which sends the answer to the server.
+ * Approvals in the form in which an editor asks its user: a permission for a tool call, a form for a question.
  */
 import type { AgentContext, ClientCapabilities, PermissionOption, ToolCallUpdate } from '../../acp/sdk.ts';
 import type { Approval, ApprovalAnswer } from '../../protocol/session-types.ts';
@@ -11,7 +10,7 @@ export interface AskingDeps {
   readonly capabilities: ClientCapabilities;
   /** Absolute. */
   readonly cwd: string;
-  /** What is known of the call that is asked about. */
+  /** Facts about the call that the approval concerns. */
   readonly call: CallFacts | undefined;
   /** Aborts when the approval was decided elsewhere: the editor then closes its dialog. */
   readonly signal: AbortSignal;
@@ -34,7 +33,7 @@ export function ask(approval: Approval, parts: AskingDeps): Promise<Asked> {
 
 async function askPermission(approval: Approval, { call, cwd, ...parts }: AskingDeps): Promise<Asked> {
   const { tool = { name: 'other', input: {}, call_id: approval.id }, title, risks, covers } = approval;
-  // What is asked for is what will run: the call as it was streamed may have been shortened.
+  // The approval is for the input that will run: the call as it was streamed may have been shortened.
   const facts: CallFacts = { toolKind: call?.toolKind, risks, name: tool.name, input: tool.input };
   const content = changesOf(facts, cwd);
   const what = covers === undefined ? '' : `: ${covers}`;
@@ -56,7 +55,7 @@ async function askPermission(approval: Approval, { call, cwd, ...parts }: Asking
   return { decision: 'allow', remember: chosen as Remember };
 }
 
-/** The option the user chose, or `dismissed`. */
+/** Resolves with the option that the user chose, or `dismissed`. */
 async function choose(
   approval: Approval,
   { client, signal }: Pick<AskingDeps, 'client' | 'signal'>,
@@ -68,7 +67,7 @@ async function choose(
     { sessionId: approval.session_id, toolCall, options },
     { cancellationSignal: signal, stopWaitingOnCancel: true },
   );
-  // What was never offered is no answer, and so no permission.
+  // An option that was not offered is no answer, and so no permission.
   const isOffered = outcome.outcome === 'selected' && options.some(({ optionId }) => optionId === outcome.optionId);
   return isOffered ? outcome.optionId : 'dismissed';
 }
@@ -118,13 +117,13 @@ type Schema = Readonly<Record<string, unknown>>;
 
 const membersOf = ({ properties }: Schema): [string, Schema][] => Object.entries((properties ?? {}) as object);
 
-/** A form holds simple values only. */
+/** Returns true if the schema is a form: it holds simple values only. */
 function isForm(schema: Schema): boolean {
   const simple = new Set<unknown>(['string', 'number', 'integer', 'boolean', 'array']);
   return membersOf(schema).every(([, { type }]) => simple.has(type));
 }
 
-/** The values to choose from, where choosing one is all that is asked. */
+/** Returns the values to choose from, if the question asks for one choice only. */
 function choicesOf(schema: Schema): { member: string; values: readonly unknown[] } | undefined {
   const [first, ...others] = membersOf(schema);
   if (first === undefined || others.length > 0) return undefined;

@@ -15,7 +15,7 @@ interface NamedRow {
   readonly description?: string;
 }
 
-/** The commands out of what `/help` answers. */
+/** Returns the commands in the output of `/help`. */
 export function commandsOf(help: unknown): AvailableCommand[] {
   const { commands } = (help ?? {}) as { commands?: unknown };
   if (!isNamed(commands)) return [];
@@ -27,13 +27,13 @@ export function commandsOf(help: unknown): AvailableCommand[] {
     });
 }
 
-/** The offered command a prompt is; undefined for a prompt to the agent, such as one that starts with a path. */
+/** Returns the offered command that a prompt is; undefined for a prompt to the agent, such as one that starts with a path. */
 export function commandIn(text: string, offered: readonly AvailableCommand[]): string | undefined {
   const [, name] = /^\/(\S+)/.exec(text) ?? [];
   return offered.some((command) => command.name === name?.toLowerCase()) ? text : undefined;
 }
 
-/** The outcome of a command, for people: lists as lists, all else as it is. */
+/** Returns the outcome of a command, for people: lists as lists, all else unchanged. */
 export function commandOutput(output: unknown): string {
   if (output === undefined || output === null) return 'Done.';
   if (typeof output !== 'object') return String(output);
@@ -46,7 +46,7 @@ export function commandOutput(output: unknown): string {
   return fenced(JSON.stringify(output, null, 2));
 }
 
-/** A row of a list: a command, a tool or a skill by its name, a saved chat by its id. */
+/** Returns a row of a list: a command, a tool or a skill by its name, a saved chat by its id. */
 function lineOf(row: unknown): string | undefined {
   const { name, description, id, title } = (row ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof name === 'string')

@@ -36,7 +36,7 @@ export interface EditorSessionDeps {
   readonly lends: boolean;
   /** Aborts when the editor disconnects. */
   readonly disconnected: AbortSignal;
-  /** The options of the session, from its settings. */
+  /** Returns the options of the session, from its settings. */
   readonly optionsOf: (settings: SessionSettings) => Promise<SessionConfigOption[]>;
   /** Receives failures outside of a request. */
   readonly note: (line: string) => void;
@@ -50,15 +50,15 @@ interface PendingPrompt {
   readonly ended: PromiseWithResolvers<StopReason>;
 }
 
-/** How long a terminal waits for the call it belongs to, in milliseconds. */
+/** Time for which a terminal waits for its call, in milliseconds. */
 const CALL_SHOWN_MS = 2000;
-/** How often live output of tools is sent at most, in milliseconds. */
+/** Least interval between sends of live output of tools, in milliseconds. */
 const OUTPUT_EVERY_MS = 100;
 /** Time without an event after which a replay fails, in milliseconds. */
 const REPLAY_STALL_MS = 30_000;
 /** Most text that replayed pieces are joined to, in characters. */
 const JOINED_CHARACTERS = 64 * 1024;
-/** Turns whose end is checked after a gap in the events. */
+/** Bound on turns whose end is checked after a gap in the events. */
 const TURNS_CHECKED = 100;
 
 /** Stop reasons that the protocol has. All others are errors. */
@@ -92,7 +92,7 @@ export class EditorSession {
   /** Resolves when the editor was sent the next call of a tool. */
   #called = Promise.withResolvers<void>();
   #outputTimer: NodeJS.Timeout | undefined;
-  /** Why its events cannot be read any more. */
+  /** Reason why its events cannot be read any more. */
   #failed: HandfastError | undefined;
 
   constructor(state: SessionState, parts: EditorSessionDeps) {
@@ -126,12 +126,12 @@ export class EditorSession {
     await replayed.promise;
   }
 
-  /** The reply is sent: updates may follow. */
+  /** Records that the reply is sent: updates may follow. */
   opened(): void {
     this.#opened.resolve();
     const { control, client, capabilities, lends, note } = this.#parts;
     const { title, updatedAt } = this.#state;
-    // Later titles come as events; this one was given before.
+    // Later titles arrive as events; this one was known before.
     if (title !== '') this.notify({ sessionUpdate: 'session_info_update', title, updatedAt }).catch(() => {});
     if (!lends) return;
     const showTerminal: EditorLoan['showTerminal'] = (command, id) => this.#showTerminal(command, id);
@@ -262,7 +262,7 @@ export class EditorSession {
     }
   }
 
-  /** Sends the stored events. Text goes in larger pieces than it was received in. */
+  /** Sends the stored events. Text is sent in larger pieces than it was received in. */
   async #replay(from: number, events: AsyncIterator<ControlEvent | EventGap, void>): Promise<void> {
     const { seq: last } = this.#state;
     const pending = new Map<string, Approval>();
@@ -314,7 +314,7 @@ export class EditorSession {
     }
   }
 
-  /** The event of the call may still be on its way. */
+  /** Shows a terminal with its call, whose event may still be on its way. */
   async #showTerminal(command: readonly string[], terminalId: string): Promise<void> {
     const until = performance.now() + CALL_SHOWN_MS;
     for (;;) {
@@ -326,7 +326,10 @@ export class EditorSession {
     }
   }
 
-  /** Output arrives in many small pieces, and each update holds all that is shown: so updates are limited in rate. */
+  /**
+   * Schedules updates of output. Output arrives in many small pieces, and each update holds the whole shown text: so
+   * updates are limited in rate.
+   */
   #outputSoon(): void {
     this.#outputTimer ??= setTimeout(() => {
       this.#outputTimer = undefined;
@@ -410,7 +413,7 @@ function unansweredQuestion({ id, title }: Approval): SessionUpdate {
   return { sessionUpdate: 'agent_message_chunk', messageId: `question-${id}`, content: { type: 'text', text } };
 }
 
-/** Two pieces of one message as one; undefined for pieces of two messages, and past the length limit. */
+/** Joins two pieces of one message; undefined for pieces of two messages, and past the length limit. */
 function joinedText(one: SessionUpdate, next: SessionUpdate): SessionUpdate | undefined {
   if (one.sessionUpdate !== next.sessionUpdate || !('messageId' in one) || !('messageId' in next)) return undefined;
   if (one.messageId !== next.messageId || one.content.type !== 'text' || next.content.type !== 'text') return undefined;
@@ -418,7 +421,7 @@ function joinedText(one: SessionUpdate, next: SessionUpdate): SessionUpdate | un
   return { ...one, content: { type: 'text', text: one.content.text + next.content.text } };
 }
 
-/** A step of a replay, within its time. */
+/** Runs a step of a replay, within its timeout. */
 function withinStall<T>(step: Promise<T>): Promise<T> {
   return withTimeout(step, REPLAY_STALL_MS, () => fail('timeout', 'the stored events of the session did not arrive'));
 }

@@ -1,9 +1,9 @@
 /**
- * Lends a session the files and terminals of the editor: waits for requests of the session's tools, asks the editor, and returns its
- * answers. Called by `editor-session.ts` for each session the editor has open.
+ * Lends a session the files and terminals of the editor: waits for requests of the session's tools, sends them to the
+ * editor, and returns its replies.
  *
- * Requests name files from the folder of the session. Which of them may be read and written is decided at the server;
- * nothing outside the folder is passed on, and no method that was not offered.
+ * Requests name files relative to the folder of the session. The server decides which of them may be read and written;
+ * no path outside the folder is passed on, and no method that was not offered.
  */
 import { resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -41,7 +41,7 @@ export async function lendEditor(loan: EditorLoan, signal: AbortSignal): Promise
       const next = await control.rpc.editorNext({ session_id, ...offer }, { signal, timeoutMs: 0 });
       void answer(loan, offer, next, terminals);
     } catch (thrown) {
-      // From here on no request can come that would release them.
+      // No later request can release them.
       for (const terminalId of terminals) release(loan, terminalId);
       terminals.clear();
       const { code, message } = asError(thrown);
@@ -91,14 +91,14 @@ async function answer(loan: EditorLoan, offer: LoanOffer, request: Request, term
   }
 }
 
-/** Ends what runs in a terminal whose call is lost. */
+/** Ends the program in a terminal whose call is lost. */
 function release({ client, sessionId }: EditorLoan, terminalId: string): void {
   for (const method of ['terminal/kill', 'terminal/release']) {
     client.request(method, { sessionId, terminalId }).catch(() => {});
   }
 }
 
-/** The paths of a request as the editor knows them. Fails with `tool_denied` for one outside the folder. */
+/** Returns the paths of a request in the editor's form. Fails with `tool_denied` for one outside the folder. */
 function placed(params: Readonly<Record<string, unknown>>, cwd: string): Readonly<Record<string, string>> {
   const members = ['path', 'cwd'].filter((member) => typeof params[member] === 'string');
   return Object.fromEntries(

@@ -1,6 +1,6 @@
 /**
- * What an editor may set for a session: whether it is asked, the model, how much it thinks. Both as modes and as config
- * options, because editors that know the latter ignore the former.
+ * Settings of a session that an editor may change: whether it gets approvals, the model, the effort of thinking. Both
+ * as modes and as config options, because editors that know the latter ignore the former.
  */
 import type { SessionConfigOption, SessionModeState } from '../../acp/sdk.ts';
 import type { ParamsOf } from '../../protocol/rpc-reader.ts';
@@ -22,14 +22,14 @@ const MODES: readonly { readonly id: Mode; readonly name: string; readonly descr
 /** Stands for "none" where a value is needed. */
 const NO_MODEL = 'none';
 
-/** The mode of a session; one that sets none asks. */
+/** Returns the mode of a session; a session without the setting asks. */
 export const modeOf = ({ approvals = 'ask' }: SessionSettings): Mode => approvals;
 
 export function modesOf(settings: SessionSettings): SessionModeState {
   return { currentModeId: modeOf(settings), availableModes: [...MODES] };
 }
 
-/** Fails with `schema_violation` for a mode there is none of. */
+/** Fails with `schema_violation` for an unknown mode. */
 export function changeOfMode(id: string): Change & { readonly approvals: Mode } {
   const mode = MODES.find((each) => each.id === id);
   if (mode === undefined) throw unknownValue('mode', id);
@@ -37,8 +37,8 @@ export function changeOfMode(id: string): Change & { readonly approvals: Mode } 
 }
 
 /**
- * The options of a session. `models` only where its backend asks a model of ours: agents behind other backends choose
- * theirs.
+ * Returns the options of a session. `models` only if its backend uses a model of this server: agents behind other
+ * backends choose theirs.
  */
 export function configOptionsOf(
   { settings }: Pick<SessionState, 'settings'>,
@@ -55,7 +55,7 @@ export function configOptionsOf(
   return models === undefined ? [mode] : [mode, ...modelOptions(settings, models)];
 }
 
-/** What choosing a value means. Fails with `schema_violation` for what there is none of. */
+/** Returns the change for a chosen value. Fails with `schema_violation` for an unknown value. */
 export function changeOfOption(id: string, value: unknown, models: ModelListResult | undefined): Change {
   if (typeof value !== 'string') throw unknownValue(id, String(value));
   if (id === 'mode') return changeOfMode(value);

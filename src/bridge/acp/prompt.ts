@@ -1,8 +1,8 @@
 /**
- * What an editor sends as a prompt, as text, images and audio for `session.send`. Pure; called by `acp-agent.ts`.
+ * Converts a prompt of an editor to text, images and audio for `session.send`. Pure.
  *
- * A mention of a file stays where it was typed, as a link a model can follow with its tools; what the editor sends of the
- * file's content comes behind the prompt, so that the prompt reads as it was written.
+ * A mention of a file stays where it was typed, as a link that a model can follow with its tools. Content of the file
+ * that the editor sends comes after the prompt, so that the prompt reads as it was written.
  */
 import { isUtf8 } from 'node:buffer';
 import { relative } from 'node:path';
@@ -17,7 +17,7 @@ import { fail } from '../../wire/errors.ts';
 export interface EditorPrompt {
   readonly text: string;
   readonly images: readonly (ImageReference & { readonly data_url: string })[];
-  /** What cannot be given to a model, a line each, for the user; the text names it too. */
+  /** Parts that cannot be given to a model, a line each, for the user; the text names them too. */
   readonly leftOut: readonly string[];
 }
 
@@ -82,14 +82,14 @@ const linkTo = (name: string, place: string): string => `[@${name}](${/[\s()]/.t
 
 const nameIn = (place: string): string => place.split('/').findLast((part) => part !== '') ?? place;
 
-/** The content between marks that do not occur in it. */
+/** Returns the content between marks that do not occur in it. */
 function contentOf(place: string, text: string): string {
   let tag = 'content';
   while (text.includes(`</${tag}>`)) tag += '-of';
   return `<${tag} of=${JSON.stringify(place)}>\n${text}\n</${tag}>`;
 }
 
-/** A file in the session's folder as a path from there, with the lines it names; anything else as it is. */
+/** Returns a file in the session's folder as a path from there, with the lines it names; anything else unchanged. */
 function placeOf(uri: string, cwd: string): string {
   if (!uri.startsWith('file:')) return uri;
   try {

@@ -1,8 +1,7 @@
 /**
- * How a user of an editor makes a model usable: by signing in to a provider in the browser, or with a key. Called by
- * `acp-agent.ts` for `authenticate` and `logout`, and to see whether a failure is for want of them.
+ * Makes a model usable for the user of an editor: by a sign-in to a provider in the browser, or with a key.
  *
- * It takes effect at once, for all sessions of the server: what is stored is the server's.
+ * It takes effect at once, for all sessions of the server: the stored keys and sign-ins belong to the server.
  */
 import type { AcpSdk, AuthenticateRequest, AuthMethod } from '../../acp/sdk.ts';
 import type { ControlClient } from '../../control-client/control.ts';
@@ -19,18 +18,18 @@ const KEY = 'key';
 const TOKEN = 'token';
 const SIGN_IN = 'sign-in-';
 
-/** What a user can do who has no browser sign-in. */
+/** Advice for a user who has no browser sign-in. */
 const ADVICE =
   'start a server (handfast up), or close this editor, then store a key in a terminal: handfast auth login anthropic (or openai, google, openrouter)';
 
-/** What the server knows of providers; undefined from one that does not say. */
+/** Returns the server's status of providers; undefined from a server without that method. */
 async function statusOf({ server, rpc }: ControlClient, session_id?: string): Promise<Status | undefined> {
   return server.methods.includes(modelStatus.name) ? rpc.modelStatus({ session_id }) : undefined;
 }
 
 /**
- * The ways to make a model usable; none at a server that does not say what is.
- * @param control undefined where the server refused the token: that is then the first way
+ * Returns the ways to make a model usable; none at a server that does not report the status of models.
+ * @param control undefined if the server refused the token: a token is then the first way
  */
 export function authMethodsOf(control: ControlClient | undefined): AuthMethod[] {
   if (control !== undefined && !control.server.methods.includes(modelStatus.name)) return [];
@@ -51,11 +50,11 @@ export function authMethodsOf(control: ControlClient | undefined): AuthMethod[] 
 }
 
 /**
- * Carries out a method. Fails with `schema_violation` for one there is none of, `login_failed`, and with the protocol's
- * `auth_required` while there is no usable provider.
+ * Carries out a method. Fails with `schema_violation` for an unknown one, `login_failed`, and with the protocol's
+ * `auth_required` while no provider is usable.
  *
  * A client that has asked for a key itself passes it as `_meta: { provider, api_key, base_url? }` of the method `key`.
- * @param note receives the address to sign in at
+ * @param note receives the address of the sign-in
  */
 export async function authenticate(
   sdk: AcpSdk,
@@ -80,7 +79,7 @@ export async function authenticate(
   await signIn(control, provider, note, signal);
 }
 
-/** One that the provider does not accept is removed again: a stored key wins over one in the environment. */
+/** Stores a key. A key that the provider does not accept is removed again: a stored key wins over one in the environment. */
 async function storeKey(
   { rpc }: ControlClient,
   key: { readonly provider: string; readonly api_key: string; readonly base_url: string | undefined },
@@ -126,8 +125,8 @@ export async function logout(control: ControlClient): Promise<readonly string[]>
 }
 
 /**
- * True where new sessions may be given audio: by their model, if a usable provider has models that take it, or by another agent,
- * which refuses what it does not take. Never rejects.
+ * Resolves with true if new sessions may be given audio: by their model, if a usable provider has models that take
+ * audio, or by another agent, which refuses unsupported input. Never rejects.
  */
 export async function takesAudio(
   control: ControlClient,
@@ -140,14 +139,14 @@ export async function takesAudio(
   return used !== 'model' || status.providers.some(({ usable, audio }) => usable && audio === true);
 }
 
-/** True for the failure of a session for want of a key, or of another than the provider refused. Never rejects. */
+/** Resolves with true if a session failed because it has no key, or because the provider refused it. Never rejects. */
 export async function wantsAuth(control: ControlClient, thrown: unknown, sessionId?: string): Promise<boolean> {
   const { code, detail } = asError(thrown);
   if (code === 'provider_error') return detail.reason === 'auth';
   return code === 'not_configured' && (await isWithoutKey(control, sessionId));
 }
 
-/** True where a session, or a new one, asks a model that no key is there for. Never rejects. */
+/** Resolves with true if a session, or a new one, uses a model without a key. Never rejects. */
 export async function isWithoutKey(control: ControlClient, sessionId?: string): Promise<boolean> {
   const status = await statusOf(control, sessionId).catch(() => undefined);
   if (status === undefined || status.backend !== 'model') return false;

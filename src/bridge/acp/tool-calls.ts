@@ -1,6 +1,5 @@
 /**
- * A tool call of ours as an editor shows it: title, kind, files it is about, what came out. Pure; called by `updates.ts`
- * and `asking.ts`.
+ * A tool call in the form in which an editor shows it: title, kind, files it is about, outcome. Pure.
  */
 import { resolve } from 'node:path';
 import type { ToolCallContent, ToolKind } from '../../acp/sdk.ts';
@@ -10,11 +9,11 @@ import { isObject } from '../../wire/json.ts';
 
 type Input = Readonly<Record<string, unknown>>;
 
-/** What is known of a call. */
+/** Facts about a call. */
 export interface CallFacts {
   readonly name: string;
   readonly input: Input;
-  /** The title an agent behind us gave the call; undefined or the name itself where there is none. */
+  /** The title that an agent behind this server gave the call; undefined or the name itself if it gave none. */
   readonly title?: string | undefined;
   /** The kind of tool its host names, e.g. `file`. */
   readonly toolKind?: string | undefined;
@@ -37,7 +36,7 @@ const KINDS: ReadonlySet<string> = new Set<ToolKind>([
   'other',
 ]);
 
-/** What a tool may do to the world, the weightiest first. */
+/** Risks of a tool, the weightiest first. */
 const BY_RISK: readonly (readonly [string, ToolKind])[] = [
   ['exec', 'execute'],
   ['writes', 'edit'],
@@ -52,13 +51,13 @@ const listOf = (value: unknown): readonly Record<string, unknown>[] =>
 /** Includes the turn: without ids of the provider, every turn starts with the same ones. */
 export const callIdOf = (turnId: string, callId: string): string => `${turnId}/${callId}`;
 
-/** The kind that the tool's host declares. */
+/** Returns the kind that the tool's host declares. */
 export function kindOf({ toolKind, risks = [] }: Pick<CallFacts, 'toolKind' | 'risks'>): ToolKind {
   if (toolKind !== undefined && KINDS.has(toolKind)) return toolKind as ToolKind;
   return BY_RISK.find(([risk]) => risks.includes(risk))?.[1] ?? 'other';
 }
 
-/** The members of a call that are known when it starts, and when its approval is requested. */
+/** Returns the members of a call that are known when it starts, and when its approval is requested. */
 export function startOf(call: CallFacts, cwd: string) {
   const kind = kindOf(call);
   const locations = locationsOf(call.input, cwd);
@@ -71,7 +70,7 @@ export function startOf(call: CallFacts, cwd: string) {
   };
 }
 
-/** The file a call is about, absolute; the folder of the session itself is none. */
+/** Returns the file that a call is about, absolute; the folder of the session itself is none. */
 function locationsOf(input: Input, cwd: string): { path: string; line?: number }[] {
   const given = [input.path, input.file_path, input.filePath, input.abs_path].find(
     (value) => typeof value === 'string',
@@ -83,7 +82,7 @@ function locationsOf(input: Input, cwd: string): { path: string; line?: number }
   return [{ path, ...(Number.isSafeInteger(line) && (line as number) > 0 && { line: line as number }) }];
 }
 
-/** The changes of files a call asks for, as far as its input shows them. */
+/** Returns the changes of files that a call asks for, as far as its input shows them. */
 export function changesOf({ input, toolKind, risks }: CallFacts, cwd: string): ToolCallContent[] {
   const listed = diffsIn(input.diffs, cwd);
   if (listed.length > 0) return listed;
@@ -104,7 +103,7 @@ export function changesOf({ input, toolKind, risks }: CallFacts, cwd: string): T
   }));
 }
 
-/** True for a text the server has shortened: it must not be shown as what a file will hold. */
+/** Returns true for a text that the server has shortened: it must not be shown as the future content of a file. */
 const isCut = (text: string): boolean => /\[… \d+ characters left out …\]/.test(text);
 
 /** Changes of files as results and requests of other agents list them. */
@@ -115,7 +114,7 @@ const diffsIn = (diffs: unknown, cwd: string): ToolCallContent[] =>
       : [],
   );
 
-/** The outcome of a call: the changes it made, else its text. */
+/** Returns the outcome of a call: the changes it made, else its text. */
 export function outcomeOf(done: ToolDone, call: CallFacts, cwd: string): ToolCallContent[] {
   const { ok, result, error } = done;
   const listed = diffsIn(isObject(result) ? result.diffs : undefined, cwd);
@@ -129,7 +128,7 @@ export const textContent = (text: string): ToolCallContent => ({ type: 'content'
 
 const textOf = (value: unknown): string | undefined => (typeof value === 'string' && value !== '' ? value : undefined);
 
-/** A result for people. */
+/** Returns a result for people. */
 function wordsOf(result: unknown, ok: boolean): string {
   if (result === undefined || result === null) return '';
   if (typeof result === 'string') return shortened(result);
@@ -145,7 +144,7 @@ function wordsOf(result: unknown, ok: boolean): string {
   return textOf(result.answer) ?? textOf(result.summary) ?? fenced(JSON.stringify(result, null, 2));
 }
 
-/** What was found, as search tools of a terminal print it: a path a line, with the line numbers where they are given. */
+/** Returns the found entries in the form of search tools of a terminal: a path a line, with the line numbers if given. */
 function linesOf({ entries, files, paths }: Record<string, unknown>): string[] {
   const found = [entries, files, paths].find((list) => Array.isArray(list) && list.length > 0);
   if (!Array.isArray(found)) return [];
@@ -159,14 +158,14 @@ function linesOf({ entries, files, paths }: Record<string, unknown>): string[] {
   });
 }
 
-/** A text between fences that do not occur in it. */
+/** Returns a text between fences that do not occur in it. */
 export function fenced(text: string): string {
   const longest = Math.max(2, ...[...text.matchAll(/`{3,}/g)].map(([run]) => run.length));
   const fence = '`'.repeat(longest + 1);
   return `${fence}\n${shortened(text).replace(/\n$/, '')}\n${fence}`;
 }
 
-/** The beginning and the end of a long text. */
+/** Returns the beginning and the end of a long text. */
 export function shortened(text: string, most = MAX_SHOWN): string {
   if (text.length <= most) return text;
   const half = Math.floor(most / 2);

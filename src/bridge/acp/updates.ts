@@ -1,9 +1,8 @@
 /**
- * The events of one session as updates of an editor. Holds the state of turns and calls so far; `editor-session.ts` reads
- * the events and sends the updates.
+ * The events of one session as updates of an editor. Holds the state of turns and calls so far.
  *
- * Replayed and live events go through the same functions. What is only of use at the moment it happens (notices, live
- * output) is left out of a replay.
+ * Replayed and live events go through the same functions. Events that are only of use at their moment (notices, live
+ * output) are left out of a replay.
  */
 
 import type { ContentBlock, SessionUpdate } from '../../acp/sdk.ts';
@@ -14,7 +13,7 @@ import { isAudio, MCP_NOTICE } from '../../protocol/session-words.ts';
 import { modeOf } from './options.ts';
 import { type CallFacts, callIdOf, fenced, outcomeOf, startOf } from './tool-calls.ts';
 
-/** What is shown of a turn so far. */
+/** The shown part of a turn so far. */
 interface ShownTurn {
   /** Started by this editor, which shows its prompt itself. */
   readonly own: boolean;
@@ -42,7 +41,7 @@ interface ShownCall extends CallFacts {
 const MAX_OUTPUT = 16 * 1024;
 
 type Payloads = SessionEventPayloads;
-/** Payloads as they come: with what every emitter adds. */
+/** Payloads as received: with the members that every emitter adds. */
 type EventPayload<Type extends keyof Payloads> = Payloads[Type] & { readonly turn_id?: string };
 
 export interface UpdatesOptions {
@@ -78,7 +77,7 @@ export class SessionUpdates {
     this.#mode = modeOf(settings);
   }
 
-  /** The editor has sent the prompt of this turn. */
+  /** Records that the editor has sent the prompt of this turn. */
   ownTurn(turnId: string): void {
     this.#own.add(turnId);
   }
@@ -87,19 +86,19 @@ export class SessionUpdates {
     return this.#own.has(turnId);
   }
 
-  /** From here on events are replayed. The state shows which of their messages are still part of the session. */
+  /** Starts a replay: later events are replayed. The state shows which of their messages are still part of the session. */
   startReplay({ messages }: Pick<SessionState, 'messages'>): void {
     this.#unsent = [...messages];
   }
 
-  /** From here on events are live. Returns the messages whose events were evicted. */
+  /** Ends a replay: later events are live. Returns the messages whose events were evicted. */
   endReplay(): SessionUpdate[] {
     const rest = this.#unsentBefore(Number.POSITIVE_INFINITY);
     this.#unsent = undefined;
     return [...rest, ...this.#usage()];
   }
 
-  /** The updates of an event. */
+  /** Returns the updates for an event. */
   of(event: ControlEvent): SessionUpdate[] {
     switch (event.type) {
       case 'session.message.appended':
@@ -117,7 +116,7 @@ export class SessionUpdates {
         return [{ sessionUpdate: 'plan', entries: event.payload.entries.map(planEntry) }];
       case 'session.work': {
         const { work, event: what, text = '', delivered } = event.payload;
-        // What a call reports is shown with the call.
+        // Reports of a call are shown with the call.
         if (what !== 'ended' || delivered === true) return [];
         return this.#notice('info', `${work.kind} ${work.name}: ${text}`);
       }
@@ -149,7 +148,7 @@ export class SessionUpdates {
     }
   }
 
-  /** The live output since the last call. */
+  /** Returns the live output since the last call. */
   outputs(): SessionUpdate[] {
     return [...this.#turns].flatMap(([turnId, { calls }]) =>
       [...calls].flatMap(([callId, call]): SessionUpdate[] => {
@@ -167,7 +166,7 @@ export class SessionUpdates {
     );
   }
 
-  /** Shows a terminal in the running call of this command; undefined = there is none. */
+  /** Shows a terminal in the running call of this command; undefined = no such call runs. */
   inTerminal(command: readonly string[], terminalId: string): SessionUpdate | undefined {
     for (const [turnId, { calls }] of this.#turns) {
       for (const [callId, call] of calls) {
@@ -180,14 +179,14 @@ export class SessionUpdates {
     return undefined;
   }
 
-  /** A line for the user about a turn; a thought in an editor without notices. */
+  /** Returns a line for the user about a turn; a thought in an editor without notices. */
   warning(turnId: string, title: string): SessionUpdate {
     if (this.#notices) return { sessionUpdate: 'notice', severity: 'warning', title };
     const content = { type: 'text' as const, text: `${title}\n` };
     return { sessionUpdate: 'agent_thought_chunk', messageId: `${turnId}/warning`, content };
   }
 
-  /** The call an approval is about, if it was sent. */
+  /** Returns the call that an approval is about, if it was sent. */
   callOf(turnId: string, callId: string): CallFacts | undefined {
     return this.#turns.get(turnId)?.calls.get(callId);
   }
@@ -222,7 +221,7 @@ export class SessionUpdates {
     return [{ sessionUpdate: 'tool_call', toolCallId, status: 'in_progress', ...startOf(call, this.#cwd) }];
   }
 
-  /** Kept for `outputs`. */
+  /** Stores output for `outputs`. */
   #output({ turn_id, call_id, text }: EventPayload<'session.tool.output'>): SessionUpdate[] {
     const call = this.#turn(turn_id).calls.get(call_id);
     if (call === undefined || this.#replaying) return [];
@@ -305,7 +304,7 @@ export class SessionUpdates {
   #messageOf(message: UiMessage, turn: ShownTurn, turnId: string): SessionUpdate[] {
     if (turn.removed) return [];
     if (message.kind === 'system') {
-      // The editor named the server: it gets what is said of it also where it shows no notices.
+      // The editor named the MCP server: it gets the notices about it even if it shows no notices.
       const isOwed = !this.#notices && !this.#replaying && message.text.startsWith(MCP_NOTICE);
       if (isOwed) return this.#chunk('agent_thought_chunk', turnId, `${message.text}\n`);
       return this.#notice('info', message.text);
@@ -331,14 +330,14 @@ export class SessionUpdates {
     return this.#notices && !this.#replaying ? [{ sessionUpdate: 'notice', severity, title }] : [];
   }
 
-  /** Messages whose events were evicted, or that came from another session. */
+  /** Returns the messages whose events were evicted, or that came from another session. */
   #unsentBefore(id: number): SessionUpdate[] {
     const unsent = this.#unsent ?? [];
     const end = unsent.findIndex((message) => message.id >= id);
     return unsent.splice(0, end === -1 ? unsent.length : end).flatMap(chunksOf);
   }
 
-  /** Sent once per change, and only where the size of the context is known. */
+  /** Returns the usage: once per change, and only if the size of the context is known. */
   #usage(): SessionUpdate[] {
     if (this.#size === undefined || this.#replaying) return [];
     const facts = {
@@ -353,7 +352,7 @@ export class SessionUpdates {
   }
 }
 
-/** A whole message. */
+/** Returns the updates of a whole message. */
 function chunksOf({ id, kind, text, images = [] }: UiMessage): SessionUpdate[] {
   if (kind === 'system') return [];
   const sessionUpdate = kind === 'user' ? ('user_message_chunk' as const) : ('agent_message_chunk' as const);
@@ -368,11 +367,11 @@ function chunksOf({ id, kind, text, images = [] }: UiMessage): SessionUpdate[] {
   return blocks.map((content) => ({ sessionUpdate, messageId: `message-${id}`, content }));
 }
 
-/** True where the terminal has all there is to show of a result. */
+/** Returns true if the terminal shows the whole result. */
 const terminalShows = (inTerminal: readonly object[], result: unknown): boolean =>
   inTerminal.length > 0 && (result as { by?: unknown } | null | undefined)?.by === 'editor';
 
-/** True for the input of a call that runs this command. */
+/** Returns true for the input of a call that runs this command. */
 function runs({ command, argv }: Readonly<Record<string, unknown>>, words: readonly string[]): boolean {
   if (typeof command === 'string') return words.at(-1) === command;
   return Array.isArray(argv) && argv.length === words.length && argv.every((word, at) => word === words[at]);

@@ -8,10 +8,10 @@ import { type A2eContext, casesOf } from './context.ts';
 const STDIO = 'Bindings: Subprocess';
 const HTTP = 'Bindings: HTTP + SSE';
 
-/** What a child may write to its stderr before a parent that never reads it makes it wait. */
+/** Bytes that a child may write to its stderr before a parent that never reads it makes it wait. */
 const PIPE_BYTES = 64 * 1024;
 
-/** What of a stream is looked through for an answer, in characters. */
+/** Characters of a stream that are searched for a reply. */
 const MAX_EARLY = 64 * 1024;
 
 /** Asks the target; the body is read, and the wait is bounded. */
@@ -47,7 +47,7 @@ async function refused(context: A2eContext, status: number, path: string, init: 
   expect(detail !== undefined, 'a JSON body with detail', text);
 }
 
-/** Opens the stream of a fresh session and hands over its response; ends it afterwards. */
+/** Opens the stream of a fresh session and passes on its response; ends it afterwards. */
 async function streamed(
   context: A2eContext,
   check: (response: Response, id: string, signal: AbortSignal) => Promise<void>,

@@ -1,5 +1,6 @@
 /**
- * One A2E connection to a target: messages with their base fields, answers by `req_id`, and what every answer must fit.
+ * One A2E connection to a target: messages with their base fields, replies by `req_id`, and the rules that every reply
+ * must meet.
  */
 import { capabilityNames } from '../../protocol/a2e.ts';
 import type { Check } from '../../wire/check.ts';
@@ -9,21 +10,21 @@ import { checksByType, problemOf } from '../published.ts';
 
 let checks: ReadonlyMap<string, Check> | undefined;
 
-/** What is wrong with a message of A2E, by the published schema of its type. */
+/** Returns the problem of a message of A2E, by the published schema of its type. */
 export function a2eProblem(message: Fields): string | undefined {
   checks ??= checksByType();
   return problemOf(checks.get(String(message.type)), message);
 }
 
-/** How often a peer is opened: makes the ids of messages differ between connections. */
+/** Number of opened peers: makes the ids of messages differ between connections. */
 let opened = 0;
 
-/** True for the messages that are sent while a request runs. */
+/** Returns true for messages that are sent while a request runs. */
 const isEvent = ({ type }: Fields): boolean => /\/event$/.test(String(type));
 
 export class A2eConnection {
   readonly peer: LinePeer;
-  /** The answer to the handshake, once there is one. */
+  /** The reply to the handshake, once it has arrived. */
   terms: Fields | undefined;
   readonly #name: string;
   #count = 0;
@@ -38,13 +39,13 @@ export class A2eConnection {
     return new A2eConnection(await LinePeer.open(options));
   }
 
-  /** A fresh id. */
+  /** Returns a fresh id. */
   id(): string {
     this.#count += 1;
     return `${this.#name}n${this.#count}`;
   }
 
-  /** A message with its base fields; `body` may replace any of them, and leaves one out with `undefined`. */
+  /** Returns a message with its base fields; `body` may replace any of them, and leaves one out with `undefined`. */
   message(type: string, body: Fields = {}): Fields & { readonly id: string } {
     return { type, id: this.id(), a2e: '1.0', version: '1.0', ts: Date.now() / 1000, ...body } as Fields & {
       readonly id: string;
@@ -58,7 +59,7 @@ export class A2eConnection {
     return message.id;
   }
 
-  /** The answer to a request: the first message with its id that is no event. */
+  /** Resolves with the reply to a request: the first message with its id that is no event. */
   answer(id: string, what = `an answer with req_id ${JSON.stringify(id)}`): Promise<Fields> {
     return this.peer.find((message) => message.req_id === id && !isEvent(message), what);
   }
@@ -71,31 +72,31 @@ export class A2eConnection {
     return answer;
   }
 
-  /** As {@link request}; the answer must be of this type. */
+  /** Works as {@link request}; the reply must be of this type. */
   async result(type: string, body: Fields, answerType: string): Promise<Fields> {
     const answer = await this.request(type, body);
     expect(answer.type === answerType, `${answerType} as the answer to ${type}`, answer);
     return answer;
   }
 
-  /** As {@link request}; the answer must be `error`, with one of these codes where some are given. */
+  /** Works as {@link request}; the reply must be `error`, with one of these codes if some are given. */
   async refused(type: string, body: Fields, ...codes: readonly string[]): Promise<Fields> {
     const answer = await this.request(type, body);
     expectError(answer, ...codes);
     return answer;
   }
 
-  /** The events of a request so far. */
+  /** Returns the events of a request so far. */
   events(id: string): readonly Fields[] {
     return this.peer.messages.filter((message) => message.req_id === id && isEvent(message));
   }
 
-  /** All answers to a request so far. */
+  /** Returns all replies to a request so far. */
   answers(id: string): readonly Fields[] {
     return this.peer.messages.filter((message) => message.req_id === id && !isEvent(message));
   }
 
-  /** Proves that the target still reads and answers. Everything it sent before the answer has come by then. */
+  /** Proves that the target still reads and replies. All messages it sent before the reply have arrived by then. */
   async alive(): Promise<Fields> {
     const id = this.send('ping');
     const pong = await this.answer(id, 'a pong: the connection is usable');
@@ -103,7 +104,7 @@ export class A2eConnection {
     return pong;
   }
 
-  /** Sends one line, and waits for an `error`; undefined: the target has said nothing, and is still usable. */
+  /** Sends one line, and waits for an `error`; undefined: the target has sent nothing, and is still usable. */
   async complaint(line: string): Promise<Fields | undefined> {
     const from = this.peer.messages.length;
     this.peer.line(line);
@@ -120,7 +121,7 @@ export class A2eConnection {
     return answer;
   }
 
-  /** As {@link handshake}; it must be accepted. */
+  /** Works as {@link handshake}; the handshake must be accepted. */
   async accepted(body: Fields): Promise<Fields> {
     const answer = await this.handshake(body);
     expect(answer.ok !== false, 'handshake/resp with ok true', answer);
@@ -144,12 +145,12 @@ export function expectError(answer: Fields, ...codes: readonly string[]): void {
   expect(answer.type === 'error' && (codes.length === 0 || codes.includes(String(answer.code))), wanted, answer);
 }
 
-/** The entries of `accepted_caps`. */
+/** Returns the entries of `accepted_caps`. */
 export function entriesOf(terms: Fields): readonly Fields[] {
   return Array.isArray(terms.accepted_caps) ? (terms.accepted_caps as Fields[]) : [];
 }
 
-/** The capabilities that a handshake granted. */
+/** Returns the capabilities that a handshake granted. */
 export function grantedIn(terms: Fields): readonly string[] {
   const granted = entriesOf(terms).filter(({ enabled }) => enabled !== false);
   return [...new Set(granted.map(({ capability }) => String(capability)))];

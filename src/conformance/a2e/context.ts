@@ -1,5 +1,5 @@
 /**
- * What every A2E case gets: connections to the target, and what the target grants.
+ * The context of every A2E case: connections to the target, and the target's grants.
  */
 import { HandfastError } from '../../wire/errors.ts';
 import { type Binding, bindingOf } from '../carriers.ts';
@@ -8,7 +8,7 @@ import { type Fields, Transcript } from '../line-peer.ts';
 import type { CaseRun } from '../run.ts';
 import { A2eConnection, grantedIn, STANDARD_NAMES } from './connection.ts';
 
-/** What the user says about the target. */
+/** The user's description of the target. */
 export interface A2eTarget {
   readonly address: string;
   /** The shared secret; empty: none. */
@@ -27,10 +27,10 @@ export interface A2eTarget {
 
 export type A2eCase = Case<A2eContext>;
 
-/** A case of one binding or capability in a table: id, level, section, title, what it does. */
+/** A case of one binding or capability in a table: id, level, section, title, function. */
 export type A2eRow = readonly [id: string, level: Level, section: string, title: string, run: A2eCase['run']];
 
-/** The cases of a table. */
+/** Returns the cases of a table. */
 export const casesOf = (rows: readonly A2eRow[]): readonly A2eCase[] =>
   rows.map(([id, level, section, title, run]) => ({ id, level, section, title, run }));
 
@@ -48,7 +48,7 @@ export class A2eContext {
     this.binding = bindingOf(run.target.address);
   }
 
-  /** A connection of this case alone, without a handshake. */
+  /** Opens a connection of this case alone, without a handshake. */
   async open(): Promise<A2eConnection> {
     const { address, patienceMs } = this.target;
     const connection = await A2eConnection.open({ address, patienceMs, transcript: this.transcript });
@@ -56,21 +56,21 @@ export class A2eContext {
     return connection;
   }
 
-  /** A connection of this case alone, with an accepted handshake. */
+  /** Opens a connection of this case alone, with an accepted handshake. */
   async session(caps: readonly string[] = [], body: Fields = {}): Promise<A2eConnection> {
     const connection = await this.open();
     await connection.accepted(this.asked(caps, body));
     return connection;
   }
 
-  /** A connection that cases share, with everything that the target grants. */
+  /** Returns a connection that cases share, with everything that the target grants. */
   async shared(): Promise<A2eConnection> {
     const connection = await this.#run.shared();
     connection.peer.transcript = this.transcript;
     return connection;
   }
 
-  /** The shared connection, where the target grants a capability. Skips the case elsewhere. */
+  /** Returns the shared connection if the target grants a capability; else skips the case. */
   async granted(capability: string): Promise<A2eConnection> {
     const connection = await this.shared();
     if (!grantedIn(connection.terms ?? {}).includes(capability))
@@ -78,7 +78,7 @@ export class A2eContext {
     return connection;
   }
 
-  /** The body of a handshake that asks for these capabilities, with the token. */
+  /** Returns the body of a handshake that asks for these capabilities, with the token. */
   asked(caps: readonly string[], body: Fields = {}): Fields {
     return { agent_caps: caps, auth_token: this.target.token, ...body };
   }
@@ -88,7 +88,7 @@ export class A2eContext {
     if (!bindings.includes(this.binding)) throw new Skip(`only over ${bindings.join(', ')}`);
   }
 
-  /** The tool that may be called. Skips the case without one. */
+  /** Returns the tool that may be called. Skips the case without one. */
   tool(): { readonly name: string; readonly arguments: Fields } {
     if (this.target.tool === undefined) throw new Skip('no tool was named: --tool NAME --args JSON');
     return this.target.tool;
@@ -120,13 +120,13 @@ export class A2eRun implements CaseRun<A2eContext> {
     return context.end();
   }
 
-  /** What the target says of itself. Fails with `unreachable`, `timeout`, and the reason of a handshake that is refused. */
+  /** Returns the grants of the target. Fails with `unreachable`, `timeout`, and the reason of a handshake that is refused. */
   async first(): Promise<{ readonly granted: readonly string[] }> {
     const { terms = {} } = await this.shared();
     return { granted: grantedIn(terms) };
   }
 
-  /** The shared connection; another one when the last has ended. */
+  /** Returns the shared connection; another one when the last has ended. */
   async shared(): Promise<A2eConnection> {
     const last = await this.#shared?.catch(() => undefined);
     if (last === undefined || last.peer.over) {
@@ -136,7 +136,7 @@ export class A2eRun implements CaseRun<A2eContext> {
     return this.#shared as Promise<A2eConnection>;
   }
 
-  /** Closes what cases share. */
+  /** Closes the shared connection. */
   async close(): Promise<void> {
     await (await this.#shared?.catch(() => undefined))?.close();
   }

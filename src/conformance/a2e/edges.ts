@@ -1,4 +1,6 @@
-/** Cases of the capabilities that reach others: chains, mcp, multi_agent. */
+/**
+ * Cases of the capabilities that call other services: chains, mcp, multi_agent.
+ */
 import { expect } from '../case.ts';
 import type { Fields } from '../line-peer.ts';
 import { casesOf } from './context.ts';
@@ -9,7 +11,7 @@ const AGENTS = 'multi_agent: multi_agent/*';
 
 const UNKNOWN = 'conformance-unknown-id';
 
-/** A node that only decides: nothing is called. */
+/** Returns a node that only decides: nothing is called. */
 const branch = (node_id: string, next: Fields = {}): Fields => ({
   node_id,
   kind: 'branch',
@@ -17,7 +19,7 @@ const branch = (node_id: string, next: Fields = {}): Fields => ({
   ...next,
 });
 
-/** True for both forms of a chain that failed; `code` is the code of the answer or of its error. */
+/** Returns the failure in both forms of a failed chain; `code` is the code of the reply or of its error. */
 const failureOf = (answer: Fields): { failed: boolean; code: unknown } =>
   answer.type === 'error'
     ? { failed: true, code: answer.code }

@@ -1,4 +1,6 @@
-/** Cases of lines, of what is no message, and of messages that no type describes. */
+/**
+ * Cases of lines, of bytes that are no message, and of messages without a known type.
+ */
 import { expect, Skip } from '../case.ts';
 import type { Fields } from '../line-peer.ts';
 import type { A2eConnection } from './connection.ts';
@@ -12,7 +14,7 @@ const TYPES = 'Message protocol: Type Registry';
 /** Beyond ASCII, beyond the basic plane, and every character that some reader breaks lines at. */
 const TEXT = 'été 東京 😀 \u2028\u2029\u0085\u007f \\ " \t';
 
-/** Time in which nothing more is taken to come, where only a silence can tell. Milliseconds. */
+/** Time after which no more messages are expected, if only a silence can show it. Milliseconds. */
 const QUIET_MS = 300;
 
 /** Skips the case where bytes cannot be cut anywhere. */
@@ -31,7 +33,7 @@ async function complains(context: A2eContext, line: string, codes: readonly stri
   return error;
 }
 
-/** Sends a ping whose id is this text, and expects it unharmed in the pong. */
+/** Sends a ping whose id is this text, and expects it unchanged in the pong. */
 async function echoed(connection: A2eConnection, line: (id: string) => string): Promise<void> {
   const id = `${connection.id()} ${TEXT}`;
   connection.peer.line(line(id));
@@ -104,7 +106,7 @@ export const framingCases = casesOf([
       const bytes = Buffer.from(`${JSON.stringify(connection.message('ping', { id }))}\n`);
       for (let at = 0; at < bytes.length; at += 7) {
         connection.peer.write(bytes.subarray(at, at + 7));
-        // Each piece is a write of its own.
+        // Each piece is a separate write.
         await new Promise((resolve) => setImmediate(resolve));
       }
       await connection.answer(id, 'a pong');

@@ -1,4 +1,6 @@
-/** Cases of the A2E handshake and of what comes before it. */
+/**
+ * Cases of the A2E handshake and of messages before it.
+ */
 import { expect, Skip } from '../case.ts';
 import type { Fields } from '../line-peer.ts';
 import { entriesOf, grantedIn, STANDARD_NAMES } from './connection.ts';

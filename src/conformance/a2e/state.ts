@@ -1,4 +1,7 @@
-/** Cases of the capabilities that keep state: env, proc, memory, learning, planning. What they make, they remove where the protocol can. */
+/**
+ * Cases of the stateful capabilities: env, proc, memory, learning, planning. They remove the state that they create
+ * where the protocol can.
+ */
 import { expect, Skip } from '../case.ts';
 import type { Fields } from '../line-peer.ts';
 import type { A2eConnection } from './connection.ts';
@@ -201,7 +204,7 @@ export const procCases = casesOf([
   ],
 ]);
 
-/** Opens a memory of the kit's own and forgets what a case stored there, also when it fails. */
+/** Opens a separate memory for the kit and deletes the entries that a case stored there, also when it fails. */
 async function remembering(
   context: A2eContext,
   work: (memory: { connection: A2eConnection; id: string; key: Fields }) => Promise<void>,

@@ -35,14 +35,14 @@ async function called(context: A2eContext, body: Fields = {}): Promise<{ answer:
   return { answer, events: connection.events(id) };
 }
 
-/** The result within an answer to a call that must have worked. */
+/** Returns the result in the reply to a call, which must have succeeded. */
 async function result(context: A2eContext, body: Fields = {}): Promise<Fields> {
   const { answer } = await called(context, body);
   expect(answer.type === 'tool/call/resp', 'tool/call/resp', answer);
   return (answer.data ?? {}) as Fields;
 }
 
-/** True for both forms of a failed call. */
+/** Returns true for both forms of a failed call. */
 const hasFailed = ({ type, data }: Fields): boolean =>
   type === 'error' || (data as Fields | undefined)?.success === false;
 

@@ -20,12 +20,12 @@ const DECODER = 'Fleet handshake 2: strict decoder';
 const VERSIONS = 'Fleet handshake 2: versions';
 const LINKS = 'Fleet handshake 2: stream links';
 
-/** Proves that a worker still answers. What it says of earlier messages has come by then. */
+/** Proves that a worker still replies. Its replies to earlier messages have arrived by then. */
 async function answers(context: FleetContext, peer: LinePeer): Promise<void> {
   expectRefusal(await context.dispatch(peer, context.impossible()), 'missing_mcp');
 }
 
-/** No message since `from` accepts a task or ends it. */
+/** Expects that no message since `from` accepts a task or ends it. */
 function nothingBegan(peer: LinePeer, from: number, task: unknown): void {
   const began = peer.messages
     .slice(from)
@@ -280,7 +280,7 @@ async function ran(context: FleetContext): Promise<{ peer: LinePeer; message: Fi
   return { peer, message, result: await resultOf(peer, message, answer) };
 }
 
-/** The result of a task: what was answered, or what comes behind its TASK_ACK. It is acknowledged. */
+/** Returns the result of a task: the reply itself, or the result that follows its TASK_ACK. It is acknowledged. */
 async function resultOf(peer: LinePeer, { task }: Fields, answer: Fields): Promise<Fields> {
   const { task_id } = task as Fields;
   if (answer.type === 'TASK_ACK') expect(answer.accepted === true, 'TASK_ACK with accepted true', answer);

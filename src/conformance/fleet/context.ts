@@ -1,6 +1,6 @@
 /**
- * What every fleet case gets. A target that is started (`stdio:`) or dials in is a worker, and the kit is its orchestrator; at any other
- * address an orchestrator listens, and the kit is a worker of it.
+ * The context of every fleet case. A target that is started (`stdio:`) or dials in is a worker, and the kit is its
+ * orchestrator; at any other address an orchestrator listens, and the kit is a worker of it.
  */
 import { readFileSync } from 'node:fs';
 import { fail } from '../../wire/errors.ts';
@@ -11,10 +11,10 @@ import { type Fields, LinePeer, Transcript } from '../line-peer.ts';
 import { checksByType, packageFile, problemOf } from '../published.ts';
 import type { CaseRun } from '../run.ts';
 
-/** What the user says about the target. */
+/** The user's description of the target. */
 export interface FleetTarget {
   readonly address: string;
-  /** Where a worker connects that is not started by the kit. */
+  /** Address for a worker that the kit does not start. */
   readonly dialling?: DiallingTarget;
   readonly token: string;
   /** Longest wait for one answer, in milliseconds. */
@@ -23,7 +23,7 @@ export interface FleetTarget {
   readonly brief?: string;
 }
 
-/** Which side of the protocol the target is. */
+/** The side of the protocol that the target is. */
 export type FleetRole = 'worker' | 'orchestrator';
 
 export type FleetCase = Case<FleetContext>;
@@ -41,7 +41,7 @@ export const announced: Fields = {
   session: { active_tasks: 1_000 },
 };
 
-/** The recorded messages of one kind: name and content, in the order of their names. */
+/** Returns the recorded messages of one kind: name and content, in the order of their names. */
 export function recorded(kind: 'message' | 'message_text', prefix: string): readonly { name: string; value: Fields }[] {
   const read = (file: string): Fields => JSON.parse(readFileSync(packageFile(`test/vectors/fleet/${file}`), 'utf8'));
   const { cases } = read('manifest.json') as { cases?: readonly { file: string; kind: string }[] };
@@ -59,7 +59,7 @@ export function fits(message: Fields): void {
   if (problem !== undefined) throw new Mismatch(`${String(message.type)} as its schema has it: ${problem}`, message);
 }
 
-/** The link of a worker that connects by itself: all cases use it, since a worker whose links break comes back ever later. */
+/** The link of a worker that connects by itself: all cases use it, since a worker whose links break reconnects ever later. */
 export interface SharedLink {
   peer?: LinePeer;
 }
@@ -85,7 +85,7 @@ export class FleetContext {
     if (role !== this.role) throw new Skip(`only for ${role === 'worker' ? 'a worker' : 'an orchestrator'}`);
   }
 
-  /** An id that no other case uses. */
+  /** Returns an id that no other case uses. */
   id(): string {
     FleetContext.#count += 1;
     return `${WORKER}-${Math.trunc(performance.timeOrigin).toString(36)}-${FleetContext.#count}`;
@@ -99,7 +99,7 @@ export class FleetContext {
     return peer;
   }
 
-  /** The link that the worker has opened, the next one where it has ended. */
+  /** Returns the link that the worker has opened; the next one if it has ended. */
   async #link(dialling: DiallingTarget): Promise<LinePeer> {
     const known = this.#shared.peer;
     if (known !== undefined && !known.over) {
@@ -112,7 +112,7 @@ export class FleetContext {
     return this.#shared.peer;
   }
 
-  /** A worker that was started, with its announce accepted. */
+  /** Returns a worker that was started, with its announce accepted. */
   async worker(): Promise<{ peer: LinePeer; announce: Fields }> {
     this.only('worker');
     const earlier = this.#shared.peer;
@@ -124,7 +124,7 @@ export class FleetContext {
     return { peer, announce };
   }
 
-  /** Sends a dispatch and waits for what the worker says of it: TASK_ACK or TASK_RESULT. */
+  /** Sends a dispatch and waits for the worker's reply: TASK_ACK or TASK_RESULT. */
   async dispatch(peer: LinePeer, message: Fields): Promise<Fields> {
     const message_id = this.id();
     const from = peer.messages.length;
@@ -138,7 +138,7 @@ export class FleetContext {
     return answer;
   }
 
-  /** A dispatch whose requirements no worker meets, so that it is refused before anything is started. */
+  /** Returns a dispatch whose requirements no worker meets, so that it is refused before any program is started. */
   impossible(more: Fields = {}): Fields {
     const task = { task_id: this.id(), reply_schema: 'structured' };
     const requirements = { required_mcp: [UNKNOWN], access: 'read' };
@@ -146,8 +146,8 @@ export class FleetContext {
   }
 
   /**
-   * Announces a worker that is at its limit, so that it gets no tasks, and that understands SESSION_ACCEPT. Waits for what the
-   * orchestrator says.
+   * Announces a worker that is at its limit, so that it gets no tasks, and that understands SESSION_ACCEPT. Waits for
+   * the orchestrator's reply.
    */
   async announce(peer: LinePeer, announce: Fields, token = this.target.token): Promise<Fields | undefined> {
     const { worker, session } = announce;
@@ -162,7 +162,10 @@ export class FleetContext {
     return answer;
   }
 
-  /** As {@link announce}; it must be accepted. An orchestrator without SESSION_ACCEPT accepts by leaving the link open. */
+  /**
+   * Works as {@link announce}; the announce must be accepted. An orchestrator without SESSION_ACCEPT accepts by leaving
+   * the link open.
+   */
   async accepted(peer: LinePeer, announce: Fields): Promise<Fields | undefined> {
     const answer = await this.announce(peer, announce);
     const isOpen = answer === undefined && !peer.over;
@@ -198,8 +201,9 @@ export function expectRefusal(answer: Fields, ...codes: readonly string[]): void
 }
 
 /**
- * Fails where nothing shows that an orchestrator is there. One without SESSION_ACCEPT says nothing to an announce, as anything else does
- * that accepts connections: all cases in which nothing may come would pass. It ends the link of a worker that announces itself once more.
+ * Fails if nothing shows that the target is an orchestrator. One without SESSION_ACCEPT does not reply to an announce,
+ * like any other server that accepts connections: all cases in which no message may come would pass. It ends the link
+ * of a worker that announces itself a second time.
  */
 async function orchestrates(context: FleetContext): Promise<void> {
   const peer = await context.open();

@@ -20,7 +20,7 @@ const GROUPS = [
   ['13-shutdown-no-reason', 'SR', 'Session RPC 1.0.0: shutdown'],
 ] as const;
 
-/** Methods that change nothing that stays, and whose results do not depend on what the server has. */
+/** Methods that change nothing permanently, and whose results do not depend on the server's data. */
 const HARMLESS = [
   'rpc.handshake',
   'system.ping',
@@ -37,7 +37,7 @@ const HARMLESS = [
 /** Codes of requests that were refused for their form. */
 const FORM = [-32700, -32600, -32601, -32602];
 
-/** Why a message must not be sent to a server that others use; undefined: it may be. */
+/** Returns the reason why a message must not be sent to a server that others use; undefined if it may be. */
 export function leftOutOf({ send, expect: answer, events, tags = [] }: Vector): string | undefined {
   const method = (send as Fields | null)?.method;
   const code = ((answer as Fields | null)?.error as Fields | undefined)?.code;
@@ -54,7 +54,7 @@ export function leftOutOf({ send, expect: answer, events, tags = [] }: Vector): 
 
 const FRESH = 'needs a fresh server: a target by stdio:COMMAND';
 
-/** What the sources of the protocol leave to the server. */
+/** Returns the level of a vector: the sources of the protocol leave some replies to the server. */
 function levelOf({ tags = [], expect: answer }: Vector): Level {
   const code = ((answer as Fields | null)?.error as Fields | undefined)?.code;
   const isLoose = tags.includes('lenient') || tags.includes('reference-bug');

@@ -1,6 +1,6 @@
 /**
- * What every session RPC case gets: connections to the target, and one for each conversation, on which its messages are played in
- * their order.
+ * The context of every session RPC case: connections to the target, and one for each conversation, on which its
+ * messages are played in their order.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,7 +12,7 @@ import { type Fields, LinePeer, Transcript } from '../line-peer.ts';
 import type { CaseRun } from '../run.ts';
 import { Player, type Vector, vectorsOf } from './player.ts';
 
-/** What the user says about the target. */
+/** The user's description of the target. */
 export interface RpcTarget {
   readonly address: string;
   /** Sent in the handshake; empty: no handshake is sent where none is asked for. */
@@ -34,12 +34,12 @@ export class RpcContext {
     this.transcript = new Transcript(run.target.token);
   }
 
-  /** True where each conversation has a server of its own, without anything that was stored before. */
+  /** True if each conversation has a separate server, without earlier data. */
   get fresh(): boolean {
     return this.#run.fresh;
   }
 
-  /** A connection of this case alone, whose handshake is done where it has a token. */
+  /** Opens a connection of this case alone, with its handshake done if it has a token. */
   async open(): Promise<LinePeer> {
     const peer = await this.#run.open(this.transcript);
     this.#opened.push(peer);
@@ -66,11 +66,11 @@ export class RpcContext {
   }
 }
 
-/** The response to a request. */
+/** Resolves with the response to a request. */
 export const response = (peer: LinePeer, id: unknown): Promise<Fields> =>
   peer.find((message) => message.id === id && message.method === undefined, `a response with id ${JSON.stringify(id)}`);
 
-/** The first exchange: a child answers once it has started, and later waits are short. */
+/** Makes the first exchange: a child replies once it has started, and later waits are short. */
 async function begin(peer: LinePeer, token: string): Promise<void> {
   const method = token === '' ? 'system.ping' : 'rpc.handshake';
   const params = { client_name: 'conformance', protocol_version: '1.0.0', token };
@@ -87,7 +87,7 @@ const shownExpectation = ({ expect: answer, events = [] }: Vector): string =>
     ...(events.length === 0 ? [] : [`the events ${JSON.stringify(events)}`]),
   ].join(', ');
 
-/** One conversation on a connection of its own. */
+/** One conversation on a separate connection. */
 class Conversation {
   readonly #vectors: readonly Vector[];
   readonly #open: () => Promise<LinePeer>;
@@ -147,7 +147,7 @@ export class RpcRun implements CaseRun<RpcContext> {
   readonly #conversations = new Map<string, Conversation>();
   readonly #homes: string[] = [];
 
-  /** @param leftOut why a message must not be sent to a target that is not fresh; undefined: it may be */
+  /** @param leftOut why a message must not be sent to a target that is not fresh; undefined if it may be */
   constructor(target: RpcTarget, leftOut: (vector: Vector) => string | undefined) {
     this.target = target;
     this.fresh = bindingOf(target.address) === 'stdio';
@@ -176,7 +176,7 @@ export class RpcRun implements CaseRun<RpcContext> {
     return found;
   }
 
-  /** Connects, with a handshake where there is a token. A child gets an empty home. */
+  /** Connects, with a handshake if the target has a token. A child gets an empty home. */
   async open(transcript: Transcript): Promise<LinePeer> {
     const { address, patienceMs, token } = this.target;
     const env = this.fresh ? await this.#emptyHome() : undefined;

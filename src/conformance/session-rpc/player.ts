@@ -1,9 +1,9 @@
 /**
- * Plays the conversations of `test/vectors/session-rpc/` against a server: one file is one conversation on a fresh server
- * with an empty data directory, an empty working directory and no credentials.
+ * Plays the conversations of `test/vectors/session-rpc/` against a server: one file is one conversation on a fresh
+ * server with an empty data directory, an empty working directory and no credentials.
  *
- * A vector says what is sent, the answer, and the events that must be seen in this order, as patterns. `wire` leaves out
- * the wording of errors and of system lines, `verbatim` compares it too.
+ * A vector has the message to send, and the reply and the events that must follow in this order, as patterns. `wire`
+ * leaves out the wording of errors and of system lines, `verbatim` compares it too.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ import { packageFile } from '../published.ts';
 type Json = unknown;
 type Fields = Record<string, Json>;
 
-/** What a server is asked to have beside itself. */
+/** A service beside the server that a vector requires. */
 export type FixtureName = 'scripted-model' | 'provider-catalogue' | 'login-service' | 'browser-callback';
 
 /** One round of the scripted model. */
@@ -43,22 +43,23 @@ export interface Vector {
 export interface VectorConnection {
   /** Writes text as it is; the runner adds the newline. */
   write(text: string): void;
-  /** Hands over every line the server writes, also those that came before. Called once. */
+  /** Passes on every line that the server writes, also earlier ones. Called once. */
   listen(onLine: (line: string) => void): void;
-  /** Ends the input and waits for the server to be gone. */
+  /** Ends the input and waits for the end of the server. */
   close(): Promise<void>;
 }
 
 export interface PlayOptions {
   readonly level: 'wire' | 'verbatim';
   /**
-   * What the server has beside itself: called before a vector that requires it is sent, with the rounds of its turns. A
-   * vector whose fixture is missing is skipped, and so is every one that refers to something such a vector would have captured.
+   * Starts the services beside the server: called before a vector that requires one is sent, with the rounds of its
+   * turns. A vector whose fixture is missing is skipped, and so is every vector that refers to a value that a skipped
+   * vector would have captured.
    */
   readonly fixtures?: Partial<Record<FixtureName, (model: readonly ModelRound[]) => unknown>>;
-  /** A reason to leave a vector out; undefined = play it. */
+  /** Returns a reason to leave a vector out; undefined = play it. */
   readonly skip?: (vector: Vector) => string | undefined;
-  /** Why a reply to a method, or an event, is wrong for any vector; undefined = it is not. */
+  /** Returns the reason why a reply to a method, or an event, is wrong for any vector; undefined if it is correct. */
   readonly check?: (method: unknown, message: Fields) => string | undefined;
   /** Longest wait for an answer, and for the last event of a vector. Default 60,000. */
   readonly patienceMs?: number;
@@ -67,13 +68,13 @@ export interface PlayOptions {
 export interface VectorOutcome {
   readonly name: string;
   readonly outcome: 'passed' | 'skipped' | 'failed';
-  /** Why it failed or was skipped. */
+  /** Reason of the failure or the skip. */
   readonly why?: string;
 }
 
 const folder = packageFile('test/vectors/session-rpc');
 
-/** Names of all conversations, without their extension. */
+/** Returns the names of all conversations, without their extension. */
 export function conversations(): string[] {
   return readdirSync(folder)
     .filter((name) => name.endsWith('.ndjson'))
@@ -81,7 +82,7 @@ export function conversations(): string[] {
     .sort();
 }
 
-/** The vectors of one conversation. */
+/** Returns the vectors of one conversation. */
 export function vectorsOf(conversation: string): Vector[] {
   const text = readFileSync(join(folder, `${conversation}.ndjson`), 'utf8');
   // Only the newline separates: strings may hold other line separators.
@@ -91,11 +92,14 @@ export function vectorsOf(conversation: string): Vector[] {
     .map((line) => JSON.parse(line) as Vector);
 }
 
-/** Time without a message after which nothing is taken to come any more, where nothing can prove it. */
+/** Time without a message after which no more are expected, if nothing can prove it. */
 const QUIET_MS = 150;
 const PATIENCE_MS = 60_000;
 
-/** Plays a conversation in order and closes the connection. A failure does not end it: later vectors tell more. */
+/**
+ * Plays a conversation in order and closes the connection. A failure does not end it: later vectors give more
+ * information.
+ */
 export async function play(
   vectors: readonly Vector[],
   connection: VectorConnection,
@@ -190,7 +194,7 @@ export class Player {
     if (wrong !== undefined) throw new Error(wrong);
   }
 
-  /** Nothing is answered: the next answer is that of a ping. On the last message of a connection only a silence tells. */
+  /** Expects no reply: the next reply is that of a ping. For the last message of a connection only a silence shows it. */
   async #noAnswer(vector: Vector, from: number): Promise<void> {
     const first = () => this.#messages.slice(from).find((message) => !isEvent(message));
     if (vector.tags?.includes('final')) {
@@ -239,7 +243,7 @@ export class Player {
     }
   }
 
-  /** A copy with captured values in the place of their names. */
+  /** Returns a copy with captured values in place of their names. */
   #filled(value: Json): Json {
     if (typeof value === 'string') {
       return value.replaceAll(/\$\{(\w+)\}/g, (whole, name: string) => this.#captured.get(name) ?? whole);
@@ -259,7 +263,7 @@ const isEvent = (message: Fields): boolean => message.method !== undefined && me
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 const ISO = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
 
-/** Placeholders: what may stand where. */
+/** Placeholders with the values that they match. */
 const placeholders: Readonly<Record<string, (value: Json) => boolean>> = {
   '<any>': (value) => value !== undefined,
   '<absent>': (value) => value === undefined,
@@ -274,7 +278,7 @@ const placeholders: Readonly<Record<string, (value: Json) => boolean>> = {
   '<uuid>': (value) => typeof value === 'string' && UUID.test(value),
 };
 
-/** Where a value differs from a pattern, in words; undefined = it matches. */
+/** Returns the place at which a value differs from a pattern, in words; undefined = it matches. */
 export function mismatch(pattern: Json, actual: Json, verbatim: boolean, path = ''): string | undefined {
   const here = path === '' ? 'the message' : path;
   const differs = (): string => `${here} is ${JSON.stringify(actual)}, expected ${JSON.stringify(pattern)}`;
@@ -300,7 +304,7 @@ export function mismatch(pattern: Json, actual: Json, verbatim: boolean, path = 
   });
 }
 
-/** Texts for people, which may be worded otherwise: those of errors and of system lines. */
+/** Returns true for texts for people, whose wording may differ: those of errors and of system lines. */
 function isWording(pattern: Fields, key: string, path: string): boolean {
   return (key === 'message' && path === 'error') || (key === 'text' && pattern.kind === 'system');
 }
@@ -313,7 +317,7 @@ function first<T>(items: readonly T[], problemOf: (item: T, at: number) => strin
   return undefined;
 }
 
-/** The forms that stand for a list. */
+/** Compares a list with the pattern forms for lists. */
 function listMismatch(pattern: Fields, actual: readonly Json[], verbatim: boolean, here: string): string | undefined {
   const { $length, $each, $contains, $containsBy, $sorted, $endsWith, ...unknown } = pattern;
   const strange = Object.keys(unknown);

@@ -2,10 +2,10 @@
  * The audit: one line per handled request, in a file that only its owner can read. Principal, type, sizes, duration,
  * outcome; never a body, a token or an argument.
  *
- * Called by the host for every request and every refused handshake. `record` only queues. Lines are composed, chained and
- * written after the replies of the same event-loop turn are sent: immediately when idle, at most 125 times a second under
- * load. A failing disk never fails a request: failures are counted, retried, and reported in the host's health. The line
- * format and what it proves are in `chain.ts`.
+ * It records every request and every refused handshake. `record` only queues. Lines are composed, chained and written
+ * after the replies of the same event-loop turn are sent: immediately when idle, at most 125 times a second under load.
+ * A failing disk never fails a request: failures are counted, retried, and reported in the host's health. `chain.ts`
+ * has the line format and the facts that it proves.
  */
 
 import { type FileHandle, open, stat } from 'node:fs/promises';
@@ -39,7 +39,7 @@ export interface AuditOptions {
   readonly queueLimit?: number;
   /** First delay after a failed write, doubled up to 30 s. Default 500. */
   readonly retryMs?: number;
-  /** Epoch milliseconds, for the audit's own lines. */
+  /** Returns epoch milliseconds, for the audit's own lines. */
   readonly now?: () => number;
 }
 
@@ -69,8 +69,8 @@ export interface Audit {
   record(record: AuditRecord): void;
   readonly health: AuditHealth;
   /**
-   * Makes the file, so that a program which starts before the first record finds it covered. To be called before the first record. Never
-   * rejects: a record that cannot be written says why.
+   * Creates the file, so that a program that starts before the first record finds it covered. Must be called before the
+   * first record. Never rejects: a record that cannot be written reports the reason.
    */
   prepare(): Promise<void>;
   /** Resolves when all queued records are written, or a write has failed. Never rejects. */
@@ -92,7 +92,7 @@ const BATCH_LINES = 1_024;
  */
 const PAUSE_MS = 8;
 const MAX_RETRY_MS = 30_000;
-/** How long requests of a principal that makes too many are counted before the count is written. */
+/** Time for which requests of a principal that makes too many are counted before the count is written. */
 const COUNT_MS = 15_000;
 /** Interval of the check that the file has not been removed or replaced. */
 const CHECK_FILE_MS = 1_000;
@@ -284,7 +284,7 @@ class AuditWriter implements Audit {
     storeFailed(this, 'the audit', sqliteFailure(cause, 'the audit'), false);
   }
 
-  /** The open file; opens it first, and again after it was removed or replaced. */
+  /** Returns the open file; opens it first, and again after it was removed or replaced. */
   async #open(): Promise<OpenFile> {
     this.#place ??= await claim(this.#options.file);
     this.#head ??= await recover(this.#place.path);
@@ -405,8 +405,8 @@ class AuditWriter implements Audit {
 }
 
 /**
- * A record as an open line (see `createSealer`); undefined for a value that is not a record. Fields that
- * are undefined are left out by `JSON.stringify`.
+ * Returns a record as an open line (see `createSealer`); undefined for a value that is not a record. `JSON.stringify`
+ * leaves out fields that are undefined.
  */
 function openLine(n: number, record: AuditRecord, prev: string): string | undefined {
   try {

@@ -2,9 +2,9 @@
  * The format of an audit line and its chain, shared by the writer (`audit.ts`) and the verifier (`verify.ts`).
  *
  * A line is one JSON object. Its last two fields chain it: `prev` is the hash of the line before, across files and
- * restarts, and `hash` is the SHA-256 of the bytes of this line before `,"hash":`. Bytes are hashed as they stand, so
- * any tool can check a line without writing JSON, and a changed blank counts as a change. `n` counts the lines from 1,
- * so that a missing line is distinguished from a changed one.
+ * restarts, and `hash` is the SHA-256 of the bytes of this line before `,"hash":`. Bytes are hashed unchanged, so any
+ * tool can check a line without writing JSON, and a changed blank counts as a change. `n` counts the lines from 1, so
+ * that a missing line is distinguished from a changed one.
  */
 
 /** `prev` of the first line of a chain. */
@@ -45,10 +45,13 @@ export interface ChainLink extends ChainHead {
   readonly actual: string;
 }
 
-/** Loaded with the first line: loading takes milliseconds, and a starting host must not wait for it. */
+/**
+ * Returns the hash function, loaded with the first line: loading takes milliseconds, and a starting host must not wait
+ * for it.
+ */
 const loadHash = () => process.getBuiltinModule('node:crypto').hash;
 
-/** Shortens a text that came from a peer. */
+/** Shortens a text of a peer. */
 export function clip(text: string): string {
   return text.length > MAX_TEXT_CHARACTERS ? `${text.slice(0, MAX_TEXT_CHARACTERS)}…` : text;
 }

@@ -1,13 +1,13 @@
 /**
  * The files of an audit: `audit.jsonl` is being written, `audit.jsonl.1` was before it, and so on up to the oldest.
- * Naming, rotation and recovery at start; used by the writer and the verifier.
+ * Naming, rotation and recovery at start.
  */
 import { type FileHandle, mkdir, open, readdir, rename, stat, truncate, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../../base/file-lock.ts';
 import { CHAIN_START, type ChainHead, MAX_LINE_BYTES, readLink } from './chain.ts';
 
-/** Hosts that may share one audit setting at a time; each beyond the first writes a chain of its own. */
+/** Bound on hosts that share one audit setting at a time; each beyond the first writes a separate chain. */
 const MAX_WRITERS = 64;
 
 /** One file of an audit. */
@@ -17,7 +17,7 @@ export interface AuditFile {
   readonly index: number;
 }
 
-/** The files of the chain whose newest file is `file`, newest first. Fails as `readdir` does. */
+/** Returns the files of the chain whose newest file is `file`, newest first. Fails as `readdir` does. */
 export async function filesOf(file: string): Promise<AuditFile[]> {
   const name = basename(file);
   const files: AuditFile[] = [];
@@ -30,7 +30,7 @@ export async function filesOf(file: string): Promise<AuditFile[]> {
 
 /**
  * Locks a file that no other running process writes: `file` itself, else `audit-2.jsonl`, `audit-3.jsonl`, … Hosts that
- * an agent starts on its pipes often share one configuration; each gets a chain of its own in the same folder.
+ * an agent starts on its pipes often share one configuration; each gets a separate chain in the same folder.
  */
 export async function claim(file: string): Promise<{ path: string; release: () => void }> {
   await mkdir(dirname(file), { recursive: true, mode: 0o700 });
@@ -47,18 +47,18 @@ export async function rotate(file: string): Promise<void> {
   for (const { path, index } of (await filesOf(file)).reverse()) await rename(path, `${file}.${index + 1}`);
 }
 
-/** Which files of an audit stay: see `AuditOptions`. */
+/** Rules for the files of an audit that stay: see `AuditOptions`. */
 export interface AuditRetention {
   readonly maxFiles: number;
   readonly retainMs: number;
   readonly maxTotalBytes: number;
-  /** Epoch milliseconds. */
+  /** Returns epoch milliseconds. */
   readonly now: () => number;
 }
 
 /**
- * How many files stay, the newest included: `maxFiles`, and beyond them those that are young, as far as all fit. So a clock
- * that is set forward costs at most what the number of files would have cost.
+ * Returns the number of files to store, the newest included: `maxFiles`, and beyond them those that are young, as far
+ * as all fit. So a clock that is set forward deletes at most the files beyond `maxFiles`.
  */
 export async function storedFiles(file: string, rule: AuditRetention): Promise<number> {
   const { maxFiles, retainMs, maxTotalBytes, now } = rule;
@@ -82,7 +82,10 @@ export async function prune(file: string, maxFiles: number): Promise<void> {
   for (const { path, index } of await filesOf(file)) if (index >= maxFiles) await unlink(path);
 }
 
-/** Number of the oldest line that {@link prune} will leave, or undefined when its file has no valid first line. */
+/**
+ * Returns the number of the oldest line that {@link prune} will leave, or undefined when its file has no valid first
+ * line.
+ */
 export async function oldestLine(file: string, maxFiles: number): Promise<number | undefined> {
   const stored = (await filesOf(file)).filter(({ index }) => index > 0 && index < maxFiles);
   const oldest = stored.at(-1);
@@ -94,8 +97,8 @@ export async function oldestLine(file: string, maxFiles: number): Promise<number
 }
 
 /**
- * The end of the chain at this start. A line that a crash truncated is removed. A file that does not end in an audit
- * line is rotated as if it were full, and a new chain starts: the verifier reports the break.
+ * Returns the end of the chain at this start. A line that a crash truncated is removed. A file that does not end in an
+ * audit line is rotated as if it were full, and a new chain starts: the verifier reports the break.
  */
 export async function recover(file: string): Promise<ChainHead> {
   for (const { path, index } of await filesOf(file)) {
@@ -110,7 +113,7 @@ export async function recover(file: string): Promise<ChainHead> {
   return CHAIN_START;
 }
 
-/** The last whole line of a file: where it ends, whether a truncated line follows it, and its position in the chain. */
+/** Reads the last whole line of a file: its end, whether a truncated line follows it, and its position in the chain. */
 async function readTail(path: string): Promise<{ size: number; torn: boolean; head?: ChainHead }> {
   await using handle: FileHandle = await open(path, 'r');
   const { size } = await handle.stat();

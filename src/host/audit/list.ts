@@ -1,8 +1,8 @@
 /**
- * Lists and follows the lines of an audit. Reads the files as streams from the newest back, stores at most the lines that
- * were asked for, and may run while a host writes and rotates them. Called by `handfast audit ls`.
+ * Lists and follows the lines of an audit. Reads the files as streams from the newest back, holds at most the requested
+ * lines, and may run while a host writes and rotates them.
  *
- * It proves nothing: lines that cannot be read are counted and left out, and `verify.ts` says what is wrong with them.
+ * It proves nothing: lines that cannot be read are counted and left out, and `verify.ts` reports their problems.
  */
 import { stat } from 'node:fs/promises';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -18,7 +18,7 @@ export interface AuditLine extends AuditRecord {
   readonly n: number;
 }
 
-/** Which lines are listed. What is left out matches all. */
+/** A filter for lines. A missing member matches all. */
 export interface AuditFilter {
   /** Requests that arrived at this time or later, epoch milliseconds. */
   readonly sinceMs?: number;
@@ -46,11 +46,11 @@ export interface AuditPage {
   readonly more: boolean;
   /** Lines read that are not lines of an audit. */
   readonly unreadable: number;
-  /** Where the newest file of each chain that was read ended: {@link followAudit} continues there. */
+  /** Positions at which the newest file of each chain that was read ended: {@link followAudit} continues there. */
   readonly ends: readonly AuditEnd[];
 }
 
-/** The newest file of a chain, and how far it was read. */
+/** The newest file of a chain, and the position up to which it was read. */
 export interface AuditEnd {
   readonly file: string;
   readonly position: AuditPosition;
@@ -64,8 +64,8 @@ export interface AuditPosition {
 }
 
 /**
- * The newest lines that match, by their time: of a file, or of all chains of a folder. Fails with `usage` where there is none,
- * and for `before` with several chains, each of which counts its own lines.
+ * Returns the newest matching lines, by their time: of a file, or of all chains of a folder. Fails with `usage` if no
+ * audit is found, and for `before` with several chains, each of which counts its own lines.
  */
 export async function listAudit(fileOrFolder: string, options: AuditListOptions): Promise<AuditPage> {
   const { limit, before } = options;
@@ -122,12 +122,12 @@ async function listChain(file: string, options: AuditListOptions): Promise<Chain
   };
 }
 
-/** How often a followed audit is looked at. */
+/** Interval of checks of a followed audit. */
 const FOLLOW_MS = 300;
 
 /**
- * The lines that match and are written after these positions, until the signal aborts, which throws its reason. Lines of a chain
- * stay in order when its files are rotated.
+ * Yields the matching lines that are written after these positions, until the signal aborts, which throws its reason.
+ * Lines of a chain stay in order when its files are rotated.
  */
 export async function* followAudit(
   ends: readonly AuditEnd[],
@@ -141,7 +141,7 @@ export async function* followAudit(
   }
 }
 
-/** The lines behind the position of a chain, which moves to its end. */
+/** Yields the lines after the position of a chain, and moves the position to its end. */
 async function* newLines(
   chain: { readonly file: string; position: { readonly inode: number; offset: number } },
   filter: AuditFilter,
@@ -162,7 +162,10 @@ async function* newLines(
   }
 }
 
-/** The lines of a file from an offset on, which moves behind each; undefined for one that cannot be read. */
+/**
+ * Yields the lines of a file from an offset on, and moves the offset after each; undefined for a line that cannot be
+ * read.
+ */
 async function* readLines(
   { handle }: OpenedFile,
   position: { offset: number },

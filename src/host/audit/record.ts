@@ -1,10 +1,10 @@
 /**
- * What the audit stores of a request. Made by the host, counted by `repeats.ts`, written by `audit.ts`.
+ * The data that the audit stores of a request.
  */
 
 /** One handled request. These are the field names in the file. */
 export interface AuditRecord {
-  /** When it arrived, epoch milliseconds. */
+  /** Arrival of the request, epoch milliseconds. */
   readonly time: number;
   /** Session id; `''` before the handshake. */
   readonly session: string;
@@ -28,11 +28,11 @@ export interface AuditRecord {
   readonly outcome: 'ok' | 'error' | 'cancelled' | 'refused';
   /** Error code of the reply, when it was an error. */
   readonly error_code?: string;
-  /** Why a call was denied, e.g. `protected_path`. */
+  /** Reason why a call was denied, e.g. `protected_path`. */
   readonly reason?: string;
   /**
-   * In a line for several requests: how many. `time` is that of the last, `since` that of the first, sizes and duration are
-   * sums. See `repeats.ts`.
+   * In a line for several requests: their number. `time` is that of the last, `since` that of the first, sizes and
+   * duration are sums. See `repeats.ts`.
    */
   readonly count?: number;
   readonly since?: number;

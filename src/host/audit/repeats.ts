@@ -1,9 +1,10 @@
 /**
- * Bounds the lines that one principal adds to the audit, so that a flood by one token cannot push out the lines of others.
+ * Bounds the lines that one principal adds to the audit, so that a flood by one token cannot push out the lines of
+ * others.
  *
- * `audit.ts` asks for each record. A principal has a budget of lines, refilled with time; once it is used up, its further
- * requests are counted by type, outcome and error, and each count is one line. Nothing goes unrecorded: only time, tool,
- * session and `by` of the single request are lost.
+ * A principal has a budget of lines, refilled with time; once it is used up, its further requests are counted by type,
+ * outcome and error, and each count is one line. Every request is recorded: only time, tool, session and `by` of the
+ * single request are lost.
  */
 import type { AuditRecord } from './record.ts';
 
@@ -14,7 +15,7 @@ const MAX_COUNTS = 64;
 /** Type of a count past that. */
 const OTHERS = 'audit/others';
 
-/** What one principal has left, and what was counted. */
+/** The lines that one principal has left, and its counted records. */
 interface Budget {
   lines: number;
   /** Monotonic milliseconds. */
@@ -33,13 +34,13 @@ export class Repeats {
   readonly #counting = new Set<Budget>();
   #counted = 0;
 
-  /** `now` is monotonic milliseconds. */
+  /** @param now monotonic milliseconds */
   constructor(linesPerMinute: number, now: () => number = () => performance.now()) {
     this.#linesPerMinute = linesPerMinute;
     this.#now = now;
   }
 
-  /** Records that were counted in place of a line of their own. */
+  /** Number of records that were counted and got no line. */
   get counted(): number {
     return this.#counted;
   }
@@ -49,7 +50,7 @@ export class Repeats {
     return this.#counting.size > 0;
   }
 
-  /** True when the record gets a line of its own; else it is counted. */
+  /** Returns true when the record gets its own line; else it is counted. */
   admit(record: AuditRecord): boolean {
     if (this.#linesPerMinute === Number.POSITIVE_INFINITY) return true;
     const budget = this.#budgetOf(record.principal);

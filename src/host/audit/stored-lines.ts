@@ -1,6 +1,6 @@
 /**
  * The stored lines of an audit: finds its files, opens them so that a rotation during the read moves none, and splits
- * them into lines as a stream, so that their size does not matter. Called by the verifier and by what lists lines.
+ * them into lines as a stream, so that their size does not matter.
  */
 import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -8,13 +8,13 @@ import { fail, type HandfastError } from '../../wire/errors.ts';
 import { MAX_LINE_BYTES } from './chain.ts';
 import { type AuditFile, filesOf } from './files.ts';
 
-/** The error of a path without an audit. */
+/** Returns the error of a path without an audit. */
 export const noAudit = (fileOrFolder: string): HandfastError =>
   fail('usage', `no audit log at ${fileOrFolder}; name its file or its folder`);
 
 /**
- * The newest file of every audit at a path. A rotated file stands for the audit it belongs to.
- * @param everyHost of a file also those that `claim` gave to hosts which ran at the same time: `audit-2.jsonl`
+ * Returns the newest file of every audit at a path. A rotated file stands for its audit.
+ * @param everyHost for a file, also those that `claim` gave to hosts that ran at the same time: `audit-2.jsonl`
  */
 export async function newestFiles(fileOrFolder: string, { everyHost = false } = {}): Promise<string[]> {
   const found = await stat(fileOrFolder).catch(() => undefined);
@@ -56,11 +56,14 @@ export async function openChain(newest: string): Promise<OpenedFile[]> {
   return opened;
 }
 
-/** What {@link linesOf} yields in place of a line it cannot read. */
+/** Values that {@link linesOf} yields in place of a line it cannot read. */
 export const HALF_LINE = 'half';
 export const LONG_LINE = 'long';
 
-/** The lines of a file from a byte on, without their newlines. Ends after the first that is too long or has no newline. */
+/**
+ * Yields the lines of a file from a byte on, without their newlines. Ends after the first that is too long or has no
+ * newline.
+ */
 export async function* linesOf(
   handle: FileHandle,
   start = 0,

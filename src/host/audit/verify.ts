@@ -1,9 +1,9 @@
 /**
- * Verifies an audit: detects changed, removed, added and moved lines, and missing files. Reads the files as a stream, so
- * their size does not matter, and may run while a host is writing them. Called by `handfast audit verify`.
+ * Verifies an audit: detects changed, removed, added and moved lines, and missing files. Reads the files as a stream,
+ * so their size does not matter, and may run while a host is writing them.
  *
- * A chain proves every change in the stored lines, and every line missing before them. Lines cut off at the end, and a log
- * rewritten from some line on by an attacker who knows the format, are detected only with a hash noted elsewhere:
+ * A chain proves every change in the stored lines, and every line missing before them. Lines cut off at the end, and a
+ * log rewritten from some line on by an attacker who knows the format, are detected only with a hash noted elsewhere:
  * `expectedHead`.
  */
 import { stat } from 'node:fs/promises';
@@ -12,7 +12,7 @@ import { filesOf } from './files.ts';
 import { HALF_LINE, linesOf, newestFiles, noAudit, type OpenedFile, openChain } from './stored-lines.ts';
 
 /**
- * Why a chain is broken:
+ * Reasons of a broken chain:
  *
  * - `unreadable_line`: not a line of an audit
  * - `edited`: the line's hash is not that of its content
@@ -60,9 +60,9 @@ export interface AuditReport {
 }
 
 /**
- * Checks the audit whose newest file is `fileOrFolder`, or every audit in that folder; with `everyHost`
- * of a file also those of hosts that ran at the same time. `expectedHead` is a hash noted
- * earlier (`head.hash`), which must still be in one of the chains.
+ * Checks the audit whose newest file is `fileOrFolder`, or every audit in that folder; with `everyHost`, for a file,
+ * also those of hosts that ran at the same time. `expectedHead` is a hash noted earlier (`head.hash`), which must still
+ * be in one of the chains.
  *
  * Fails with `usage` when the path has no audit.
  */
@@ -106,7 +106,7 @@ async function verifyLiveChain(newest: string, expectedHead: string | undefined)
   }
 }
 
-/** True when the files of the chain are still the ones that were read. */
+/** Returns true when the files of the chain are still the ones that were read. */
 async function standsStill(newest: string, opened: readonly OpenedFile[]): Promise<boolean> {
   const files = await filesOf(newest);
   const inodes = await Promise.all(
@@ -159,7 +159,7 @@ async function verifyChain(newest: string, files: readonly OpenedFile[], expecte
   return { lines, headSeen, broken, report: { file: newest, first, head, tornTail } };
 }
 
-/** Why a line cannot follow `head`; undefined when it can. */
+/** Returns the reason why a line cannot follow `head`; undefined when it can. */
 function judge(link: ChainLink, head: ChainHead, isFirst: boolean, fileGone: boolean): AuditBreakReason | undefined {
   if (link.hash !== link.actual) return 'edited';
   if (isFirst) return link.n === 1 && link.prev !== GENESIS ? 'rewritten' : undefined;

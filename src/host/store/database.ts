@@ -1,9 +1,8 @@
 /**
  * The state of plugins in one SQLite database, on disk or in memory: one table of entries, written by group commit.
  *
- * `server/assemble.ts` opens it on disk, a host of a program without one in memory. A write is applied to an overlay at
- * once and to the database with everything else of the same turn; reads look at the overlay first. One process has the
- * file at a time.
+ * A server opens it on disk, a host of a program without a file in memory. A write is applied to an overlay at once and
+ * to the database with the other writes of its turn; reads check the overlay first. One process has the file at a time.
  */
 
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
@@ -40,7 +39,7 @@ const MIGRATIONS = [
      space TEXT NOT NULL, part TEXT NOT NULL, key ANY NOT NULL, value TEXT NOT NULL,
      PRIMARY KEY (space, part, key)
    ) STRICT, WITHOUT ROWID;`,
-  // What each owner has, but for sessions, so that it is known without reading it.
+  // The stored bytes of each owner, except of sessions, so that they are known without reading the entries.
   `CREATE TABLE usage (owner TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
    INSERT INTO usage
      SELECT json_extract(owners, '$[0]') AS owner, sum(bytes)
@@ -65,22 +64,22 @@ interface Write {
 /** A write that is applied, and not known to be in the database. */
 interface Change extends Write {
   readonly space: string;
-  /** The principal in whose share it counts; `''` = in none. */
+  /** The principal in whose share the change counts; `''` = in none. */
   readonly owner: string;
-  /** Bytes by which it changes what is stored. */
+  /** Bytes by which the change alters the stored amount. */
   readonly grown: number;
 }
 
 /**
- * Opens the state of plugins. What belonged to sessions is dropped, but for the `sessions` that the host takes up again.
+ * Opens the state of plugins. State of sessions is dropped, except that of the `sessions` that the host restores.
  *
- * Fails as `openDatabase` does; with `journal_locked` where another process has the file.
+ * Fails as `openDatabase` does; with `journal_locked` if another process has the file.
  * @param options.file a path, or `:memory:`
  * @param options.sessions the owners of sessions whose state stays, by session
  */
 export function openStateDatabase(
   options: Pick<DatabaseOptions, 'file' | 'onCorrupt' | 'onLoss' | 'now'> & {
-    /** What messages call it. Default: the store of the plugins. */
+    /** Name in messages. Default: the store of the plugins. */
     readonly what?: string;
     readonly storage?: StorageShares | undefined;
     readonly sessions?: ReadonlyMap<string, string>;
@@ -101,7 +100,7 @@ export function openStateDatabase(
   );
 }
 
-/** The lock of the file; its holder is named to the second host. */
+/** Acquires the lock of the file; the error of the second host names the holder. */
 function soleHost(file: string): () => void {
   const { release, holder } = acquireNamedLock(`${file}.lock`, `${file}.pid`);
   if (release !== undefined) return release;
@@ -208,7 +207,7 @@ class SqliteState implements StateDatabase {
   async dropSession(session: string): Promise<void> {
     for (const plugin of this.#plugins) {
       const space = spaceOf('session', plugin, [session]);
-      // What cannot be deleted now is deleted when the file is opened next.
+      // Entries that cannot be deleted now are deleted when the file is opened next.
       if (!this.#closed && this.#used.has(space)) await this.clear(space, '').catch(() => {});
       this.#used.delete(space);
     }
@@ -311,7 +310,7 @@ class SqliteState implements StateDatabase {
       if (isDurable({ space, owner })) this.#statements.use.run(owner, -bytes);
       return 0;
     });
-    // Reads find the entries gone from here on.
+    // Reads no longer find the entries from now on.
     this.#commits.flush();
     await written.catch((error) => {
       this.#used.delete(space);
@@ -354,7 +353,7 @@ class SqliteState implements StateDatabase {
     if (owner !== '') this.#storage?.add(isOfSession(space) ? space : stateOf(owner), owner, bytes);
   }
 
-  /** Changes that did not happen: what is used is counted again. */
+  /** Drops changes that did not happen: the usage is counted again. */
   #forget(changes: readonly Change[]): void {
     this.#settle(changes);
     for (const { space, owner, grown } of changes) {
@@ -373,10 +372,10 @@ const spaceOf = (scope: StoreScope, plugin: string, owner: readonly string[]): s
 
 const entryOf = (space: string, part: string, key: Key): string => `${space}\n${part}\n${key}`;
 
-/** What all durable state of an owner is called where it is counted. */
+/** Returns the name under which all durable state of an owner is counted. */
 const stateOf = (owner: string): string => `state/${owner}`;
 
-/** The session of a space that `isOfSession`: the last of the two JSON texts in it is a list of its id. */
+/** Returns the session of a space that `isOfSession`: the last of the two JSON texts in it is a list of its id. */
 const sessionOf = (space: string): string => {
   const [, id = ''] = /\["([^"]*)"\]$/.exec(space) ?? [];
   return id;
@@ -396,7 +395,7 @@ class ScopedStore implements Store {
   readonly #state: SqliteState;
   readonly #space: string;
   readonly #quotaBytes: number;
-  /** Whose share it counts in; undefined for what is shared by all. */
+  /** The session in whose share it counts; undefined for state that all share. */
   readonly #session: StoreSession | undefined;
 
   constructor(state: SqliteState, space: string, quotaBytes: number, session: StoreSession | undefined) {

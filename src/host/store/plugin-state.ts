@@ -1,8 +1,6 @@
 /**
- * The state of the plugins of one host: opened when the first of them needs it, closed with the host. A host whose plugins
- * store nothing loads no database.
- *
- * Made by `host.ts`; `plugin-runtime.ts` opens it.
+ * The state of the plugins of one host: opened when the first of them needs it, closed with the host. A host whose
+ * plugins store nothing loads no database.
  */
 import type { Log } from '../../base/log.ts';
 import { type DatabaseLoss, recordedLoss } from '../../base/sqlite/losses.ts';
@@ -18,9 +16,9 @@ export interface PluginStateOptions {
   readonly now: () => number;
   /** Called once, when a file was opened. */
   readonly opened?: (() => void) | undefined;
-  /** Called when a file was opened that has lost writes. */
+  /** Called when an opened file has lost writes. */
   readonly lost: () => void;
-  /** The sessions that exist, with their owners: what others stored is dropped at opening. */
+  /** Returns the sessions that exist, with their owners: state of other sessions is dropped at opening. */
   readonly sessions: () => ReadonlyMap<string, string>;
 }
 
@@ -75,7 +73,7 @@ export class PluginState {
     return this.#database;
   };
 
-  /** Deletes what belonged to a session that ended. */
+  /** Deletes the state of a session that ended. */
   dropSession(session: string): void {
     void this.#database?.dropSession(session);
   }

@@ -7,7 +7,7 @@
  */
 import type { SessionView } from '../../session/principal.ts';
 
-/** Who the state belongs to. `agent`: one agent name of one principal, since a name alone is no identity. */
+/** The owner of the state. `agent`: one agent name of one principal, since a name alone is no identity. */
 export type StoreScope = 'principal' | 'agent' | 'session' | 'shared';
 
 export interface StorePage {
@@ -20,25 +20,25 @@ export interface StorePage {
 }
 
 /**
- * The state of one plugin in one scope. Values are JSON; what is read is a copy.
+ * The state of one plugin in one scope. Values are JSON; reads return copies.
  *
- * Writes fail with `quota_exceeded` (`detail.used_bytes`, `detail.quota_bytes`), `over_capacity` when the principal has used up
- * its share of all that is stored (`limits.stored_bytes`), `schema_violation` for a value that is
- * not JSON or a key that is not a text of 1 to 512 characters, `disk_full`, or `interrupted` after the host closed it.
+ * Writes fail with `quota_exceeded` (`detail.used_bytes`, `detail.quota_bytes`), `over_capacity` when the principal has
+ * used up its share of all stored data (`limits.stored_bytes`), `schema_violation` for a value that is not JSON or a
+ * key that is not a text of 1 to 512 characters, `disk_full`, or `interrupted` after the host closed it.
  */
 export interface Store {
   get<T = unknown>(key: string): T | undefined;
   /** Pairs in the order of their keys (by code point). */
   list<T = unknown>(page?: StorePage): readonly { readonly key: string; readonly value: T }[];
   set(key: string, value: unknown): Promise<void>;
-  /** Deleting a key that does not exist is no error. */
+  /** Deletes a key. Deleting a key that does not exist is no error. */
   delete(key: string): Promise<void>;
   /**
-   * Replaces the value by what `change` makes of it, with no other write between; undefined deletes. Resolves with the
-   * new value.
+   * Replaces the value by the result of `change`, with no other write between; undefined deletes. Resolves with the new
+   * value.
    */
   update<T>(key: string, change: (value: T | undefined) => T | undefined): Promise<T | undefined>;
-  /** The rows of a table: letters, digits, `_`, `-`. A table exists once it has rows. */
+  /** Returns the rows of a table: letters, digits, `_`, `-`. A table exists once it has rows. */
   rows<Row extends object>(table: string): Rows<Row>;
   /** Runs `work`, which must not wait, and makes all its writes durable together or not at all. */
   atomically<Result>(work: () => Result): Promise<Result>;
@@ -64,7 +64,7 @@ export interface Rows<Row extends object> {
 /** The stores of one plugin for one session. */
 export type SessionStores = Readonly<Record<StoreScope, Store>>;
 
-/** What a store needs to know of a session. */
+/** Members of a session that a store uses. */
 export type StoreSession = Pick<SessionView, 'id' | 'agentId' | 'principal'>;
 
 /** All stores of one plugin. */
@@ -73,23 +73,24 @@ export interface PluginStore {
   of(session: StoreSession): SessionStores;
 }
 
-/** What a plugin says about its store. */
+/** A plugin's settings for its store. */
 export interface StoreUse {
   /** Most bytes of keys and values in one scope of one owner. Default 64 MiB. */
   readonly quotaBytes?: number;
   /**
-   * `start` (the default): before the plugin's own `start`. `first-request`: later, so that a host that is never asked for the
-   * capability touches no file; until then `PluginContext.store` throws `usage`. What fails to open fails that request.
+   * `start` (the default): before the plugin's own `start`. `first-request`: later, so that a host that never gets a
+   * request for the capability touches no file; until then `PluginContext.store` throws `usage`. A failure to open
+   * fails that request.
    */
   readonly opened?: 'start' | 'first-request';
 }
 
 export const DEFAULT_STORE_QUOTA_BYTES = 64 * 1024 * 1024;
 
-/** Where a host stores the state of its plugins. */
+/** The store of a host for the state of its plugins. */
 export interface StateDatabase {
   plugin(name: string, use: StoreUse): PluginStore;
-  /** Deletes what belonged to a session that ended. Does not reject. */
+  /** Deletes the state of a session that ended. Does not reject. */
   dropSession(session: string): Promise<void>;
   /** Makes everything durable and closes. Idempotent. */
   close(): void;

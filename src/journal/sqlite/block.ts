@@ -1,7 +1,7 @@
 /**
- * How entries lie in the SQLite journal: as rows of one or many, called blocks. A volatile entry shares its block with
- * its neighbours, which makes it several times cheaper to write; a durable one has a block of its own, so that no damage
- * to another's bytes can cost it, unless the journal is a sparing one.
+ * The form of entries in the SQLite journal: rows of one or many entries, called blocks. A volatile entry shares its
+ * block with its neighbours, which makes it several times cheaper to write; a durable one has its own block, so that no
+ * damage to another's bytes can cost it, unless the journal is a sparing one.
  *
  * `session.ts` packs them, `rows.ts` stores and checks them, a {@link PageBuilder} unpacks them.
  */
@@ -9,9 +9,9 @@ import { crc32 } from 'node:zlib';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { Gap, JournalEntry } from '../journal.ts';
 
-/** Most entries in a block: what a reader of one entry has to unpack. */
+/** Most entries in a block, all of which a reader of one entry has to unpack. */
 export const BLOCK_ENTRIES = 256;
-/** A block that would grow over this is closed before. A longer entry has a block of its own. */
+/** Bytes at which a block is closed before it would grow over them. A longer entry has its own block. */
 const BLOCK_BYTES = 64 * 1024;
 
 /** Entries of one session that follow each other, or, with `entries` 0, cursors whose entries were lost. */
@@ -30,12 +30,15 @@ export interface Block {
 /** Items of a head. */
 const HEAD_ITEMS = 6;
 
-/** The checksum of a block. `PRAGMA quick_check` finds damaged structure but not a flipped bit inside a text. */
+/** Returns the checksum of a block. `PRAGMA quick_check` finds damaged structure but not a flipped bit inside a text. */
 export function blockSum(session: string, { after, first, last, entries, heads, bodies }: Block): number {
   return crc32(bodies, crc32(`${session}\n${after}\n${first}\n${last}\n${entries}\n${bodies.length}\n${heads}\n`));
 }
 
-/** Why an entry cannot be stored, or undefined. Checked before it waits with others, where it would fail them all. */
+/**
+ * Returns the reason why an entry cannot be stored, or undefined. Checked before it waits with others, all of which it
+ * would fail.
+ */
 export function unfit({ ts, kind, request, body }: JournalEntry): HandfastError | undefined {
   if (!Number.isFinite(ts) || typeof kind !== 'string' || typeof request !== 'string') {
     return fail('runtime_error', 'a journal entry needs a finite ts and texts for kind and request');
@@ -44,7 +47,7 @@ export function unfit({ ts, kind, request, body }: JournalEntry): HandfastError 
   return fail('runtime_error', 'a journal entry needs a text or an object as body');
 }
 
-/** The text of an object body. Throws `runtime_error` when it is not JSON. */
+/** Returns the text of an object body. Throws `runtime_error` when it is not JSON. */
 export function textOf(body: object): string {
   let text: string | undefined;
   try {
@@ -66,7 +69,7 @@ export class BlockPacker {
   #heads: (number | string)[] = [];
   #bodies = '';
 
-  /** `after` is the session's last cursor before the first block. */
+  /** @param after the session's last cursor before the first block */
   constructor(after: number, write: (block: Block) => void) {
     this.#after = after;
     this.#write = write;
@@ -83,7 +86,7 @@ export class BlockPacker {
     this.#bodies += text;
   }
 
-  /** The entries up to and with `to` are lost. */
+  /** Records that the entries up to and including `to` are lost. */
   lost(to: number): void {
     this.close();
     this.#write({ after: this.#after, first: this.#after + 1, last: to, entries: 0, heads: '', bodies: '' });
@@ -114,7 +117,7 @@ export interface Sized {
   readonly size: number;
 }
 
-/** The counts in the heads of a block for its entries with `cursor > after`; undefined when they are damaged. */
+/** Returns the counts in the heads of a block for its entries with `cursor > after`; undefined when they are damaged. */
 export function sizesIn(heads: string, after: number): Sized[] | undefined {
   try {
     const list = JSON.parse(heads) as number[];
@@ -146,12 +149,12 @@ export class PageBuilder {
     this.#maxBytes = maxBytes;
   }
 
-  /** Everything up to this cursor is in the page, or known to be lost. */
+  /** The cursor up to which every entry is in the page, or known to be lost. */
   get at(): number {
     return this.entries.at(-1)?.cursor ?? Math.max(this.#after, this.#lostTo);
   }
 
-  /** True when it accepts nothing more. */
+  /** True when it accepts no more entries. */
   get full(): boolean {
     return this.#ended || this.entries.length >= this.#limit || this.#bytes >= this.#maxBytes;
   }
@@ -160,7 +163,7 @@ export class PageBuilder {
     return this.#lostTo > this.#after ? { kind: 'gap', from: this.#after + 1, to: this.#lostTo } : undefined;
   }
 
-  /** What is missing up to `to` comes first on a page: behind entries it ends one. */
+  /** Records missing entries up to `to`: they come first on a page; after entries they end the page. */
   lost(to: number): void {
     if (this.entries.length > 0) this.#ended = true;
     else this.#lostTo = Math.max(this.#lostTo, to);
@@ -171,7 +174,7 @@ export class PageBuilder {
     this.#bytes += size;
   }
 
-  /** Takes the entries of a block that come next. */
+  /** Takes the next entries of a block. */
   addBlock({ last, entries, heads, bodies }: Block): void {
     if (entries === 0) return this.lost(last);
     const list = JSON.parse(heads) as (number | string)[];

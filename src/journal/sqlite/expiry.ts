@@ -1,22 +1,21 @@
 /**
- * Drops whole sessions from the SQLite journal: those without a new entry for `maxAgeMs`, and the oldest above `maxSessions`.
- * `retention.ts` decides which entries of a remaining session stay.
+ * Drops whole sessions from the SQLite journal: those without a new entry for `maxAgeMs`, and the oldest above
+ * `maxSessions`. `retention.ts` decides which entries of a remaining session stay.
  *
- * `store.ts` owns one when it is asked for. Sessions are in the order of their last write, so those to drop are the first
- * ones. Age is measured by how long the journal has been in use (`progress.ts`), never by the times of entries: a clock that
- * is set forward must not cost what is young. A sweep runs a slice per turn of the event loop, so that no other work waits
- * for it.
+ * Sessions are in the order of their last write, so those to drop are the first ones. Age is measured by how long the
+ * journal has been in use (`progress.ts`), never by the times of entries: a clock that is set forward must not cost
+ * young sessions. A sweep runs a slice per turn of the event loop, so that no other work waits for it.
  */
 
 import { Slices } from './slices.ts';
 
-/** Which sessions are dropped. */
+/** The rule for dropping sessions. */
 export interface SessionExpiry {
-  /** Sessions without a new entry for this long go. Milliseconds; 0 = none goes for its age. */
+  /** Age without a new entry at which a session is dropped. Milliseconds; 0 = none is dropped for its age. */
   readonly maxAgeMs: number;
   /** Of more sessions than this, those written to longest ago go, of owners with more than an equal part of them. */
   readonly maxSessions: number;
-  /** True for a session that must stay: a live one, or one with another owner. It is not counted either. */
+  /** Returns true for a session that must stay: a live one, or one with another owner. It is not counted either. */
   readonly retains: (session: string) => boolean;
 }
 
@@ -27,17 +26,20 @@ export interface WrittenSession {
   readonly owner: string;
 }
 
-/** What a sweep needs of its store. All but `failed` may throw what SQLite throws. */
+/** Members of the store that a sweep uses. All except `failed` may throw errors of SQLite. */
 export interface ExpirySource {
-  /** At most so many sessions after this one, or the first ones, in the order of their last write. */
+  /** Returns at most `limit` sessions after this one, or the first ones, in the order of their last write. */
   names(limit: number, after?: WrittenSession): readonly WrittenSession[];
-  /** The newest append that is known to be older than this; 0 when none is. Also stores when the newest one was made. */
+  /**
+   * Returns the newest append that is known to be older than this age; 0 when none is. Also stores the time of the
+   * newest one.
+   */
   writtenBefore(ageMs: number): number;
-  /** True while a reader or writer uses it, or when it was written to after the append `written`. */
+  /** Returns true while a reader or writer uses it, or when it was written to after the append `written`. */
   busy(session: WrittenSession): boolean;
   /** Forgets them in one transaction. False when that could not be done. */
   drop(sessions: readonly string[]): boolean;
-  /** A sweep ended early; the next one tries again. */
+  /** Called when a sweep ended early; the next one tries again. */
   failed(thrown: unknown): void;
 }
 
@@ -51,11 +53,11 @@ const SLICE_DROPS = 16;
 
 /** A sweep under way. */
 interface Sweep {
-  /** Sessions whose last write was this one or an earlier one are too old. */
+  /** Append up to which the last writes of sessions are too old. */
   readonly oldest: number;
   /** Sessions of each owner that are young enough and not retained. */
   readonly counts: Map<string, number>;
-  /** How many of these are too many. */
+  /** Number of these sessions that are too many. */
   excess: number;
 }
 
@@ -104,7 +106,7 @@ export class Expiry {
     else this.#slices.next(() => this.#count(sweep, page.at(-1)));
   }
 
-  /** Drops what is too old, or too much, of the next page. */
+  /** Drops sessions of the next page that are too old, or too many. */
   #find(sweep: Sweep, after?: WrittenSession): void {
     const page = this.#source.names(PAGE, after);
     const last = page.at(-1);
@@ -115,7 +117,10 @@ export class Expiry {
     );
   }
 
-  /** Whether a session goes. Of too many, those of owners with more than an equal part: it is counted as gone. */
+  /**
+   * Returns true if a session is dropped. If too many exist, those of owners with more than an equal part are: a
+   * dropped session is counted out.
+   */
   #isDue({ session, written, owner }: WrittenSession, sweep: Sweep): boolean {
     if (this.#rule.retains(session)) return false;
     if (written <= sweep.oldest) return true;

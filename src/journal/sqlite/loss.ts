@@ -1,6 +1,6 @@
 /**
- * What is reported of a journal whose newest writes are missing: a damaged or deleted log of SQLite, a copy without it, an
- * older copy. `store.ts` finds that out when it opens the file, by the mark beside it, and makes up for it.
+ * The report of a journal whose newest writes are missing: a damaged or deleted log of SQLite, a copy without it, an
+ * older copy. The mark beside the file shows the loss when the file is opened.
  */
 import type { Marked } from '../../base/sqlite/mark.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
@@ -9,7 +9,7 @@ import type { JournalRows } from './rows.ts';
 /** Sessions named in the error. */
 const MAX_NAMED = 16;
 
-/** The `journal_damaged` error of a file that ends at write `written`, while its mark says that more were made. */
+/** Returns the `journal_damaged` error of a file that ends at write `written`, while its mark counts more. */
 export function lossOf(rows: JournalRows, marked: Marked, written: number): HandfastError {
   const acknowledged = marked.synced > written;
   const what = acknowledged ? 'entries that were acknowledged' : 'entries that were not synced yet';
@@ -27,7 +27,7 @@ export function lossOf(rows: JournalRows, marked: Marked, written: number): Hand
   );
 }
 
-/** The last cursors of the sessions that were written to last. */
+/** Returns the last cursors of the sessions with the newest writes. */
 function lastGood(rows: JournalRows): Record<string, number> {
   try {
     return Object.fromEntries(rows.list(MAX_NAMED).map(({ session, last }) => [session, last]));

@@ -1,17 +1,18 @@
 /**
- * Holds the owners of sessions in the SQLite journal to their shares. What each has is a row of the file, changed in the
- * transaction that changes the sessions, so that it is known at the start without reading them.
+ * Holds the owners of sessions in the SQLite journal to their shares. The stored amount of each owner is a row of the
+ * file, changed in the transaction that changes the sessions, so that it is known at the start without reading them.
  *
- * `store.ts` owns one. Past a share the owner's oldest sessions that have ended are dropped, the last of them in part; then its
- * living ones lose their oldest entries, that written to longest ago first. It runs a slice per turn of the event loop, like `expiry.ts`.
+ * Past a share the owner's oldest sessions that have ended are dropped, the last of them in part; then its living ones
+ * lose their oldest entries, first those of the session with the oldest last write. It runs a slice per turn of the
+ * event loop, like `expiry.ts`.
  */
 import { type Account, type Amount, JournalShares } from '../shares.ts';
 import type { JournalRows, OwnedSession } from './rows.ts';
 import { Slices } from './slices.ts';
 
-/** What eviction needs of its store. All but `failed` may throw what SQLite throws. */
+/** Members of the store that eviction uses. All except `failed` may throw errors of SQLite. */
 export interface EvictionSource {
-  /** True for a session that must stay, with fewer entries: it lives, or is being read. */
+  /** Returns true for a session that must stay, with fewer entries: it lives, or is being read. */
   lives(session: OwnedSession): boolean;
   /** Forgets sessions in one transaction. False when that could not be done. */
   drop(sessions: readonly string[]): boolean;
@@ -28,7 +29,7 @@ const REST_MS = 1000;
 /** An eviction that runs. */
 interface Plan {
   readonly account: Account;
-  /** What the owner has when it is done. */
+  /** The owner's amounts at the end of the eviction. */
   readonly goal: Amount;
   readonly left: OwnedSession[];
 }
@@ -38,12 +39,12 @@ export class OwnerShares {
   readonly #shares: JournalShares;
   readonly #source: EvictionSource;
   readonly #now: () => number;
-  /** What the open transaction changes. */
+  /** Changes of the open transaction. */
   readonly #changes = new Map<Account, { bytes: number; entries: number }>();
   readonly #slices: Slices;
   #restUntil = 0;
 
-  /** `now` counts milliseconds. Throws what SQLite throws. */
+  /** Throws errors of SQLite. @param now counts milliseconds */
   constructor(rows: JournalRows, source: EvictionSource, now: () => number, shares = new JournalShares()) {
     this.#rows = rows;
     this.#shares = shares;
@@ -57,7 +58,7 @@ export class OwnerShares {
     this.#slices.stop();
   }
 
-  /** The open transaction changes what an owner has. */
+  /** Records that the open transaction changes the amounts of an owner. */
   change(owner: string, { bytes, entries }: Amount): void {
     if (owner === '') return;
     const account = this.#shares.account(owner);
@@ -67,7 +68,7 @@ export class OwnerShares {
     this.#changes.set(account, change);
   }
 
-  /** The open transaction removes a session. */
+  /** Records that the open transaction removes a session. */
   remove(session: string): void {
     const share = this.#rows.shareOf(session);
     if (share !== undefined) this.change(share.owner, { bytes: -share.bytes, entries: -share.entries });
@@ -80,7 +81,7 @@ export class OwnerShares {
     }
   }
 
-  /** The transaction committed, or nothing of it happened. */
+  /** Handles the end of the transaction: it committed, or none of it happened. */
   settle(committed: boolean): void {
     for (const [account, { bytes, entries }] of this.#changes) {
       if (committed) this.#shares.add(account, bytes, entries);

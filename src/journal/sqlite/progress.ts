@@ -1,18 +1,18 @@
 /**
- * How long a journal has been in use: the clock of retention. It counts the time that is known to have passed, and so it
- * does not follow the clock on the wall, which may be set forward by weeks and back again.
+ * The time that a journal has been in use: the clock of retention. It counts the time that is known to have passed, and
+ * so it does not follow the wall clock, which may be set forward by weeks and back again.
  *
- * While a process has the journal open, monotonic time counts. Time in which none had it, or the machine slept, is known
- * from the wall alone: of each such pause only a part counts, and none of it twice.
+ * While a process has the journal open, monotonic time counts. Time in which none had it, or the machine slept, is
+ * known from the wall clock alone: of each such pause only a part counts, and none of it twice.
  *
- * `store.ts` owns one when sessions expire, and stores it in the file.
+ * When sessions expire, it is stored in the file.
  */
 
 /** The parts of a clock that are stored. */
 export interface ProgressState {
   /** Milliseconds in use. */
   readonly progress: number;
-  /** The wall time up to which all was counted, epoch milliseconds; 0 before the first. It never goes back. */
+  /** The wall time up to which all was counted, epoch milliseconds; 0 before the first. It never decreases. */
   readonly seenAt: number;
 }
 
@@ -27,7 +27,10 @@ export class Progress {
   #state: ProgressState;
   #at: number;
 
-  /** `wall` is epoch milliseconds, `monotonic` milliseconds of a clock that is never set. */
+  /**
+   * @param wall epoch milliseconds
+   * @param monotonic milliseconds of a clock that is never set
+   */
   constructor(state: ProgressState, maxAgeMs: number, wall: () => number, monotonic: () => number) {
     this.#state = state;
     this.#wall = wall;
@@ -36,7 +39,7 @@ export class Progress {
     this.#at = monotonic();
   }
 
-  /** The clock as it is now, to be stored. */
+  /** Returns the present state of the clock, to be stored. */
   advance(): ProgressState {
     const at = this.#monotonic();
     const wall = this.#wall();

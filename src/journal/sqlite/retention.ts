@@ -9,12 +9,15 @@ import type { Retention } from '../journal.ts';
 import { type Sized, sizesIn } from './block.ts';
 import type { BlockSummary, Counters, JournalRows } from './rows.ts';
 
-/** Blocks looked up at a time, and evicted entries whose rows may wait for their deletion. */
+/** Blocks read at a time, and evicted entries whose rows may wait for their deletion. */
 const CHUNK = 64;
 /** Evicted rows are also deleted once they make up this share of the session's bytes. */
 const LINGERING_SHARE = 8;
 
-/** What is known of a session's oldest entries between two commits. Never changed, so that a failed commit costs nothing. */
+/**
+ * The known facts about a session's oldest entries between two commits. Never changed, so that a failed commit costs
+ * nothing.
+ */
 export interface OldestKnown {
   /** The oldest blocks that are not wholly evicted, as far as they were looked up; empty when unknown. */
   readonly blocks: readonly BlockSummary[];
@@ -30,7 +33,7 @@ export const NOTHING_KNOWN: OldestKnown = Object.freeze({
   lingering: Object.freeze({ entries: 0, bytes: 0 }),
 });
 
-/** Evicts until `counters` are within `retention`, changing them; returns what is known of the oldest entries then. */
+/** Evicts until `counters` are within `retention`, changing them; returns the facts about the oldest entries afterwards. */
 export function evict(
   rows: JournalRows,
   session: string,
@@ -67,7 +70,7 @@ export function evict(
       }
     }
   }
-  // A lost range with nothing before it is part of what is evicted.
+  // A lost range with no entry before it is evicted too.
   for (let next = oldest.block(counters.evicted); next?.entries === 0; next = oldest.block(counters.evicted)) {
     counters.evicted = next.last;
   }
@@ -98,7 +101,7 @@ class Oldest {
     this.#front = known.front;
   }
 
-  /** The oldest block that ends above `evicted`. */
+  /** Returns the oldest block that ends above `evicted`. */
   block(evicted: number): BlockSummary | undefined {
     for (;;) {
       const block = this.#blocks[this.#index];
@@ -113,7 +116,7 @@ class Oldest {
     }
   }
 
-  /** The entries of that block above `evicted`; undefined when it is too damaged to be unpacked. */
+  /** Returns the entries of that block above `evicted`; undefined when it is too damaged to be unpacked. */
   front(evicted: number): readonly Sized[] | undefined {
     const block = this.block(evicted);
     if (block === undefined) return undefined;
@@ -124,7 +127,7 @@ class Oldest {
     return this.#front;
   }
 
-  /** The oldest cursor above `evicted`. */
+  /** Returns the oldest cursor above `evicted`. */
   first(evicted: number): number {
     const block = this.block(evicted);
     if (block === undefined) return evicted + 1;

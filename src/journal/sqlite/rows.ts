@@ -12,7 +12,7 @@ import type { Amount } from '../shares.ts';
 import { type Block, blockSum, type PageBuilder } from './block.ts';
 import type { WrittenSession } from './expiry.ts';
 
-/** The parts of `DatabaseSync` used here, so that a test can stand in for it. */
+/** The parts of `DatabaseSync` used here, so that a test can replace it. */
 export interface Database {
   exec(sql: string): void;
   prepare(sql: string): Statement;
@@ -38,12 +38,13 @@ export const APPLICATION_ID = 0x48464a4c;
 /**
  * Step n migrates a file from `user_version` n to n + 1. Steps are only ever added.
  *
- * `blocks` is clustered by the time of writing, not by session: then what is written together lies together, and a commit
- * for a hundred sessions touches a few pages instead of a few hundred. `size` and `entries` precede the texts so that
- * retention can walk over rows without touching their overflow pages. Entries up to `sessions.evicted` are removed, even
- * while their rows are still there. A row of `ages` says that all appends up to `written` were made when the journal had been
- * in use for at most `progress` milliseconds. `sessions.written` orders sessions by their last write; it is a counter and no time,
- * clocks go back. `usage` sums up the sessions of each owner that is not `''`. `sessions.reserved` is 0, or as far as cursors may have been used that the file has not seen yet.
+ * `blocks` is clustered by the time of writing, not by session: then entries that are written together lie together,
+ * and a commit for a hundred sessions touches a few pages instead of a few hundred. `size` and `entries` precede the
+ * texts so that retention can walk over rows without touching their overflow pages. Entries up to `sessions.evicted`
+ * are removed, even while their rows are still there. A row of `ages` means that all appends up to `written` were made
+ * when the journal had been in use for at most `progress` milliseconds. `sessions.written` orders sessions by their
+ * last write; it is a counter and no time, because clocks go back. `usage` sums up the sessions of each owner that is
+ * not `''`. `sessions.reserved` is 0, or the highest cursor that may have been used without being in the file yet.
  */
 export const MIGRATIONS: readonly string[] = [
   `CREATE TABLE blocks (
@@ -65,7 +66,7 @@ export const MIGRATIONS: readonly string[] = [
    CREATE TABLE usage (
      owner TEXT NOT NULL PRIMARY KEY, bytes INTEGER NOT NULL, entries INTEGER NOT NULL, crc INTEGER NOT NULL
    ) STRICT, WITHOUT ROWID;`,
-  // Nothing the journal does reads every session: not an opening, a list, a sweep, or an eviction for a share.
+  // No operation of the journal reads every session: not an opening, a list, a sweep, or an eviction for a share.
   `CREATE INDEX sessions_by_write ON sessions (written);
    CREATE INDEX sessions_by_owner ON sessions (owner, written);
    CREATE INDEX reserved_sessions ON sessions (session) WHERE reserved > 0;`,
@@ -79,17 +80,17 @@ export const MIGRATIONS: readonly string[] = [
 
 /**
  * Numbers of the whole journal. `written`: the newest write that left no session behind, such as a deletion. `lost_to`:
- * cursors up to here may have been used by sessions that a damage took whole; 0 when there was none. `progress` and `seen_at`:
- * see `progress.ts`.
+ * cursors up to here may have been used by sessions that a damage took whole; 0 without a damage. `progress` and
+ * `seen_at`: see `progress.ts`.
  */
 export type Fact = 'written' | 'lost_to' | 'progress' | 'seen_at' | 'tried';
 
 /** Named in every statement, so that a damaged table definition is found when they are prepared, at opening. */
 const SESSION_COLUMNS = 'session, written, first, last, evicted, entries, bytes, reserved, owner, record, crc';
 
-/** What the `sessions` table knows of a session besides its name. */
+/** Columns of the `sessions` table besides the name. */
 export interface Counters {
-  /** Which append of the whole journal was its last. */
+  /** Number of its last append in the whole journal. */
   written: number;
   /** Oldest stored cursor; `last + 1` when none is. */
   first: number;
@@ -102,13 +103,13 @@ export interface Counters {
   bytes: number;
   /** Cursors up to here may be in use without being in the file; 0 when none are. */
   reserved: number;
-  /** In whose share it counts; `''` = in none. */
+  /** The owner in whose share it counts; `''` = in none. */
   owner: string;
-  /** What its writer stored beside the entries; `''` = nothing. */
+  /** The record that its writer stored beside the entries; `''` = none. */
   record: string;
 }
 
-/** What an owner has. */
+/** The stored amounts of an owner. */
 export interface OwnerUsage extends Amount {
   readonly owner: string;
 }
@@ -116,7 +117,7 @@ export interface OwnerUsage extends Amount {
 /** A session in the share of an owner. */
 export interface OwnedSession extends Amount {
   readonly session: string;
-  /** Which append of the whole journal was its last. */
+  /** Number of its last append in the whole journal. */
   readonly written: number;
 }
 
@@ -155,10 +156,10 @@ const usageSum = (owner: string, { bytes, entries }: Amount): number => crc32(`$
 
 const factSum = (name: string, value: number): number => crc32(`${name}\n${value}`);
 
-/** What a change dirties in the file at least. */
+/** Bytes that any change dirties in the file at least. */
 const PAGE_BYTES = 4096;
 
-/** Every statement of the journal, prepared once. All methods throw what SQLite throws. */
+/** Every statement of the journal, prepared once. All methods throw errors of SQLite. */
 export class JournalRows {
   /** Approximate bytes written to the log through these statements. Reset by the caller that truncates the log. */
   logged = 0;
@@ -277,12 +278,12 @@ export class JournalRows {
     if (page.at !== last) throw damaged(`what comes after entry ${page.at} is missing`);
   }
 
-  /** The oldest blocks that end above `after`. */
+  /** Returns the oldest blocks that end above `after`. */
   summaries(session: string, after: number, limit: number): BlockSummary[] {
     return this.#summaries.all(session, after, limit) as unknown as BlockSummary[];
   }
 
-  /** The heads of the block that ends at `last`, unchecked. */
+  /** Returns the heads of the block that ends at `last`, unchecked. */
   heads(session: string, last: number): string {
     const { heads = '', packed = null } = this.#heads.get(session, last) ?? {};
     return packed === null ? (heads as string) : unpacked(packed as Uint8Array).heads;
@@ -300,7 +301,11 @@ export class JournalRows {
     return row === undefined ? undefined : checked(row);
   }
 
-  /** @param before the stored counters: an update of the counts alone changes fewer indexes */
+  /**
+   * Stores the counters of a session.
+   *
+   * @param before the stored counters: an update of the counts alone changes fewer indexes
+   */
   put(session: string, counters: Counters, before?: Counters): void {
     const { written, first, last, evicted, entries, bytes, reserved, owner, record } = counters;
     const sum = sessionSum(session, counters);
@@ -321,7 +326,7 @@ export class JournalRows {
     this.#removeSession.run(session);
   }
 
-  /** The sessions written to last, of all owners or of one. */
+  /** Returns the sessions with the newest last writes, of all owners or of one. */
   list(limit: number, owner?: string): JournalSession[] {
     const rows = owner === undefined ? this.#list.all(limit) : this.#listOwned.all(owner, limit);
     return rows.map((row) => {
@@ -330,7 +335,7 @@ export class JournalRows {
     });
   }
 
-  /** The sessions with a record; without those whose row does not match its checksum. */
+  /** Returns the sessions with a record, except those whose row does not match its checksum. */
   recorded(): RecordedSession[] {
     return this.#recorded.all().flatMap((row) => {
       try {
@@ -347,22 +352,22 @@ export class JournalRows {
     return this.#names.all(after?.written ?? -1, after?.session ?? '', limit) as unknown as WrittenSession[];
   }
 
-  /** How many sessions there are. Reads an index of all of them. */
+  /** Returns the number of sessions. Reads an index of all of them. */
   count(): number {
     return this.#count.get()?.count as number;
   }
 
-  /** The sessions of an owner, the one written to longest ago first; read as far as they are iterated. */
+  /** Returns the sessions of an owner, the one with the oldest last write first; read as far as they are iterated. */
   ownedBy(owner: string): Iterable<OwnedSession> {
     return this.#owned.iterate(owner) as Iterable<OwnedSession>;
   }
 
-  /** What a session counts for, unchecked; undefined for one that is not in the file. */
+  /** Returns the amounts that a session counts for, unchecked; undefined for one that is not in the file. */
   shareOf(session: string): OwnerUsage | undefined {
     return this.#share.get(session) as OwnerUsage | undefined;
   }
 
-  /** What each owner has. Counted again when a row does not match its checksum. */
+  /** Returns the amounts of each owner. Counted again when a row does not match its checksum. */
   usage(): OwnerUsage[] {
     const rows = this.#usage.all() as unknown as (OwnerUsage & { readonly crc: number })[];
     return rows.every((row) => usageSum(row.owner, row) === row.crc)
@@ -376,13 +381,13 @@ export class JournalRows {
     else this.#putUsage.run(owner, amount.bytes, amount.entries, usageSum(owner, amount));
   }
 
-  /** All appends up to `written` were made by now. */
+  /** Stores that all appends up to `written` were made by now. */
   putAge(written: number, progress: number): void {
     this.logged += PAGE_BYTES;
     this.#putAge.run(written, progress);
   }
 
-  /** The newest append made before the journal had been in use for `progress` milliseconds; 0 when none is known. */
+  /** Returns the newest append made before the journal had been in use for `progress` milliseconds; 0 when none is known. */
   writtenBefore(progress: number): number {
     return (this.#writtenBefore.get(progress)?.written as number | null | undefined) ?? 0;
   }
@@ -392,7 +397,7 @@ export class JournalRows {
     this.#trimAges.run(written);
   }
 
-  /** The sessions with reserved cursors. */
+  /** Returns the sessions with reserved cursors. */
   reserved(): string[] {
     return this.#reserved.all().map(({ session }) => session as string);
   }
@@ -420,17 +425,17 @@ export class JournalRows {
     this.put(session, { ...counters, reserved: 0 });
   }
 
-  /** The highest `written` in use; 0 in an empty journal. */
+  /** Returns the highest `written` in use; 0 in an empty journal. */
   highestWritten(): number {
     return Math.max((this.#highest.get()?.written as number | null | undefined) ?? 0, this.fact('written'));
   }
 
-  /** The highest cursor that any session has used or reserved. Reads every session. */
+  /** Returns the highest cursor that any session has used or reserved. Reads every session. */
   highestCursor(): number {
     return (this.#highestCursor.get()?.cursor as number | null | undefined) ?? 0;
   }
 
-  /** 0 when it was never set. Throws `journal_corrupt` when the row does not match its checksum. */
+  /** Returns a fact; 0 when it was never set. Throws `journal_corrupt` when the row does not match its checksum. */
   fact(name: Fact): number {
     const row = this.#fact.get(name) as { value: number; crc: number } | undefined;
     if (row === undefined) return 0;

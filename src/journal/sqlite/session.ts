@@ -1,8 +1,8 @@
 /**
- * One session inside the SQLite journal: its counters as last committed, the entries that wait to be written, and how
- * they are written. `store.ts` owns it and decides when that happens.
+ * One session inside the SQLite journal: its counters as last committed, the entries that wait to be written, and the
+ * writing. The store decides when entries are written.
  *
- * Durable and volatile entries wait in one line, so that they reach the file in the order of their cursors.
+ * Durable and volatile entries wait in one queue, so that they reach the file in the order of their cursors.
  */
 import type { HandfastError } from '../../wire/errors.ts';
 import type { Followable, Follower } from '../follow.ts';
@@ -18,7 +18,7 @@ const FOLLOW_PAGE = BLOCK_ENTRIES;
 const FOLLOW_PAGE_BYTES = 256 * 1024;
 /**
  * Cursors reserved at a time, in the file, before volatile entries use them. A crash costs the numbers, never their
- * uniqueness; a busy session comes back for more every minute or so, which is one synced commit.
+ * uniqueness; a busy session reserves more every minute or so, which is one synced commit.
  */
 export const RESERVED_CURSORS = 1024 * 1024;
 
@@ -34,7 +34,7 @@ const EMPTY: Counters = Object.freeze({
   record: '',
 });
 const NOTHING: Amount = Object.freeze({ bytes: 0, entries: 0 });
-/** What waits is not evicted by being appended to: see {@link SqliteSession.addVolatile}. */
+/** Waiting entries are not evicted by appending to them: see {@link SqliteSession.addVolatile}. */
 const UNBOUNDED: Retention = { maxEntries: Number.POSITIVE_INFINITY, maxBytes: Number.POSITIVE_INFINITY };
 
 /** A durable entry ready to be stored: the text of an object body is made when it is appended. */
@@ -55,20 +55,20 @@ interface Staged {
 
 export class SqliteSession implements Followable {
   readonly id: string;
-  /** Which append of the whole journal was its last. Set by the store that appends. */
+  /** Number of its last append in the whole journal. Set by the store that appends. */
   written: number;
-  /** What the write-behind has counted of the waiting entries; its own business. */
+  /** Counts of the waiting entries that the write-behind maintains for itself. */
   readonly counted = { behind: false, entries: 0, bytes: 0 };
   readonly #rows: JournalRows;
   readonly #retention: Retention;
   #owner: string;
   #record: string;
-  /** What the next write evicts at least, for the share of its owner. */
+  /** The amount that the next write evicts at least, for the share of its owner. */
   #surplus: Amount = NOTHING;
   #committed: Counters;
   #oldest = NOTHING_KNOWN;
   #waiting: SessionRing;
-  /** The durable ones among the waiting entries, with their `encoded`; null when there are none. */
+  /** The durable entries among the waiting ones, with their `encoded`; null when none wait. */
   #promised: Map<number, 0 | 1> | null = null;
   /** Volatile entries before the waiting ones that were abandoned, up to this cursor; 0 when none were. */
   #lostTo = 0;
@@ -78,7 +78,7 @@ export class SqliteSession implements Followable {
   #staged: Staged | undefined;
   #followers: Set<Follower> | null = null;
 
-  /** `counters` are those of the `sessions` table; undefined for a session that is not in it yet. */
+  /** @param counters those of the `sessions` table; undefined for a session that is not in it yet */
   constructor(id: string, rows: JournalRows, retention: Retention, counters: Counters = EMPTY) {
     this.id = id;
     this.#rows = rows;
@@ -96,27 +96,27 @@ export class SqliteSession implements Followable {
     return this.#waiting.last;
   }
 
-  /** In whose share it counts; `''` = in none. */
+  /** The owner in whose share it counts; `''` = in none. */
   get owner(): string {
     return this.#owner;
   }
 
-  /** Says in whose share it counts, before it has a row in the file. */
+  /** Sets the owner in whose share it counts, before it has a row in the file. */
   ownedBy(owner: string): void {
     if (!this.stored && this.#owner === '') this.#owner = owner;
   }
 
-  /** Sets what the next write stores beside the entries. */
+  /** Sets the record that the next write stores beside the entries. */
   describe(record: string): void {
     this.#record = record;
   }
 
-  /** The next write evicts at least so much. */
+  /** Makes the next write evict at least this amount. */
   shrink(surplus: Amount): void {
     this.#surplus = surplus;
   }
 
-  /** What the last {@link write} adds to the file, until it is settled. */
+  /** The amount that the last {@link write} adds to the file, until it is settled. */
   get growth(): Amount {
     const { counters = this.#committed } = this.#staged ?? {};
     return { bytes: counters.bytes - this.#committed.bytes, entries: counters.entries - this.#committed.entries };
@@ -127,7 +127,7 @@ export class SqliteSession implements Followable {
     return this.#committed.last > 0;
   }
 
-  /** Volatile entries may have cursors up to here: see {@link reserve}. */
+  /** The cursor up to which volatile entries may go: see {@link reserve}. */
   get reserved(): number {
     return this.#reserved;
   }
@@ -141,13 +141,16 @@ export class SqliteSession implements Followable {
     return this.#waiting.bytes;
   }
 
-  /** True when nothing is lost by forgetting this object: it can be loaded again. */
+  /** True when dropping this object loses nothing: it can be loaded again. */
   get idle(): boolean {
     const { record } = this.#committed;
     return this.#waiting.length === 0 && this.#lostTo === 0 && this.#followers === null && record === this.#record;
   }
 
-  /** Nothing of it is stored, but cursors up to `cursor` may have been used: they read as a gap. Before its first entry. */
+  /**
+   * Marks that none of its entries is stored, but cursors up to `cursor` may have been used: they read as a gap. Must
+   * run before its first entry.
+   */
   startAfter(cursor: number): void {
     this.#committed = { ...EMPTY, first: cursor + 1, last: cursor, evicted: cursor };
     this.#waiting = new SessionRing(UNBOUNDED, cursor);
@@ -159,8 +162,8 @@ export class SqliteSession implements Followable {
   }
 
   /**
-   * Its writer expects no more entries soon: the next write ends the reservation. That write comes after those of the entries
-   * the reservation was for, so a crash that undoes these undoes it too.
+   * Ends the reservation with the next write, since its writer expects no more entries soon. That write comes after
+   * those of the entries the reservation was for, so a crash that undoes these undoes it too.
    */
   release(): void {
     this.#released = true;
@@ -182,22 +185,23 @@ export class SqliteSession implements Followable {
   addVolatile(entries: readonly JournalEntry[]): void {
     this.#released = false;
     for (const entry of entries) this.#waiting.push(entry);
-    // A waiting durable entry may be rolled back, and what it had evicted would have to be restored with it.
+    // A waiting durable entry may be rolled back, and the entries it had evicted would have to be restored with it.
     if (this.#promised === null) this.#waiting.retain(this.#retention);
     if (this.#followers !== null) this.#wake();
   }
 
   /**
-   * From the next commit on, cursors up to some way above `cursor` count as used, whether or not their entries reach the
-   * file. For a session without a row that need not be on disk before they are used: it would be lost together with them.
+   * Reserves cursors: from the next commit on, those up to some way above `cursor` count as used, whether or not their
+   * entries reach the file. For a session without a row the reservation need not be on disk before they are used: it
+   * would be lost together with them.
    */
   reserve(cursor: number): void {
-    // Its writer is back: the store must not let go of an object that entries are about to be added to.
+    // Its writer is active again: the store must not drop an object to which entries are about to be added.
     this.#released = false;
     this.#reserved = Math.min(cursor + RESERVED_CURSORS, Number.MAX_SAFE_INTEGER);
   }
 
-  /** As `Journal.read`; stops early once the bodies passed `maxBytes`. Throws what SQLite throws. */
+  /** Reads as `Journal.read`; stops early once the bodies passed `maxBytes`. Throws errors of SQLite. */
   page(after: number, limit = FOLLOW_PAGE, maxBytes = FOLLOW_PAGE_BYTES): Page {
     const page = new PageBuilder(after, limit, maxBytes);
     const overrun = this.#overrun;
@@ -238,7 +242,7 @@ export class SqliteSession implements Followable {
     this.#staged = { counters, oldest, unwritable };
   }
 
-  /** What may stay of it. */
+  /** Returns the bounds within which its entries may stay. */
   #bounds({ bytes, entries }: Counters): Retention {
     const { maxBytes, maxEntries } = this.#retention;
     const surplus = this.#surplus;
@@ -250,7 +254,10 @@ export class SqliteSession implements Followable {
     };
   }
 
-  /** The transaction committed. Returns how many volatile entries were lost for not being JSON. */
+  /**
+   * Handles the commit of the transaction. Returns the number of volatile entries that were lost because they are not
+   * JSON.
+   */
   settle(): number {
     const staged = this.#staged;
     if (staged === undefined) return 0;
@@ -264,8 +271,8 @@ export class SqliteSession implements Followable {
   }
 
   /**
-   * The transaction failed. Durable entries are lost, and followers that saw one are notified; volatile ones still wait, even
-   * those that came later.
+   * Handles the failure of the transaction. Durable entries are lost, and followers that saw one are notified; volatile
+   * ones still wait, even those that arrived later.
    */
   rollBack(failure: HandfastError): void {
     this.#staged = undefined;
@@ -279,7 +286,7 @@ export class SqliteSession implements Followable {
     for (const follower of this.#followers ?? []) follower.rollBack(first - 1, failure);
   }
 
-  /** Lets go of the waiting entries, all of them volatile, to make room; readers find a gap. Returns how many. */
+  /** Lets go of the waiting entries, all of them volatile, to make room; readers find a gap. Returns their number. */
   abandon(): number {
     const { length, last } = this.#waiting;
     if (length === 0) return 0;
@@ -306,7 +313,7 @@ export class SqliteSession implements Followable {
     for (const follower of this.#followers ?? []) follower.end();
   }
 
-  /** The last waiting entry that retention evicted, and so of the session; 0 when none was. */
+  /** The last waiting entry that retention evicted, and so the last evicted one of the session; 0 when none was. */
   get #overrun(): number {
     const { evicted } = this.#waiting;
     return evicted > Math.max(this.#committed.last, this.#lostTo) ? evicted : 0;
@@ -341,7 +348,10 @@ export class SqliteSession implements Followable {
     return unwritable;
   }
 
-  /** A waiting entry as a reader gets it: a durable object is a copy, so that later changes to the original do not show. */
+  /**
+   * Returns a waiting entry in the form for readers: a durable object is a copy, so that later changes to the original
+   * do not show.
+   */
   #decoded(entry: JournalEntry): JournalEntry {
     if (this.#promised?.get(entry.cursor) !== 1) return entry;
     return { ...entry, body: JSON.parse(entry.body as string) as object };

@@ -1,5 +1,5 @@
 /**
- * Work on many sessions in slices, one in each turn of the event loop, so that no other work waits for all of it.
+ * Runs work on many sessions in slices, one in each turn of the event loop, so that no other work waits for all slices.
  *
  * An error of a slice ends the work and is reported; the next slice tries again.
  */

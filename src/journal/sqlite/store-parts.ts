@@ -1,4 +1,6 @@
-/** The options of the SQLite journal's store, and its durable batch. Used by `store.ts` and `sqlite.ts`. */
+/**
+ * The options of the SQLite journal's store, and its durable batch.
+ */
 import type { Mark } from '../../base/sqlite/mark.ts';
 import type { HandfastError } from '../../wire/errors.ts';
 import type { Retention } from '../journal.ts';

@@ -1,10 +1,10 @@
 /**
- * The open SQLite journal: transactions, reads, followers. `sqlite.ts` opens the file and hands it over.
+ * The open SQLite journal: transactions, reads, followers. `sqlite.ts` opens the file.
  *
- * Everything durable that is appended in one turn of the event loop is one transaction. `node:sqlite` is synchronous, so
- * a commit blocks the event loop until the disk has synced; sharing it is what makes that cheap. Volatile
- * entries wait longer, and their transactions do not sync (`write-behind.ts`). Until they are written, entries are buffered
- * in memory, where `read` and `follow` find them.
+ * All durable entries that are appended in one turn of the event loop are one transaction. `node:sqlite` is
+ * synchronous, so a commit blocks the event loop until the disk has synced; sharing the commit makes that cheap.
+ * Volatile entries wait longer, and their transactions do not sync (`write-behind.ts`). Until they are written, entries
+ * are buffered in memory, where `read` and `follow` find them.
  */
 
 import { isFatal, sqliteFailure } from '../../base/sqlite/failure.ts';
@@ -37,17 +37,15 @@ import { Writable } from './writable.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /**
- * A durable batch this large is committed within the `append` that filled it. So what waits in memory is bounded, and a
- * producer in a tight loop feels the disk instead of meeting an error.
+ * A durable batch this large is committed within the `append` that filled it. So the entries that wait in memory are
+ * bounded, and a producer in a tight loop is slowed by the disk instead of getting an error.
  */
 export const MAX_BATCH_ENTRIES = 4096;
 /** The same bound in body bytes. */
 export const MAX_BATCH_BYTES = 4 * 1024 * 1024;
-/**
- * How far ahead the mark promises cursors. It is synced each time, so a wide step makes it rare; a damage costs the numbers.
- */
+/** Step of the mark's promise of cursors. It is synced each time, so a wide step makes it rare; a damage costs the numbers. */
 const MARKED_CURSORS = 16 * RESERVED_CURSORS;
-/** Unused sessions whose counters stay in memory. */
+/** Bound on unused sessions whose counters stay in memory. */
 const MAX_IDLE_SESSIONS = 10_000;
 
 const NONE: ReadonlySet<string> = new Set();
@@ -72,7 +70,7 @@ export class SqliteStore implements Journal {
   #written: number;
   /** The newest append that a commit contains. */
   #committed: number;
-  /** The mark says that cursors up to here may be in use. */
+  /** Cursor up to which, as the mark states, cursors may be in use. */
   #promised: number;
   /** Cursors up to here may have been used under names that a damage took: see `namesReturn`. */
   #lostTo = 0;
@@ -84,7 +82,7 @@ export class SqliteStore implements Journal {
   #expires: SessionExpiry | undefined;
   readonly #owners: OwnerShares;
 
-  /** `now` counts milliseconds and is never set; it measures writing time and age. Throws `journal_damaged` without `onDamaged`. */
+  /** Throws `journal_damaged` without `onDamaged`. `now` counts ms and is never set; it measures writing time and age. */
   constructor(
     db: Database,
     retention: Retention,
@@ -103,7 +101,7 @@ export class SqliteStore implements Journal {
       now,
       spent: (ms) => this.#behind.spent(ms),
       failed: (what, thrown) => {
-        // After a rollback that failed, what the next commit would contain is not known.
+        // After a failed rollback, the content of the next commit is unknown.
         if (what === 'rollback') this.#failed ??= sqliteFailure(thrown, WHAT);
         else this.#note(thrown);
       },
@@ -127,7 +125,7 @@ export class SqliteStore implements Journal {
     this.#promised = mark === undefined ? Number.POSITIVE_INFINITY : (found?.cursors ?? this.#rows.highestCursor());
     if (found !== undefined && found.written > this.#written) {
       this.#damaged = lossOf(this.#rows, found, this.#written);
-      // That of a file that was set aside has been reported.
+      // The loss of a quarantined file has been reported.
       if (mark?.replaced !== true && onDamaged === undefined) throw this.#damaged;
       this.#continueAfter(found);
       if (mark?.replaced !== true) onDamaged?.(this.#damaged);
@@ -136,7 +134,7 @@ export class SqliteStore implements Journal {
     if (namesReturn) this.#lostTo = this.#rows.fact('lost_to');
   }
 
-  /** Drops sessions as `rule` says, from now on until the journal is closed. `wall` is epoch milliseconds. */
+  /** Drops sessions by `rule`, from now on until the journal is closed. `wall` is epoch milliseconds. */
   expire(rule: SessionExpiry, wall: () => number): void {
     const stored = { progress: this.#rows.fact('progress'), seenAt: this.#rows.fact('seen_at') };
     const clock = new Progress(stored, rule.maxAgeMs, wall, this.#now);
@@ -151,13 +149,13 @@ export class SqliteStore implements Journal {
     this.#expiry = new Expiry(source, rule);
   }
 
-  /** True while a reader or writer uses a session, or when it was written to after it was listed. */
+  /** Returns true while a reader or writer uses a session, or when it was written to after it was listed. */
   #isBusy({ session, written }: Pick<WrittenSession, 'session' | 'written'>): boolean {
     const record = this.#sessions.get(session);
     return record !== undefined && (!record.idle || record.written !== written);
   }
 
-  /** The newest append older than `ageMs`; stores the clock, and that all that is committed was made by now. */
+  /** Returns the newest append older than `ageMs`; stores the clock, and that all committed appends were made by now. */
   #writtenBefore(ageMs: number, { progress, seenAt }: ProgressState): number {
     if (this.#refusal() !== undefined) return 0;
     const written = this.#rows.writtenBefore(progress - ageMs);
@@ -170,7 +168,10 @@ export class SqliteStore implements Journal {
     return written;
   }
 
-  /** Why nothing can be written any more, or undefined. Reads continue; only closing and opening again may help. */
+  /**
+   * The reason why no entry can be written any more, or undefined. Reads continue; only closing and opening again may
+   * help.
+   */
   get failed(): HandfastError | undefined {
     return this.#failed;
   }
@@ -198,7 +199,7 @@ export class SqliteStore implements Journal {
     return this.#behind.failures;
   }
 
-  /** Why the last write of volatile entries failed; undefined once one has succeeded again. */
+  /** The reason why the last write of volatile entries failed; undefined once one has succeeded again. */
   get volatileFailure(): HandfastError | undefined {
     return this.#behind.failure;
   }
@@ -380,7 +381,7 @@ export class SqliteStore implements Journal {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#flush();
-    // What could not be written stays reserved, so that it is known to be missing when the file is opened again.
+    // Cursors of unwritten entries stay reserved, so that these are known to be missing when the file is opened again.
     if (this.#behind.close() === undefined && this.#failed === undefined) this.#unreserve(false);
     this.#closed = true;
     this.#writable.close();
@@ -392,7 +393,7 @@ export class SqliteStore implements Journal {
     try {
       this.#db.close();
     } catch {
-      // What was acknowledged is in the log beside the file; the next process that opens it recovers it.
+      // Acknowledged entries are in the log beside the file; the next process that opens it recovers them.
     } finally {
       this.#release();
     }
@@ -406,19 +407,22 @@ export class SqliteStore implements Journal {
     );
   }
 
-  /** The page of a session that the file does not have. */
+  /** Returns the page of a session that the file does not have. */
   #unknown(after: number): Page {
     const last = this.#lostTo;
     if (after >= last) return { entries: [], last };
     return { entries: [], gap: { kind: 'gap', from: after + 1, to: last }, last };
   }
 
-  /** A name that a damage took, and whose writer continues above what may have been used: readers get the gap. */
+  /**
+   * Starts a session whose entries a damage took, and whose writer continues above the cursors that may have been used:
+   * readers get the gap.
+   */
   #startAfterLoss(record: SqliteSession, first: number): void {
     if (this.#lostTo > 0 && record.last === 0 && first > this.#lostTo) record.startAfter(this.#lostTo);
   }
 
-  /** Makes the mark say that cursors up to `cursor` may be in use, before they are. */
+  /** Makes the mark state that cursors up to `cursor` may be in use, before they are. */
   #promise(cursor: number): void {
     if (cursor <= this.#promised) return;
     this.#promised = Math.min(cursor + MARKED_CURSORS, Number.MAX_SAFE_INTEGER);
@@ -444,7 +448,7 @@ export class SqliteStore implements Journal {
     return this.#transact(false, NONE, [record]) === undefined;
   }
 
-  /** The session, loaded when the file has it. */
+  /** Returns the session, loaded if the file has it. */
   #find(session: string): SqliteSession | undefined {
     const record = this.#sessions.get(session);
     if (record !== undefined) return record;
@@ -476,7 +480,7 @@ export class SqliteStore implements Journal {
     return this.#batch;
   }
 
-  /** Commits what is durable and settles its promise. Does not throw. */
+  /** Commits the durable batch and settles its promise. Does not throw. */
   #flush(): void {
     const batch = this.#batch;
     if (batch === undefined) return;
@@ -553,8 +557,8 @@ export class SqliteStore implements Journal {
   }
 
   /**
-   * Makes up for lost writes: what is left continues behind every cursor that may have been used, and what is missing of it
-   * is a gap. The writes count as made, so that they are reported once.
+   * Handles lost writes: the remaining sessions continue after every cursor that may have been used, and their missing
+   * entries are a gap. The writes count as made, so that they are reported once.
    */
   #continueAfter({ written, cursors }: Marked): void {
     this.#written = written + 1;
@@ -569,7 +573,7 @@ export class SqliteStore implements Journal {
 
   /**
    * Ends all reservations in the file: when it is closed, none is needed any more; when it is opened, they are of a
-   * process that did not close it, and what they covered is `lost`.
+   * process that did not close it, and the entries they covered are `lost`.
    */
   #unreserve(lost: boolean): void {
     const sessions = this.#rows.reserved();
@@ -583,7 +587,7 @@ export class SqliteStore implements Journal {
     }
   }
 
-  /** Turns what was thrown into an error of the table, and remembers it when no write may follow. */
+  /** Turns a thrown error into an error of the table, and stores it when no write may follow. */
   #note(thrown: unknown): HandfastError {
     const error = sqliteFailure(thrown, WHAT, this.#db.location?.());
     if (isFatal(thrown)) {

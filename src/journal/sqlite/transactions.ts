@@ -1,22 +1,23 @@
 /**
- * Transactions of the SQLite journal, synced or not, and the emptying of SQLite's log. `store.ts` decides what is in them.
+ * Transactions of the SQLite journal, synced or not, and the emptying of SQLite's log. `store.ts` decides their
+ * content.
  */
 import type { Database, Statement } from './rows.ts';
 
-/** How much goes into SQLite's log before it is copied into the file: some milliseconds of the loop, in a turn of its own. */
+/** Bytes of SQLite's log at which it is copied into the file: some milliseconds of the event loop, in a separate turn. */
 const CHECKPOINT_BYTES = 2 * 1024 * 1024;
-/** Where no turn ends, as in a loop that only appends, the log grows up to this. */
+/** Size up to which the log grows if no turn ends, as in a loop that only appends. */
 const MAX_LOG_BYTES = 4 * CHECKPOINT_BYTES;
 
-/** What transactions need of their store. */
+/** Members of the store that transactions use. */
 export interface TransactionDeps {
   /** Approximate bytes in SQLite's log; set to 0 when it was copied into the file. */
   readonly log: { logged: number };
-  /** A rollback or the copying of the log failed. */
+  /** Called when a rollback or the copying of the log failed. */
   failed(what: 'rollback' | 'checkpoint', thrown: unknown): void;
-  /** Writing held the event loop for so long. */
+  /** Called with the time for which writing held the event loop. */
   spent(ms: number): void;
-  /** Milliseconds of a clock that is never set. */
+  /** Returns milliseconds of a clock that is never set. */
   now(): number;
 }
 
@@ -27,7 +28,7 @@ export class Transactions {
   readonly #commit: Statement;
   readonly #rollback: Statement;
   readonly #checkpoint: Statement;
-  /** Whether the database syncs at each commit, as last set; undefined = never set. */
+  /** True if the database syncs at each commit, as last set; undefined = never set. */
   #syncs: boolean | undefined;
   #checkpointer: NodeJS.Immediate | undefined;
 
@@ -40,7 +41,7 @@ export class Transactions {
     this.#checkpoint = db.prepare('PRAGMA wal_checkpoint(PASSIVE)');
   }
 
-  /** One transaction, synced or not; when it throws, nothing of it happened. */
+  /** Runs one transaction, synced or not; when it throws, none of its writes happened. */
   run(work: () => void, synced = true): void {
     try {
       this.#sync(synced);
@@ -53,7 +54,7 @@ export class Transactions {
     }
   }
 
-  /** Copies the log into the file where it has grown: now, or in a turn of its own. */
+  /** Copies the log into the file if it has grown: now, or in a separate turn. */
   trimLog(): void {
     const { logged } = this.#deps.log;
     if (logged > MAX_LOG_BYTES) this.#emptyLog();
@@ -64,7 +65,7 @@ export class Transactions {
     clearImmediate(this.#checkpointer);
   }
 
-  /** Copies the log into the file. Apart from the commits, so that who waits for one does not wait for this. */
+  /** Copies the log into the file. Apart from the commits, so that a caller that waits for one does not wait for this. */
   readonly #emptyLog = (): void => {
     const { log, now, spent, failed } = this.#deps;
     clearImmediate(this.#checkpointer);
@@ -74,7 +75,7 @@ export class Transactions {
     try {
       this.#checkpoint.get();
     } catch (thrown) {
-      // What is in the log stays there; only when it was a sync that failed may nothing follow.
+      // Entries in the log stay there; only after a failed sync may no write follow.
       failed('checkpoint', thrown);
     }
     spent(now() - started);

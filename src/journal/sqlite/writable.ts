@@ -1,6 +1,6 @@
 /**
- * Whether a durable entry could be stored now, as far as earlier writes show it; see `Journal.unwritable`. Reports
- * failures to the list of failing stores.
+ * Decides whether a durable entry could be stored now, as far as earlier writes show it; see `Journal.unwritable`.
+ * Reports failures to the list of failing stores.
  */
 import { storeFailed, storeWorks } from '../../base/failing-stores.ts';
 import { mayGrow, mayWrite } from '../../base/sqlite/file.ts';
@@ -9,7 +9,7 @@ import type { HandfastError } from '../../wire/errors.ts';
 export class Writable {
   readonly #what: string;
   readonly #file: string | null | undefined;
-  /** Why the newest durable write failed, as long as none has succeeded since. */
+  /** Reason why the newest durable write failed, as long as none has succeeded since. */
   #refused: HandfastError | undefined;
   /** True when the disk was tried in this turn of the event loop. */
   #tried = false;
@@ -20,24 +20,29 @@ export class Writable {
     this.#file = file;
   }
 
-  /** A write failed; after one that is `fatal` only a restart helps. */
+  /** Records a failed write; after one that is `fatal` only a restart helps. */
   failed(error: HandfastError, synced: boolean, fatal: boolean): void {
     if (synced) this.#refused = error;
     storeFailed(this, this.#what, error, fatal, () => mayWrite(this.#file));
   }
 
-  /** A write succeeded. */
+  /** Records a successful write. */
   works(synced: boolean): void {
     if (synced) this.#refused = undefined;
     storeWorks(this);
   }
 
-  /** No failure is reported any more. */
+  /** Stops reporting failures. */
   close(): void {
     storeWorks(this);
   }
 
-  /** `behind`: why volatile entries wait. `attempt` writes a little, synced, and returns why it could not. */
+  /**
+   * Returns the reason why no durable entry can be stored, or undefined.
+   *
+   * @param behind the reason why volatile entries wait
+   * @param attempt writes a little, synced, and returns the reason of a failure
+   */
   why(behind: HandfastError | undefined, attempt: () => HandfastError | undefined): HandfastError | undefined {
     const known = this.#refused ?? behind;
     if (known === undefined || this.#tried) return known;

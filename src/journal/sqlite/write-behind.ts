@@ -1,13 +1,13 @@
 /**
- * The write-behind of the SQLite journal: which sessions have volatile entries waiting, and when they are written.
+ * The write-behind of the SQLite journal: the sessions with waiting volatile entries, and the time of their writing.
  *
- * They are written a while after the first of them came, all sessions in one round, a slice of it per turn of the event
- * loop. `store.ts` runs the transactions.
+ * They are written a while after the first of them was appended, all sessions in one round, a slice of it per turn of
+ * the event loop. `store.ts` runs the transactions.
  */
 import type { HandfastError } from '../../wire/errors.ts';
 import type { SqliteSession } from './session.ts';
 
-/** How long a volatile entry waits while the disk is fast enough: what a crash may cost. */
+/** Time that a volatile entry waits while the disk is fast enough: the entries that a crash may cost. */
 export const WRITE_BEHIND_MS = 100;
 /** After a failed write. */
 const RETRY_MS = 1000;
@@ -24,11 +24,11 @@ const LARGE_BYTES = 2 * 1024 * 1024;
 export const MAX_WAITING_ENTRIES = 32_768;
 export const MAX_WAITING_BYTES = 16 * 1024 * 1024;
 
-/** What the write-behind needs of its store. */
+/** Members of the store that the write-behind uses. */
 export interface BehindWriter {
-  /** Commits what is durable; afterwards no durable entry waits in any session. */
+  /** Commits the durable batch; afterwards no durable entry waits in any session. */
   commit(): void;
-  /** Writes what waits in these sessions, in one transaction without a sync; returns why it could not. */
+  /** Writes the waiting entries of these sessions, in one transaction without a sync; returns the reason of a failure. */
   write(sessions: readonly SqliteSession[]): HandfastError | undefined;
 }
 
@@ -45,14 +45,14 @@ export class WriteBehind {
   #roundLeft = 0;
   /** Writing time since the last pause was decided. */
   #spentMs = 0;
-  /** When the last pause that writing has earned is over. */
+  /** End of the last pause that writing has earned. */
   #restUntil = 0;
-  /** How long the timer waits. */
+  /** Delay of the timer. */
   #pauseMs = 0;
   #failure: HandfastError | undefined;
   #failures = 0;
 
-  /** `now` counts milliseconds. */
+  /** @param now counts milliseconds */
   constructor(writer: BehindWriter, now: () => number) {
     this.#writer = writer;
     this.#now = now;
@@ -63,7 +63,10 @@ export class WriteBehind {
     return this.#failures;
   }
 
-  /** Why the last write failed; undefined after one that did not. While set, entries wait in memory as far as they may. */
+  /**
+   * The reason why the last write failed; undefined after one that did not. While set, entries wait in memory within
+   * their bounds.
+   */
   get failure(): HandfastError | undefined {
     return this.#failure;
   }
@@ -78,7 +81,7 @@ export class WriteBehind {
     this.#failures += entries;
   }
 
-  /** A session has got volatile entries. */
+  /** Counts the volatile entries that a session has got. */
   appended(session: SqliteSession): void {
     const { counted } = session;
     this.#entries += session.waitingEntries - counted.entries;
@@ -97,7 +100,7 @@ export class WriteBehind {
     }
   }
 
-  /** Nothing of a session waits any more: it was written or deleted. */
+  /** Removes a session without waiting entries: they were written or deleted. */
   settled(session: SqliteSession): void {
     const { counted } = session;
     if (!counted.behind) return;
@@ -109,7 +112,7 @@ export class WriteBehind {
     this.#sessions.delete(session);
   }
 
-  /** Writes all that waits, now. Returns why it could not; then what is left waits on. */
+  /** Writes all waiting entries, now. Returns the reason of a failure; then the remaining entries still wait. */
   flush(): HandfastError | undefined {
     let failure: HandfastError | undefined;
     while (this.#sessions.size > 0 && failure === undefined) failure = this.#slice();
@@ -131,7 +134,10 @@ export class WriteBehind {
     if (this.#failure !== undefined) this.#timer.unref();
   }
 
-  /** True when the pause should end in this turn. A failing disk is left alone, a slow one while there is room. */
+  /**
+   * Returns true when the pause should end in this turn. A failing disk is left alone, a slow one while the bounds
+   * allow it.
+   */
   #urgent(counted: SqliteSession['counted']): boolean {
     if (this.#failure !== undefined) return false;
     if (this.#entries > MAX_WAITING_ENTRIES / 2 || this.#bytes > MAX_WAITING_BYTES / 2) return true;
@@ -169,7 +175,7 @@ export class WriteBehind {
 
   /** Writes the sessions that have waited longest, as many as fit a slice, `most` at most. */
   #slice(most = Number.POSITIVE_INFINITY): HandfastError | undefined {
-    // First, so that nothing durable is written without its sync, or before a deletion that came earlier.
+    // First, so that no durable entry is written without its sync, or before an earlier deletion.
     this.#writer.commit();
     const slice: SqliteSession[] = [];
     let entries = 0;
@@ -186,7 +192,7 @@ export class WriteBehind {
     return this.#failure;
   }
 
-  /** Too much waits: makes room at once, one way or the other. */
+  /** Frees memory at once when too many entries wait: by writing or by dropping them. */
   #relieve(): void {
     // While the disk fails it is tried once in a while, not at every append.
     const failure = this.#failure ?? this.#slice();

@@ -1,7 +1,7 @@
 /**
- * Texts of the HTTP binding: what leaves is ASCII on one line.
+ * Texts of the HTTP binding: outgoing text is ASCII on one line.
  *
- * Used by both ends: `http-session.ts` writes event streams, `http-client.ts` requests.
+ * Both ends write with it: `http-session.ts` event streams, `http-client.ts` requests.
  */
 import { toAscii } from '../../wire/ascii.ts';
 
@@ -11,9 +11,9 @@ const CONTROL = /[\x00-\x1f]/;
 const EACH_CONTROL = /[\x00-\x1f]/g;
 
 /**
- * The same JSON text in ASCII and without line breaks. A raw control character can only be white space between tokens
- * (JSON forbids it inside strings), so a blank in its place changes nothing, and a sender cannot end a line, or an event of a
- * stream, from inside a message.
+ * Returns the same JSON text in ASCII and without line breaks. A raw control character can only be white space between
+ * tokens (JSON forbids it inside strings), so a blank in its place changes nothing, and a sender cannot end a line, or
+ * an event of a stream, from inside a message.
  */
 export function wireText(json: string): string {
   const ascii = toAscii(json);

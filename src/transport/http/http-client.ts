@@ -1,9 +1,9 @@
 /**
- * The client side of the HTTP + SSE binding: `connectHttp(url)` makes a {@link Link} out of `POST /session`, an event stream
- * that reconnects, and an ordered queue of `POST /send`.
+ * The client side of the HTTP + SSE binding: `connectHttp(url)` makes a {@link Link} out of `POST /session`, an event
+ * stream that reconnects, and an ordered queue of `POST /send`.
  *
- * Called with an `http:` or `https:` address. Works with any host of the binding; with our own server it also packs the
- * messages of a turn into one POST, repeats a POST whose answer was lost, and resumes the stream without a hole.
+ * The address is an `http:` or `https:` one. Works with any host of the binding; with Handfast's server it also packs
+ * the messages of a turn into one POST, repeats a POST whose response was lost, and resumes the stream without a gap.
  *
  * @see docs/protocol/a2e.md#http-and-sse
  */
@@ -32,20 +32,20 @@ export interface ConnectHttpOptions extends Partial<LinkLimits> {
   /** Sent with every request. */
   readonly headers?: HttpHeaders;
   /**
-   * How long a lost stream, or a POST that fails, is tried again before the link is closed. Default 15 s. A host that
-   * refuses connections is not tried again: it has lost its sessions too.
+   * Time for which a lost stream, or a POST that fails, is tried again before the link is closed. Default 15 s. A host
+   * that refuses connections is not tried again: it has lost its sessions too.
    */
   readonly reconnectMs?: number;
   /** Timeout of the response to a POST: above the time a host delays it as backpressure. Default 30 s. */
   readonly sendTimeoutMs?: number;
-  /** Monotonic milliseconds. */
+  /** Returns monotonic milliseconds. */
   readonly now?: () => number;
   readonly random?: () => number;
 }
 
 /**
  * Opens a link to the host at `url`. Fails with `unreachable` (also when the response times out), `cancelled`,
- * `auth_failed` (401), `unauthorized` (403), `over_capacity` (429, 503) or `usage` (not such an address).
+ * `auth_failed` (401), `unauthorized` (403), `over_capacity` (429, 503) or `usage` (another kind of address).
  */
 export async function connectHttp(url: string, options: ConnectHttpOptions = {}): Promise<Link> {
   const { timeoutMs = 10_000, signal } = options;
@@ -58,12 +58,13 @@ export async function connectHttp(url: string, options: ConnectHttpOptions = {})
     throw error;
   }
   const link = new HttpClientLink(target, session, options);
-  // Other hosts may send the head of the stream together with the first event, which they owe to our first message.
+  // Other hosts may send the head of the stream together with the first event, which they send only after this side's
+  // first message.
   if (session.extended) await streamStarted(link, timeoutMs, signal);
   return link;
 }
 
-/** Waits until what the host sends has somewhere to go. Fails with `cancelled` or `unreachable`. */
+/** Waits until messages of the host have a stream. Fails with `cancelled` or `unreachable`. */
 async function streamStarted(link: HttpClientLink, timeoutMs: number, signal: AbortSignal | undefined): Promise<void> {
   const timer = setTimeout(() => link.destroy(`no event stream in ${timeoutMs} ms`), timeoutMs);
   const abort = (): void => link.destroy('cancelled');
@@ -84,7 +85,7 @@ interface HttpClientSession {
   readonly extended: boolean;
 }
 
-/** Ids go into a header, so only characters that are valid there are accepted. */
+/** Ids are sent in a header, so only characters that are valid there are accepted. */
 const SESSION_ID = /^[\x21-\x7e]{1,256}$/;
 
 /** Statuses that identify a host and its reason; any other means that no host serves this URL. */
@@ -170,7 +171,7 @@ class HttpClientLink implements Link {
     return this.#ready.promise;
   }
 
-  /** Why the link has ended; undefined while it is open. */
+  /** The reason why the link has ended; undefined while it is open. */
   get lostBecause(): string | undefined {
     return this.#cause?.reason;
   }
@@ -225,7 +226,7 @@ class HttpClientLink implements Link {
   destroy(reason = 'destroyed'): void {
     if (this.#cause !== undefined) return;
     this.#finish({ clean: false, reason });
-    // Best effort, so that the host need not wait for a stream that will not come back.
+    // Best effort, so that the host need not wait for a stream that will not be opened again.
     const request = this.#target.start(
       'DELETE',
       '/session',
@@ -238,7 +239,7 @@ class HttpClientLink implements Link {
     request.end();
   }
 
-  /** Everything out, then `DELETE /session`. Hosts that do not offer it answer 405, which is as good. */
+  /** Sends everything, then `DELETE /session`. Hosts without that route reply 405, which has the same effect. */
   async #endSession(reason: string, graceMs: number): Promise<void> {
     const timer = setTimeout(() => this.destroy(`the peer did not finish within ${graceMs} ms`), graceMs);
     await this.#posts.drained(0);
@@ -265,7 +266,7 @@ class HttpClientLink implements Link {
     if (this.#receiver !== undefined) this.#notifyClosed(cause);
   }
 
-  /** In a microtask, because the caller of `destroy` or `open` may be in the middle of an update. */
+  /** Notifies the receiver in a microtask, because the caller of `destroy` or `open` may be in the middle of an update. */
   #notifyClosed(cause: CloseInfo): void {
     queueMicrotask(() => this.#receiver?.closed(cause));
   }

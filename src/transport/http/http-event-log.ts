@@ -1,8 +1,8 @@
 /**
  * The outgoing messages of one HTTP session: numbered from 1, stored until delivered, and for a while after, so that a
- * reader that resumes with `Last-Event-ID` gets exactly what it missed.
+ * reader that resumes with `Last-Event-ID` gets exactly the messages it missed.
  *
- * Used by `http-session.ts` only. Texts are ASCII without line breaks, so lengths are bytes and a text is one SSE line.
+ * Texts are ASCII without line breaks, so lengths are bytes and a text is one SSE line.
  */
 
 /** Event ids that can no longer be sent again, inclusive. */
@@ -31,7 +31,7 @@ export class EventLog {
   #replayBytes = 0;
   readonly #maxReplayBytes: number;
 
-  /** @param maxReplayBytes How much is stored after delivery. */
+  /** @param maxReplayBytes bytes that are stored after delivery */
   constructor(maxReplayBytes: number) {
     this.#maxReplayBytes = maxReplayBytes;
   }
@@ -57,7 +57,7 @@ export class EventLog {
     this.#waitingBytes += text.length;
   }
 
-  /** The next undelivered events, at least one and up to about `maxBytes`; undefined when all are delivered. */
+  /** Returns the next undelivered events, at least one and up to about `maxBytes`; undefined when all are delivered. */
   next(maxBytes: number): Frames | undefined {
     if (this.#deliveredId === this.#lastId) return undefined;
     let id = this.#deliveredId;
@@ -81,8 +81,8 @@ export class EventLog {
   }
 
   /**
-   * Continues after `id`, the last event a returning reader saw (`0 … lastId`). What it missed waits again; what is no
-   * longer stored is returned as lost.
+   * Continues after `id`, the last event a returning reader saw (`0 … lastId`). Messages that it missed wait again;
+   * those no longer stored are returned as lost.
    */
   resumeAfter(id: number): LostRange | undefined {
     this.delivered(id);

@@ -17,21 +17,21 @@ export interface EventStreamOptions {
   readonly resumes: boolean;
   /** Timeout of the response head. */
   readonly answerTimeoutMs: number;
-  /** How long reconnecting is tried in all. */
+  /** Total time for reconnecting. */
   readonly reconnectMs: number;
   readonly maxMessageBytes: number;
-  /** Monotonic milliseconds. */
+  /** Returns monotonic milliseconds. */
   readonly now: () => number;
-  /** 0 ≤ x < 1, spreads reconnects. */
+  /** Returns 0 ≤ x < 1, to spread reconnects. */
   readonly random: () => number;
 }
 
 export interface StreamSink {
-  /** A stream started. Called again after each reconnect. */
+  /** Called when a stream started, and again after each reconnect. */
   started(): void;
   message(text: string): void;
   malformed(problem: Malformed): void;
-  /** The stream has ended. `mayRemain`: the host may still have the session. Called at most once, last. */
+  /** Called at most once, last, when the stream has ended. `mayRemain`: the host may still have the session. */
   finished(cause: CloseInfo, mayRemain: boolean): void;
 }
 
@@ -57,7 +57,7 @@ export class EventStream implements EventSink {
   #lostAt: number | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Nothing is read before the first `pause(false)`. */
+  /** Reads nothing before the first `pause(false)`. */
   constructor(options: EventStreamOptions, sink: StreamSink) {
     this.#options = options;
     this.#sink = sink;
@@ -84,7 +84,7 @@ export class EventStream implements EventSink {
     this.#request?.destroy();
   }
 
-  // ── What the reader found ──
+  // ── Input from the reader ──
 
   event(type: string, data: string, id: string): void {
     if (this.#stopped) return;
@@ -160,7 +160,7 @@ export class EventStream implements EventSink {
     this.#sink.started();
   }
 
-  /** One attempt, or a stream that ran, is over. */
+  /** Handles the end of one attempt, or of a stream that ran. */
   #lost(request: ClientRequest, reason: string): void {
     if (this.#stopped || this.#request !== request) return;
     clearTimeout(this.#timer);
@@ -191,7 +191,7 @@ export class EventStream implements EventSink {
   }
 }
 
-/** The reason in our own server's event for messages it can no longer send. */
+/** Returns the reason in the event of Handfast's server for messages it can no longer send. */
 function gapReason(data: string): string {
   const { from, to } = fieldsOf(data);
   return Number.isInteger(from) && Number.isInteger(to)
@@ -199,7 +199,7 @@ function gapReason(data: string): string {
     : 'messages of this link are lost';
 }
 
-/** The reason in our own server's event that ends the link. */
+/** Returns the reason in the event of Handfast's server that ends the link. */
 function endCause(data: string): CloseInfo {
   const { clean, reason } = fieldsOf(data);
   return { clean: clean === true, reason: typeof reason === 'string' ? reason : 'the host ended the link' };

@@ -1,9 +1,8 @@
 /**
- * What all handlers of the HTTP port share: the shape of a route, JSON replies made once and sent many times, the error
- * body, and reading a request body within a limit.
+ * Parts that all handlers of the HTTP port share: the shape of a route, JSON replies created once and sent many times,
+ * the error body, and reading a request body within a limit.
  *
- * Used by `http-sse.ts` and by everything that adds routes to `server/http/http.ts`. The error body carries `detail` because
- * the clients of the A2E binding read it, and `error` has the code.
+ * The error body carries `detail` because the clients of the A2E binding read it, and `error` has the code.
  */
 import { Buffer } from 'node:buffer';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -20,7 +19,7 @@ export interface HttpRoute {
   readonly prefix?: boolean;
   /** True: still served while the port closes, because open sessions need it. */
   readonly whileClosing?: boolean;
-  /** Answers one request. What it throws or rejects with becomes a 500 without details. */
+  /** Handles one request. An error that it throws or rejects with becomes a 500 without details. */
   handle(request: IncomingMessage, response: ServerResponse, path: string): void | Promise<void>;
 }
 
@@ -42,7 +41,7 @@ export const SAFE_HEADERS: readonly string[] = [
   'same-origin',
 ];
 
-/** An answer with `value` as its JSON body. `headers` are further names and values by turns. */
+/** Returns a reply with `value` as its JSON body. `headers` are further names and values by turns. */
 export function jsonReply(status: number, value: unknown, headers: readonly string[] = []): HttpReply {
   const body = JSON.stringify(value);
   return {
@@ -61,7 +60,7 @@ export function jsonReply(status: number, value: unknown, headers: readonly stri
   };
 }
 
-/** A refusal: `{"detail": message, "error": {code, message, retryable}}`. */
+/** Returns a refusal: `{"detail": message, "error": {code, message, retryable}}`. */
 export function errorReply(
   status: number,
   code: ErrorName,
@@ -72,7 +71,7 @@ export function errorReply(
   return jsonReply(status, { detail: message, error: { code, message, retryable } }, headers);
 }
 
-/** The refusal of a principal that has used up a share. */
+/** Returns the refusal of a principal that has used up a share. */
 export function overloadReply({ message, detail }: HandfastError): HttpReply {
   const { retry_after_ms } = detail;
   const error = { code: 'over_capacity', message, retryable: true, ...detail };
@@ -87,7 +86,7 @@ export function sendReply(response: ServerResponse, reply: HttpReply): void {
   response.end(reply.body);
 }
 
-/** What became of a request body: its bytes, over the limit, or the client left before its end. */
+/** The outcome of reading a request body: its bytes, over the limit, or the client left before its end. */
 export type BodyOutcome = Buffer | 'too_large' | 'aborted';
 
 /**

@@ -1,8 +1,6 @@
 /**
  * The incoming half of an HTTP session: delivers bodies of `POST /send` in order and responds to each when its messages
  * were delivered. While the link is paused the response is delayed: that is the sender's backpressure.
- *
- * Used by `http-session.ts` only.
  */
 import type { Buffer } from 'node:buffer';
 import type { ServerResponse } from 'node:http';
@@ -30,7 +28,7 @@ interface Delivery {
   sweeps: number;
 }
 
-/** Requests to `/send` of one session that may be open at once; plain clients and ours use one. */
+/** Requests to `/send` of one session that may be open at once; plain clients and Handfast's use one. */
 const MAX_OPEN_SENDS = 8;
 
 const OK = jsonReply(200, { ok: true });
@@ -57,10 +55,10 @@ export class HttpInbox {
   #scheduled = false;
   #openSends = 0;
   #lastSequence = 0;
-  /** The client ended the session: called once the body that was started is delivered. */
+  /** Called once the body that was started is delivered, after the client ended the session. */
   #leave: (() => void) | undefined;
 
-  /** @param delaySweeps How long a response is delayed for a paused link before it is refused with 429. */
+  /** @param delaySweeps sweeps for which a response is delayed for a paused link before it is refused with 429 */
   constructor(maxMessageBytes: number, delaySweeps: number) {
     this.maxMessageBytes = maxMessageBytes;
     this.#delaySweeps = delaySweeps;
@@ -123,13 +121,13 @@ export class HttpInbox {
     this.#deliver();
   }
 
-  /** One tick: refuses bodies delayed long enough, before their client times out and sends them again. */
+  /** Handles one tick: refuses bodies delayed long enough, before their client times out and sends them again. */
   sweep(): void {
     for (const delivery of [...this.#queue]) {
       delivery.sweeps += 1;
       if (delivery.sweeps <= this.#delaySweeps || delivery.answered) continue;
       if (delivery.reader !== undefined) {
-        // Part of it is delivered, so the rest is ours now.
+        // Part of it is delivered, so this side owns the rest.
         this.#answer(delivery, OK);
       } else {
         this.#queue.splice(this.#queue.indexOf(delivery), 1);
@@ -155,7 +153,7 @@ export class HttpInbox {
     }
   }
 
-  /** In a microtask, because the caller of `open` or `pause` may be in the middle of an update. */
+  /** Delivers in a microtask, because the caller of `open` or `pause` may be in the middle of an update. */
   #deliverSoon(): void {
     if (this.#scheduled || this.#queue.length === 0) return;
     this.#scheduled = true;
@@ -184,7 +182,10 @@ export class HttpInbox {
     }
   }
 
-  /** The receiver has all of a body. It may have closed the link meanwhile: then the queue was emptied and answered already. */
+  /**
+   * Handles a body that the receiver has completely. The receiver may have closed the link meanwhile: then the queue
+   * was emptied and replied to already.
+   */
   #delivered(delivery: Delivery): void {
     if (this.#queue[0] === delivery) this.#queue.shift();
     this.#answer(delivery, verdict(delivery));
@@ -221,7 +222,7 @@ export class HttpInbox {
     else reader.frame(body);
   }
 
-  /** Why a body is not delivered at all: sent before, out of order, or the client has disconnected. */
+  /** Returns the reason why a body is not delivered at all: sent before, out of order, or the client has disconnected. */
   #refusal(delivery: Delivery): HttpReply | undefined {
     if (delivery.response.destroyed) return UNKNOWN_SESSION;
     if (delivery.sequence === 0) return undefined;
@@ -238,16 +239,16 @@ export class HttpInbox {
 }
 
 /**
- * The response to a delivered body: a refusal only when every line was refused, so that a client does not send an
- * accepted message again. A client that does not number its bodies reads errors on the stream alone: the Python SDK takes
- * any other status than 200 for the end of its transport.
+ * Returns the response to a delivered body: a refusal only when every line was refused, so that a client does not send
+ * an accepted message again. A client that does not number its bodies reads errors on the stream alone: the Python SDK
+ * treats any status except 200 as the end of its transport.
  */
 const verdict = ({ accepted, refused, sequence }: Delivery): HttpReply =>
   accepted || sequence === 0 ? OK : (refused ?? OK);
 
 /**
- * The response to a numbered body without a valid message. `ok: false` distinguishes it from refusals of the request
- * itself.
+ * Returns the response to a numbered body without a valid message. `ok: false` distinguishes it from refusals of the
+ * request itself.
  */
 function refusal(status: number, code: ErrorName, message: string): HttpReply {
   const { retryable } = errorTable[code];

@@ -3,8 +3,8 @@
  * queued meanwhile leaves with the next one when the server accepts several lines a body.
  *
  * A failed POST is repeated only when that cannot deliver it twice: it was refused, it never left, or the server counts
- * bodies (`X-Send-Sequence`). Otherwise the link is reported as lost and the session above resumes, which knows what was
- * answered.
+ * bodies (`X-Send-Sequence`). Otherwise the link is reported as lost and the session above resumes, which knows the
+ * replied requests.
  */
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import { type BackoffOptions, backoffMs } from '../../base/backoff.ts';
@@ -16,19 +16,19 @@ export interface PostQueueOptions {
   readonly headers: HttpHeaders;
   /** True when the server accepts several lines a body and counts bodies. */
   readonly packs: boolean;
-  /** How long one POST may stay without an answer. */
+  /** Time for which one POST may stay without a response. */
   readonly answerTimeoutMs: number;
-  /** How long one body is retried before the link is abandoned. */
+  /** Time for which one body is retried before the link is abandoned. */
   readonly retryTotalMs: number;
-  /** Monotonic milliseconds. */
+  /** Returns monotonic milliseconds. */
   readonly now: () => number;
-  /** 0 ≤ x < 1, spreads retries. */
+  /** Returns 0 ≤ x < 1, to spread retries. */
   readonly random: () => number;
-  /** Sending has ended. Called at most once. */
+  /** Called at most once, when sending has ended. */
   readonly failed: (reason: string) => void;
 }
 
-/** Longest body made of several messages: what a server accepts even before the handshake. */
+/** Longest body of several messages: the size that a server accepts even before the handshake. */
 const PACK_BYTES = 64 * 1024;
 /** Empty cells at the front of the queue before it is moved up. */
 const SLACK = 1_024;
@@ -61,7 +61,7 @@ export class PostQueue {
     this.#options = options;
   }
 
-  /** Bytes of messages whose POST is not answered yet. */
+  /** Bytes of messages whose POST has no response yet. */
   get buffered(): number {
     return this.#buffered;
   }
@@ -100,7 +100,7 @@ export class PostQueue {
     this.#wake();
   }
 
-  /** Sends what is queued: called at the end of a turn, when all messages of the turn are there. */
+  /** Sends the queued messages: called at the end of a turn, when all messages of the turn are queued. */
   next(): void {
     if (this.#stopped) return;
     if (this.#head === this.#texts.length) {
@@ -166,7 +166,7 @@ export class PostQueue {
     this.#request = undefined;
     const status = response.statusCode ?? 0;
     const { packs } = this.#options;
-    // Our own server has reported the malformed line to its receiver; the link itself continues.
+    // Handfast's server has reported the malformed line to its receiver; the link itself continues.
     const read = packs && (status === 413 || (status === 400 && wasRead(text)));
     if ((status >= 200 && status < 300) || read) this.#done();
     else if (status === 429 || status === 503) this.#retry(`the host answers ${status}`, retryAfterMs(response));
@@ -218,7 +218,7 @@ export class PostQueue {
   }
 }
 
-/** True for the response to a body without a valid message: other refusals have no `ok`. */
+/** Returns true for the response to a body without a valid message: other refusals have no `ok`. */
 function wasRead(answer: string): boolean {
   try {
     return (JSON.parse(answer) as { ok?: unknown } | null)?.ok === false;

@@ -1,8 +1,8 @@
 /**
- * HTTP requests to configured addresses: the parsed address, the one pool of keep-alive connections, the headers that go
- * with everything. `node:http` and `node:https` are loaded with the first request that needs them.
+ * HTTP requests to configured addresses: the parsed address, the one pool of keep-alive connections, the headers of
+ * every request. `node:http` and `node:https` are loaded with the first request that needs them.
  *
- * Used by the client half of the HTTP binding (`http-client.ts` and its parts) and by the fleet's buses for plain peers.
+ * For the client half of the HTTP binding and for the fleet's buses for plain peers.
  */
 import type { Agent, ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import { trimmedEnd } from '../../base/trim-end.ts';
@@ -32,7 +32,7 @@ export async function httpPool(secure: boolean): Promise<HttpPool> {
   const http = await (secure ? import('node:https') : import('../../base/http/node-http.ts'));
   const agent: Agent = new http.Agent({ keepAlive: true, keepAliveMsecs: PROBE_AFTER_MS, timeout: IDLE_CONNECTION_MS });
   return {
-    // Without a timeout of its own a busy connection would inherit the idle one of the pool.
+    // Without an explicit timeout a busy connection would inherit the idle one of the pool.
     start: (options) => http.request({ agent, timeout: 0, ...options }),
     close: () => agent.destroy(),
   };
@@ -59,7 +59,7 @@ export function parseHttpUrl(address: string, code: ErrorName, advice: string): 
   return url;
 }
 
-/** An address as messages may show it, in any form. */
+/** Returns an address without its secret, in the form for messages. */
 const withoutSecret = (address: string): string => address.replace(/\/\/[^/]*@/, '//');
 
 export function httpAddress({ origin, protocol, hostname, port }: URL): HttpAddress {
@@ -78,7 +78,7 @@ export interface HttpTarget {
   readonly origin: string;
   /**
    * Starts a request; the caller ends it and handles `error`. `timeoutMs` is the longest silence on the connection (it
-   * raises `timeout`), 0 = none. `apart` uses a connection of its own that does not hold the process open.
+   * raises `timeout`), 0 = none. `apart` uses a separate connection that does not hold the process open.
    */
   start(
     method: string,
@@ -140,14 +140,14 @@ export async function exchange(
   }
 }
 
-/** True when nothing listens at the address. A host name with several addresses fails with all of their errors. */
+/** Returns true when no process listens at the address. A host name with several addresses fails with all of their errors. */
 export function isRefused(error: NodeJS.ErrnoException): boolean {
   const { errors } = error as { errors?: readonly NodeJS.ErrnoException[] };
   if (errors !== undefined && errors.length > 0) return errors.every(isRefused);
   return error.code === 'ECONNREFUSED';
 }
 
-/** Milliseconds of a `Retry-After` header in seconds; undefined when there is none or it is a date. */
+/** Returns the milliseconds of a `Retry-After` header in seconds; undefined when it is missing or a date. */
 export function retryAfterMs(response: IncomingMessage): number | undefined {
   const value = response.headers['retry-after'];
   return value !== undefined && /^\d{1,5}$/.test(value) ? Number(value) * 1_000 : undefined;

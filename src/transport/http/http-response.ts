@@ -1,8 +1,6 @@
 /**
- * The response to an HTTP request, whole or as a stream: bounded in time and size, with a failure that reports whether the peer
- * may have received the request.
- *
- * Used by the client half of the HTTP binding (`http-request.ts`) and by the fleet's buses for plain peers.
+ * The response to an HTTP request, whole or as a stream: bounded in time and size, with a failure that reports whether
+ * the peer may have received the request.
  */
 import { Buffer } from 'node:buffer';
 import type { ClientRequest, IncomingMessage } from 'node:http';
@@ -20,7 +18,7 @@ export interface ExchangeOptions {
   readonly timeoutMs: number;
   /** Cancels the request, and a streamed response with it. */
   readonly signal?: AbortSignal;
-  /** The whole request was given to the system. */
+  /** Called when the whole request was given to the system. */
   readonly onSent?: () => void;
   /** While the exchange runs, the function that ends it is in here. */
   readonly running?: Set<(reason: unknown) => void>;
@@ -70,11 +68,11 @@ export function openResponse(request: ClientRequest, options: ExchangeOptions): 
   return exchangeOver(request, options, (response, { opened }) => opened(response));
 }
 
-/** What the reader of a response does with it. */
+/** The actions of a response's reader on the exchange. */
 interface Exchange<T> {
-  /** The exchange has ended with this. */
+  /** Ends the exchange with this value. */
   settle(value: T): void;
-  /** The headers were received, and the body continues: only its end, or the signal, ends the exchange. */
+  /** Called when the headers were received, and the body continues: only its end, or the signal, ends the exchange. */
   opened(value: T & IncomingMessage): void;
   /** Ends the exchange, which fails with this. */
   stop(error: unknown): void;

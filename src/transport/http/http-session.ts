@@ -1,9 +1,9 @@
 /**
- * One session of the HTTP binding as a {@link Link}: messages come in by `POST /send`, go out over whichever event stream
- * is attached, and wait in between.
+ * One session of the HTTP binding as a {@link Link}: messages come in by `POST /send`, go out over the event stream
+ * that is attached, and wait in between.
  *
- * Made and driven by `http-sse.ts`. A session outlives its streams: losing one does not close the link, a missing reconnect does.
- * Time is counted in sweeps of the endpoint's one timer, so an idle session owns no timer.
+ * A session outlives its streams: losing one does not close the link, a missing reconnect does. Time is counted in
+ * sweeps of the endpoint's one timer, so an idle session owns no timer.
  */
 import type { ServerResponse } from 'node:http';
 import type { CloseInfo, Link, LinkMeter, LinkReceiver, Message } from '../link.ts';
@@ -71,7 +71,7 @@ export class HttpSession implements Link {
   #waiters: { lowWaterBytes: number; resolve: () => void }[] | undefined;
   #closing: { reason: string; promise: Promise<void>; resolve: () => void; timer: NodeJS.Timeout } | undefined;
   #ending = false;
-  /** The client has ended the session; what it had sent before is still delivered. */
+  /** True once the client has ended the session; messages it had sent before are still delivered. */
   #left = false;
   #cause: CloseInfo | undefined;
 
@@ -174,20 +174,21 @@ export class HttpSession implements Link {
     return this.#cause !== undefined;
   }
 
-  /** A request of the client was seen. */
+  /** Records that a request of the client was seen. */
   touch(): void {
     this.#requests += 1;
     this.#unseenSweeps = 0;
   }
 
-  /** True when `id` can be the last event this client has seen. */
+  /** Returns true when `id` can be the last event this client has seen. */
   hasReached(id: number): boolean {
     return id <= this.#log.lastId;
   }
 
   /**
-   * Makes `response` the event stream; a former one ends. After `lastEventId` when the reader named one, with a `gap`
-   * event for what is no longer stored; otherwise from the first message that no stream passed to the operating system.
+   * Makes `response` the event stream; a former one ends. It continues after `lastEventId` if the reader named one,
+   * with a `gap` event for messages that are no longer stored; otherwise from the first message that no stream passed
+   * to the operating system.
    */
   attach(response: ServerResponse, lastEventId: number | undefined): void {
     this.#dropStream({ clean: false, reason: 'another reader took over' });
@@ -210,7 +211,7 @@ export class HttpSession implements Link {
     this.inbox.finish(() => this.#finish({ clean, reason }));
   }
 
-  /** One tick of the endpoint's timer. */
+  /** Handles one tick of the endpoint's timer. */
   sweep(): void {
     const stream = this.#stream;
     if (stream === undefined) {
@@ -232,7 +233,7 @@ export class HttpSession implements Link {
     this.inbox.sweep();
   }
 
-  /** Everything that was sent in one turn of the event loop leaves in one write. */
+  /** Sends all messages of one turn of the event loop in one write. */
   flush(): void {
     this.#flushScheduled = false;
     if (this.#stream !== undefined) this.#flush(this.#stream);
@@ -314,7 +315,7 @@ export class HttpSession implements Link {
     if (this.#receiver !== undefined) this.#notifyClosed(cause);
   }
 
-  /** In a microtask, because the caller of `destroy` or `open` may be in the middle of an update. */
+  /** Notifies the receiver in a microtask, because the caller of `destroy` or `open` may be in the middle of an update. */
   #notifyClosed(cause: CloseInfo): void {
     queueMicrotask(() => this.#receiver?.closed(cause));
   }
@@ -324,7 +325,7 @@ function flushSession(session: HttpSession): void {
   session.flush();
 }
 
-/** An event that is not a message and carries no id. */
+/** Returns the text of an event that is not a message and carries no id. */
 function typedEvent(type: 'gap' | 'end', data: object): string {
   return `event: ${type}\ndata: ${wireText(JSON.stringify(data))}\n\n`;
 }

@@ -1,11 +1,11 @@
 /**
- * The server side of the HTTP + SSE binding: `POST /session`, `POST /send`, `GET /stream`, `DELETE /session`. Each session
- * is one {@link Link}, handed to `accept` when it is created.
+ * The server side of the HTTP + SSE binding: `POST /session`, `POST /send`, `GET /stream`, `DELETE /session`. Each
+ * session is one {@link Link}, handed to `accept` when it is created.
  *
- * `server/http/http.ts` serves these routes. Beside what the binding asks for, our own client gets `"lines": true`: a body
- * may pack several newline-separated messages, `X-Send-Sequence` numbers bodies from 1 so that one can be repeated after
- * a lost answer without being delivered twice, and a reader that sends `Last-Event-ID` (0 at first) gets `gap` and `end`
- * events. Plain clients use none of it and see none of it.
+ * Beyond the binding, Handfast's client gets `"lines": true`: a body may pack several newline-separated messages,
+ * `X-Send-Sequence` numbers bodies from 1 so that one can be repeated after a lost response without being delivered
+ * twice, and a reader that sends `Last-Event-ID` (0 at first) gets `gap` and `end` events. Plain clients neither use
+ * nor see these additions.
  *
  * @see docs/protocol/a2e.md#http-and-sse
  */
@@ -32,9 +32,12 @@ export interface HttpSseOptions {
   readonly waitingBytes?: number;
   /** A session that never had a stream and sees no request closes after this. Default 15 min. */
   readonly idleMs?: number;
-  /** A session whose stream was lost closes when neither stream nor request follows within this. Default 60 s. */
+  /** Time in which a session whose stream was lost must get a stream or a request, else it closes. Default 60 s. */
   readonly reattachMs?: number;
-  /** How long the response to a `/send` is delayed for a paused link before it is 429. Default 10 s; clients time out at 30. */
+  /**
+   * Time for which the response to a `/send` is delayed for a paused link before it is 429. Default 10 s; clients time
+   * out at 30.
+   */
   readonly sendDelayMs?: number;
   /** Makes session ids. Default: 128 random bits as 32 hex digits. */
   readonly newId?: () => string;
@@ -107,7 +110,7 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
     closing?.resolve();
   };
 
-  /** The session a request names; otherwise the request has been answered. */
+  /** Returns the session that a request names; otherwise the request has been replied to. */
   const sessionOf = (request: IncomingMessage, response: ServerResponse): HttpSession | undefined => {
     const id = request.headers['x-session-id'];
     if (id === undefined || id === '') {
@@ -161,7 +164,7 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
     if (session === undefined) return;
     const last = request.headers['last-event-id'];
     const lastEventId = last === undefined ? undefined : integerOf(last);
-    // A reader that is ahead of us, or counts differently, cannot be served without loss, so it gets an error.
+    // A reader that is ahead of this side, or counts differently, cannot be served without loss, so it gets an error.
     if (last !== undefined && (lastEventId === undefined || !session.hasReached(lastEventId))) {
       return sendReply(response, BAD_EVENT_ID);
     }
@@ -196,12 +199,15 @@ export function httpSseEndpoint(options: HttpSseOptions): HttpSseEndpoint {
 }
 
 const JSON_TYPE = /^\s*application\/json\s*(?:;|$)/i;
-/** Content types that carry messages as they are. A form, the only other thing a foreign page can post unasked, does not. */
+/**
+ * Content types that carry messages unchanged. A form, the only other body that a foreign page can post unasked, does
+ * not.
+ */
 const PLAIN_TYPE = /^\s*(?:text\/plain|application\/json|application\/x-ndjson)\s*(?:;|$)/i;
 
 /**
- * A request without a body, as plain clients send it, or one with JSON. A page needs leave of its browser for the latter,
- * and names itself in `Origin` with the former.
+ * Returns true for a request without a body, as plain clients send it, or one with JSON. A page needs permission of its
+ * browser for the latter, and names itself in `Origin` with the former.
  */
 function asksForSession({ headers }: IncomingMessage): boolean {
   const type = headers['content-type'];
@@ -216,7 +222,7 @@ function isPlain(request: IncomingMessage): boolean {
   return (type === undefined || PLAIN_TYPE.test(type)) && (encoding === undefined || encoding === 'identity');
 }
 
-/** A header value as a whole number from 0 to 15 digits, or undefined. */
+/** Returns a header value as a whole number from 0 to 15 digits, or undefined. */
 function integerOf(value: string | string[]): number | undefined {
   return typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : undefined;
 }

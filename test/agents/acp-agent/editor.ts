@@ -1,6 +1,6 @@
 /**
  * An editor for tests: the official SDK's client side, in front of a server in this process or over the pipes of a real
- * `handfast acp`. It records what it received and was asked, and answers as the test says.
+ * `handfast acp`. It records received updates and requests, and replies as the test scripts.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
@@ -46,7 +46,7 @@ export interface Desktop {
   readonly project: string;
 }
 
-/** Makes the folders; they are gone after the test. */
+/** Makes the folders, which are removed after the test. */
 export function desktop(t: TestContext): Desktop {
   const top = realpathSync(mkdtempSync(join(tmpdir(), 'handfast-editor-')));
   t.after(() => rmSync(top, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 }));
@@ -60,11 +60,11 @@ export function desktop(t: TestContext): Desktop {
 
 type Permit = (request: RequestPermissionRequest) => RequestPermissionResponse | Promise<RequestPermissionResponse>;
 
-/** What an editor does when it is asked. */
+/** The replies of an editor to requests. */
 export interface EditorAnswers {
   /** Default: it waits for ever. */
   readonly permission?: Permit;
-  /** Undefined = the editor has no forms. */
+  /** Fills in a form; undefined = the editor has no forms. */
   readonly form?: (request: CreateElicitationRequest) => CreateElicitationResponse | Promise<CreateElicitationResponse>;
   readonly capabilities?: ClientCapabilities;
   /** Its buffers by absolute path; undefined = it lends no files. */
@@ -73,10 +73,10 @@ export interface EditorAnswers {
   readonly serve?: Readonly<Record<string, (params: Record<string, unknown>) => unknown>>;
 }
 
-/** The answer that takes an option. */
+/** Returns the reply that takes an option. */
 export const choose = (optionId: string): RequestPermissionResponse => ({ outcome: { outcome: 'selected', optionId } });
 
-/** Terminals as an editor has them: programs whose output it collects. Ends with the test. */
+/** Returns terminals as an editor has them: programs whose output it collects. Ends with the test. */
 export function terminals(t: TestContext) {
   interface Terminal {
     readonly child: ChildProcess;
@@ -85,12 +85,12 @@ export function terminals(t: TestContext) {
   }
   const all = new Map<string, Terminal>();
   const released: string[] = [];
-  /** All that it started, as a terminal that is closed ends it. */
+  /** Ends everything that it started, as closing a terminal does. */
   const end = ({ child }: Terminal): void => {
     try {
       process.kill(-(child.pid as number), 'SIGKILL');
     } catch {
-      // It has ended.
+      // The program has ended.
     }
   };
   const get = ({ terminalId }: Record<string, unknown>): Terminal => {
@@ -222,7 +222,7 @@ export class Editor {
     return within(this.agent.request('initialize', { protocolVersion: 1, clientCapabilities }), 'the handshake');
   }
 
-  /** A new session; resolves with its id. */
+  /** Opens a new session; resolves with its id. */
   async open(cwd: string): Promise<string> {
     return (await this.agent.request('session/new', { cwd, mcpServers: [] })).sessionId;
   }
@@ -233,7 +233,7 @@ export class Editor {
     return within(this.agent.request('session/prompt', { sessionId, prompt: blocks }), 'the end of a turn');
   }
 
-  /** All text of one kind in a session. */
+  /** Returns all text of one kind in a session. */
   said(sessionId: string, kind: SessionUpdate['sessionUpdate'] = 'agent_message_chunk'): string {
     return this.updates
       .filter((one) => one.sessionId === sessionId && one.update.sessionUpdate === kind)
@@ -241,12 +241,12 @@ export class Editor {
       .join('');
   }
 
-  /** The updates of one kind. */
+  /** Returns the updates of one kind. */
   told<Kind extends SessionUpdate['sessionUpdate']>(kind: Kind): Extract<SessionUpdate, { sessionUpdate: Kind }>[] {
     return this.updates.flatMap(({ update }) => (update.sessionUpdate === kind ? [update as never] : []));
   }
 
-  /** Resolves once `look` finds something in what came so far, or comes. */
+  /** Resolves once `look` returns true, for past updates or later ones. */
   until(look: () => boolean): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const check = (): void => {
@@ -275,15 +275,15 @@ async function within<T>(wait: Promise<T>, what: string): Promise<T> {
 /** A whole server in this process, rehearsing. */
 export interface Served extends Desktop {
   readonly server: ControlServer;
-  /** An editor with a client of the server for itself. */
+  /** Returns an editor with its own client of the server. */
   editor(answers?: EditorAnswers): Promise<LocalEditor>;
 }
 
 export interface LocalEditor extends Editor {
   readonly control: ControlClient;
-  /** Lines the bridge had to say. */
+  /** Lines that the bridge printed. */
   readonly notes: string[];
-  /** Closes its end and waits until the bridge has let go. */
+  /** Closes its end and waits until the bridge has ended. */
   leave(): Promise<void>;
 }
 

@@ -1,4 +1,6 @@
-/** The files of the editor: what tools read is what the editor holds, and what they write is written there. */
+/**
+ * The files of the editor: tools read the editor's content, and write into it.
+ */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,7 +9,7 @@ import type { SessionUpdate } from '@agentclientprotocol/sdk';
 import { User } from '../../cli/command.ts';
 import { choose, desktop, served, startEditor, terminals } from './editor.ts';
 
-/** The results of the calls of a session, in their order. */
+/** Returns the results of the calls of a session, in their order. */
 const results = (updates: readonly { readonly update: SessionUpdate }[]) =>
   updates.flatMap(({ update }) =>
     update.sessionUpdate === 'tool_call_update' && 'rawOutput' in update ? [update.rawOutput as never] : [],
@@ -51,7 +53,7 @@ test('tools see what is not saved, and their changes appear in the editor; the r
     results(editor.updates).map(({ by }) => by),
     ['editor', 'editor', 'editor'],
   );
-  // What was written there is in the journal too: the next process tells it.
+  // The text written there is in the journal too: the next process replays it.
   assert.equal(await editor.quit(), 0);
   const second = await startEditor(t, place, { buffers });
   await second.agent.request('session/load', { sessionId: session, cwd: place.project, mcpServers: [] });

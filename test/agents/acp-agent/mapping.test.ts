@@ -1,4 +1,6 @@
-/** What events, results, options and commands are to an editor, where a whole session does not show it. */
+/**
+ * The mapping of events, results, options and commands for an editor, in the cases that a whole session does not show.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { commandIn, commandOutput, commandsOf } from '../../../src/bridge/acp/commands.ts';

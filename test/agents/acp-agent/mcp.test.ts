@@ -1,6 +1,6 @@
 /**
- * The MCP servers an editor hands over with a new session: real servers of the official kind, whose tools the session has like
- * any other, with approvals, until it is closed; and what the editor learns of those that cannot be used.
+ * The MCP servers that an editor passes with a new session: real servers of the official kind, whose tools the session
+ * has like any other, with approvals, until it is closed; and the editor's notices about unusable ones.
  */
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
@@ -164,7 +164,10 @@ function modelServer(t: TestContext, home: string, project: string, env: Readonl
   return server;
 }
 
-/** A server of the official kind over streamable HTTP that wants a header; its tool returns the folder it was given. */
+/**
+ * Starts a server of the official kind over streamable HTTP that requires a header; its tool returns the folder it was
+ * given.
+ */
 async function overHttp(t: TestContext): Promise<{ url: string; refused: () => number }> {
   const transports = new Map<string, NodeStreamableHTTPServerTransport>();
   let refused = 0;

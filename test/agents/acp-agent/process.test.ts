@@ -1,4 +1,7 @@
-/** `handfast acp` as an editor starts it: the real command on its pipes, a server of its own or one that runs, and kill -9. */
+/**
+ * `handfast acp` as an editor starts it: the real command on its pipes, with its own server or one that runs, and kill
+ * -9.
+ */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { choose, type LocalEditor, served } from './editor.ts';
 
-/** What an editor would show of a session: who said what, and which calls ended how. */
+/** Returns the lines that an editor would show of a session: messages with their authors, and calls with their ends. */
 function shown(editor: LocalEditor, sessionId: string): string[] {
   const lines: string[] = [];
   let last = '';

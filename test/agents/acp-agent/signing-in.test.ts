@@ -1,4 +1,6 @@
-/** Keys of model providers from an editor: what it receives without one, how one is given without a restart, and logout. */
+/**
+ * Keys of model providers from an editor: its messages without one, adding one without a restart, and logout.
+ */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,7 +12,7 @@ import { desktop, startEditor } from './editor.ts';
 const AUTH_REQUIRED = -32000;
 const KEY = 'sk-ant-valid-0123';
 
-/** A provider that accepts one key. */
+/** Starts a provider that accepts one key. */
 async function provider(t: TestContext) {
   const server = await startModelServer({
     models: ['claude-opus-4-5'],

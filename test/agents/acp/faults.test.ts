@@ -1,4 +1,6 @@
-/** What goes wrong with an agent: it ends, hangs, refuses, or will not stop. */
+/**
+ * Failures of an agent: it ends, hangs, refuses, or will not stop.
+ */
 import assert from 'node:assert/strict';
 import { realpathSync } from 'node:fs';
 import { registerHooks } from 'node:module';
@@ -18,7 +20,7 @@ const failureOf = async (run: Promise<unknown>): Promise<HandfastError> => {
   throw new assert.AssertionError({ message: 'the turn did not fail' });
 };
 
-/** A turn that is interrupted as soon as the agent has said something. */
+/** Returns a turn that is interrupted as soon as the agent has sent a piece of its answer. */
 const hasty = (log?: FakeSessionLog) =>
   new FakeTurn({ log, onDeed: ({ kind }, turn) => kind === 'answer' && turn.interrupt() });
 

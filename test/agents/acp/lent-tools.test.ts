@@ -1,6 +1,6 @@
 /**
- * Files and terminals that an agent asks its client for: served by the tools of the session, with the rights of its owner,
- * through a real server of sessions and a real process of an agent that tries more than it may.
+ * Files and terminals that an agent asks its client for: served by the tools of the session, with the rights of its
+ * owner, through a real server of sessions and a real process of an agent that tries forbidden actions too.
  */
 import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -13,18 +13,18 @@ import { type AgentStep, asks, calls, OPTIONS, scriptFolder } from './scripted-a
 const CLIENT = 'roles: [client], backends: [scripted]';
 const SHELL = `${CLIENT}, tools: { allow: [read_file, write_file, shell] }, env: [WORD]`;
 
-/** What a request was answered, of the members that any answer has. */
+/** A reply to a request, with the members that any reply has. */
 type Answer = Readonly<Record<string, unknown>> & { readonly data?: { readonly kind?: string } };
 
 interface Scripted {
   readonly server: SharesServer;
   /** The folder of the sessions. */
   readonly folder: string;
-  /** What the agent announced was possible, and what its requests were answered, by method. */
+  /** Returns the announced abilities, and the replies to the agent's requests, by method. */
   readonly told: (method: string) => Answer[];
 }
 
-/** A server with an agent that does these steps in its only turn. */
+/** Starts a server with an agent that does these steps in its only turn. */
 async function scripted(
   t: TestContext,
   principals: Readonly<Record<string, string>>,
@@ -40,13 +40,13 @@ async function scripted(
   return { server, folder: server.folder, told: files.told };
 }
 
-/** What the agent was offered. */
+/** Returns the loan that the agent was offered. */
 function lentBy({ told }: Scripted) {
   const [request] = told('initialize');
   return (request?.clientCapabilities ?? {}) as { readonly fs?: unknown; readonly terminal?: unknown };
 }
 
-/** Runs the turn for a principal; resolves with the titles of what its user was asked. */
+/** Runs the turn for a principal; resolves with the titles of the approvals for its user. */
 async function run(t: TestContext, { server }: Scripted, name: string, answer?: 'allow' | 'deny') {
   const control = await server.client(name);
   t.after(() => control.close());
@@ -224,7 +224,7 @@ test('a program that still runs when the turn ends is ended with it', async (t) 
   await stand.server.until('processes', ({ used }) => used === 1);
 });
 
-/** True while a process works in a folder. */
+/** Returns true while a process works in a folder. */
 const worksIn = (folder: string): boolean =>
   readdirSync('/proc').some((pid) => {
     try {
@@ -262,7 +262,7 @@ test('a change the user allowed when the agent asked is made without a second qu
   writeFileSync(path, 'one\ntwo\n');
   const { asked } = await run(t, stand, 'owner', 'allow');
   const write = `write_file: ${path}`;
-  // The first write is what was allowed; the second has used it up, and the third is more than was shown.
+  // The first write is the approved one; the second finds the approval used up, and the third exceeds the shown change.
   assert.deepEqual(asked, ['edit', write, 'edit', write]);
   const denied = await scripted(t, { owner: CLIENT }, edits, '[{ when: "tool.name == \\"write_file\\"", then: deny }]');
   writeFileSync(join(denied.folder, 'notes.txt'), 'one\ntwo\n');

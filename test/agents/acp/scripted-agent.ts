@@ -8,7 +8,7 @@ import { type AcpAgent, acpBackend } from '../../../src/control/backends/acp/acp
 import type { Backend } from '../../../src/control/contract/backend.ts';
 import { spawnLink } from '../../../src/transport/subprocess.ts';
 
-/** What the agent does in a turn, in order. */
+/** A step of the agent in a turn. */
 export type AgentStep =
   | { readonly update: Readonly<Record<string, unknown>> }
   | { readonly permission: Readonly<Record<string, unknown>> }
@@ -43,7 +43,7 @@ export interface AgentScript {
   readonly prompts?: readonly (readonly AgentStep[])[];
 }
 
-/** A request the agent got, or the answer to one of its own. */
+/** A request to the agent, or the reply to one of its requests. */
 export interface Recorded {
   readonly method: string;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into requests of many shapes
@@ -53,15 +53,15 @@ export interface Recorded {
 
 export interface ScriptedAgent extends AsyncDisposable {
   readonly backend: Backend;
-  /** All it received so far, by all its processes. */
+  /** Returns all requests so far, of all its processes. */
   requests(): Recorded[];
-  /** The parameters of the requests with this method. */
+  /** Returns the parameters of the requests with this method. */
   told(method: string): Recorded['params'][];
-  /** A second backend over the same agent, as after a restart of the server. */
+  /** Returns a second backend over the same agent, as after a restart of the server. */
   again(changes?: Partial<AgentScript>): Backend;
 }
 
-/** What an agent that follows a script is run with, and what it wrote down. */
+/** The command line of an agent that follows a script, and its record. */
 export interface ScriptFolder extends Disposable {
   readonly folder: string;
   /** Arguments of this program that run the agent with a script, from now on. */
@@ -100,7 +100,7 @@ export function scriptedAgent(script: AgentScript, options: Partial<AcpAgent> = 
   const make = (given: AgentScript): Backend => {
     const { folder: cwd } = files;
     const program = { name: 'scripted', command: process.execPath, args: files.args(given), cwd };
-    // Who stops when told to has the time a busy machine takes for it.
+    // An agent that must stop has the time that a busy machine takes for it.
     const agent = { ...program, cancelTimeoutMs: 60_000, ...options };
     const backend = acpBackend({ agent, start: spawnLink, version: '0.0.0' });
     backends.push(backend);
@@ -118,15 +118,15 @@ export function scriptedAgent(script: AgentScript, options: Partial<AcpAgent> = 
   };
 }
 
-/** A chunk of the agent's answer, or of its thoughts. */
+/** Returns a chunk of the agent's answer, or of its thoughts. */
 export const says = (text: string, sessionUpdate = 'agent_message_chunk'): AgentStep => ({
   update: { sessionUpdate, content: { type: 'text', text } },
 });
 
-/** A request for files or terminals. */
+/** Returns a request for files or terminals. */
 export const asks = (request: string, params: Readonly<Record<string, unknown>>): AgentStep => ({ request, params });
 
-/** A tool call, or an update of one. */
+/** Returns a tool call, or an update of one. */
 export const calls = (sessionUpdate: 'tool_call' | 'tool_call_update', fields: Record<string, unknown>): AgentStep => ({
   update: { sessionUpdate, toolCallId: 'call-1', ...fields },
 });
@@ -138,7 +138,7 @@ export const OPTIONS = [
   { optionId: 'no', name: 'Reject', kind: 'reject_once' },
 ];
 
-/** True while a process exists. */
+/** Returns true while a process exists. */
 export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);

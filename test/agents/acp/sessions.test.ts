@@ -1,4 +1,6 @@
-/** The agent's own session: how it is found again after a restart, which settings it is given, how long it is kept. */
+/**
+ * The agent's own session: finding it again after a restart, its settings, and its lifetime.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Backend } from '../../../src/control/contract/backend.ts';
@@ -17,7 +19,7 @@ async function runTurn(backend: Backend, log: FakeSessionLog, settings: SessionS
 const promptTexts = (prompts: { prompt: { text: string }[] }[]): string[][] =>
   prompts.map(({ prompt }) => prompt.map(({ text }) => text));
 
-/** Resolves once a process is gone. */
+/** Resolves once a process has ended. */
 async function gone(pid: number): Promise<void> {
   for (const until = performance.now() + 20_000; isAlive(pid); ) {
     assert.ok(performance.now() < until, `process ${pid} is still there`);

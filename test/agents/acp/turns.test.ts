@@ -1,4 +1,6 @@
-/** A turn of an agent behind the Agent Client Protocol: what it streams, does, asks and remembers. */
+/**
+ * A turn of an agent behind the Agent Client Protocol: its stream, actions, questions and memory.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { NO_USAGE } from '../../../src/protocol/session-types.ts';

@@ -85,7 +85,7 @@ test('a linear model learns what ridge regression computes', () => {
 });
 
 const options = ['a', 'b', 'c'];
-/** What happens to a bandit: decisions and rewards, of which some come late. */
+/** Events of a bandit: decisions and rewards, of which some arrive late. */
 const events = fc.array(
   fc.record({
     features: fc.tuple(fc.double({ min: -1, max: 1, noNaN: true }), fc.double({ min: -1, max: 1, noNaN: true })),
@@ -102,7 +102,7 @@ const policies = fc.record({
   discount: fc.constantFrom(0.9, 1),
 });
 
-/** The decisions of a bandit over these events; `between` may replace it after each step. */
+/** Returns the decisions of a bandit over these events; `between` may replace it after each step. */
 function decisionsOf(policy: PolicySettings, given: readonly Event[], between: (bandit: Bandit) => Bandit): string[] {
   let bandit = Bandit.start(policy, 5);
   const late: { at: number; option: string; reward: number; features: readonly number[] }[] = [];

@@ -1,4 +1,6 @@
-/** Off-policy estimates against problems whose truth is known: bias, and how often the intervals cover the truth. */
+/**
+ * Off-policy estimates against problems whose truth is known: bias, and the share of intervals that cover the truth.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Bandit } from '../../../src/base/bandits/bandit.ts';
@@ -7,12 +9,12 @@ import { Random, seeded } from '../../../src/base/bandits/random.ts';
 import type { PolicySettings } from '../../../src/base/bandits/settings.ts';
 
 const options = ['a', 'b', 'c'];
-/** Mean rewards: the best option depends on the feature. */
+/** Returns mean rewards: the best option depends on the feature. */
 const meansOf = ([x = 0]: readonly number[]): number[] => [0.3 + 0.3 * x, 0.5, 0.7 - 0.4 * x];
-/** The evaluated policy prefers `a` for high features, else `c`. */
+/** Returns the evaluated policy, which prefers `a` for high features, else `c`. */
 const targetOf = ([x = 0]: readonly number[]): number[] => (x > 0.5 ? [0.8, 0.1, 0.1] : [0.1, 0.1, 0.8]);
 
-/** What the evaluated policy earns: the integral over the feature, uniform from 0 to 1. */
+/** The reward that the evaluated policy earns: the integral over the feature, uniform from 0 to 1. */
 const truth = (() => {
   let sum = 0;
   for (let step = 0; step < 10_000; step++) {
@@ -23,7 +25,7 @@ const truth = (() => {
   return sum / 10_000;
 })();
 
-/** The log of a policy that runs, and learns, for some rows. */
+/** Returns the log of a policy that runs, and learns, for some rows. */
 function logOf(policy: PolicySettings, rows: number, seed: string): EvaluatedRow[] {
   const world = new Random(seeded(`world ${seed}`));
   const bandit = Bandit.start(policy, seed);
@@ -36,7 +38,7 @@ function logOf(policy: PolicySettings, rows: number, seed: string): EvaluatedRow
   });
 }
 
-/** Of many logs: share of 95 % intervals that have the truth in them, and the mean of the estimates. */
+/** Returns, for many logs: the share of 95 % intervals that contain the truth, and the mean of the estimates. */
 function judged(policy: PolicySettings, logs: number, rows: number) {
   const names = ['ips', 'snips', 'dr'] as const;
   const covered = { ips: 0, snips: 0, dr: 0 };

@@ -21,7 +21,8 @@ test('what may be a descendant without a trace: young, in a young session, and g
     entry(self, 60, 60, 10),
     entry(200, 1, 199, 30),
     entry(201, 60, 201, 31),
-    // Older than the child, of an old session, of a parent that is no ancestor, of ours, and a thread of the kernel.
+    // Processes older than the child, of an old session, of a parent that is no ancestor, of this process's children,
+    // and a thread of the kernel.
     entry(300, 1, 300, 20),
     entry(301, 60, 60, 32),
     entry(302, 201, 302, 33),

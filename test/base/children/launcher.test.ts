@@ -1,4 +1,6 @@
-/** Children that another process starts: what they say and how they end is that of children of this one. */
+/**
+ * Children that another process starts: their output and their ends are those of children of this one.
+ */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -10,7 +12,7 @@ import { Launcher } from '../../../src/base/children/launcher.ts';
 
 /** Tests that look for the process that starts children. */
 const FINDS = { timeout: 120_000, skip: process.platform === 'linux' ? false : 'needs /proc to find it' };
-/** A launcher for a test, and what starts a child that does nothing. */
+/** Returns a launcher for a test, and a function that starts a child that does nothing. */
 function sleepers(t: TestContext) {
   const launcher = new Launcher();
   t.after(() => launcher.close());

@@ -1,4 +1,6 @@
-/** Reading the processes of the system: once for all who ask at the same time, and never from before they asked. */
+/**
+ * Reading the processes of the system: once for all simultaneous callers, and never from before they asked.
+ */
 import assert from 'node:assert/strict';
 import fs, { existsSync } from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';

@@ -1,4 +1,6 @@
-/** Which records are swept, and that nothing else is touched by it; with real processes. */
+/**
+ * The records that are swept, and the proof that nothing else is touched; with real processes.
+ */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,7 +14,7 @@ import { sweep } from '../../../src/base/children/record.ts';
 const skip = !seesProcesses && 'this system does not show its processes';
 const MARKER = 'a0b1c2d3e4f5a6b7c8d9e0f1a2b3c4d5.';
 
-/** Whom a record names, and the children it lists. */
+/** The process that a record names, and the children it lists. */
 interface Written {
   readonly pid: number;
   readonly started: number;
@@ -39,7 +41,7 @@ function folder(t: TestContext): { home: string; write: (name: string, written: 
   };
 }
 
-/** A process that stays until it is killed; in a group of its own. */
+/** Returns a process that runs until it is killed; in a separate group. */
 async function sleeper(t: TestContext, env: Record<string, string> = {}): Promise<ChildProcess & { pid: number }> {
   const child = spawn('sleep', ['300'], { stdio: 'ignore', detached: true, env: { PATH: process.env.PATH, ...env } });
   t.after(() => child.kill('SIGKILL'));
@@ -90,7 +92,7 @@ test('children of a process that runs, and of one of another boot or container, 
   const foreign = write('foreign.json', { ...GONE, system: 'another boot pid:[1]' });
   assert.equal(await sweep(home), 0);
   assert.deepEqual([isAlive(child), existsSync(owned), existsSync(foreign)], [true, true, true]);
-  // No process comes back for it after such a time.
+  // No process can still use a record of this age.
   utimesSync(foreign, 1, 1);
   assert.equal(await sweep(home), 0);
   assert.deepEqual([isAlive(child), existsSync(owned), existsSync(foreign)], [true, true, false]);

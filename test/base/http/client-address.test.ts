@@ -1,4 +1,6 @@
-/** Whom a request comes from: only what a named proxy says is believed. */
+/**
+ * The client of a request: only the words of a named proxy are trusted.
+ */
 import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { test } from 'node:test';
@@ -19,14 +21,14 @@ test('without a named proxy the peer of the connection is the client, with any h
 test('the client is the last hop that is no named proxy', () => {
   const cases: [string, string][] = [
     ['203.0.113.9', '203.0.113.9'],
-    // Written by the client itself, in front of what the proxies add.
+    // Written by the client itself, before the additions of the proxies.
     ['198.51.100.1, 203.0.113.9', '203.0.113.9'],
     ['198.51.100.1, 203.0.113.9, 10.1.2.3', '203.0.113.9'],
     ['203.0.113.9:4711', '203.0.113.9'],
     ['2001:db8:1::7', '2001:db8:1::7'],
     ['[2001:db8:1::7]:4711, 2001:db8:5::1', '2001:db8:1::7'],
     ['10.0.0.9, 10.0.0.8', '10.0.0.9'],
-    // What is no address hides who it was: the proxy in front of it stands for that.
+    // A text that is no address hides the client: the proxy before it counts as the client.
     ['203.0.113.9, unknown', '127.0.0.1'],
     ['203.0.113.9, unknown, 10.0.0.8', '10.0.0.8'],
     ['', '127.0.0.1'],

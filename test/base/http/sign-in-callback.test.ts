@@ -1,4 +1,6 @@
-/** The loopback page of a sign-in: who may use it, once, and what it shows. */
+/**
+ * The loopback page of a sign-in: its single use by the right browser, and its text.
+ */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

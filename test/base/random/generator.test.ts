@@ -1,4 +1,6 @@
-/** Random numbers are NumPy's: published vectors of PCG64, and what NumPy drew for the recorder. */
+/**
+ * Random numbers are NumPy's: published vectors of PCG64, and the numbers that NumPy drew for the recorder.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -36,7 +38,7 @@ function raw(bits: Pcg64): string {
   return ((BigInt(bits.high) << 32n) | BigInt(bits.low)).toString();
 }
 
-/** Equal to NumPy's but for the last places: logarithms and tables are computed by another library. */
+/** Asserts equality with NumPy's numbers except in the last places: logarithms and tables are computed by another library. */
 function assertClose(actual: readonly number[], expected: readonly number[]): void {
   assert.equal(actual.length, expected.length);
   for (const [at, value] of actual.entries()) {

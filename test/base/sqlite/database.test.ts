@@ -1,4 +1,6 @@
-/** How much of a database is read when it is opened. */
+/**
+ * The part of a database that is read when it is opened.
+ */
 import assert from 'node:assert/strict';
 import { copyFileSync, openSync, readSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +11,7 @@ import { temporaryFolder } from '../../host/temporary-folder.ts';
 
 const PAGE = 4096;
 
-/** A database with a broken page in its middle, as it lies there while a process has it open, or after it was closed. */
+/** Returns a database with a broken page in its middle, in the state of an open one, or after it was closed. */
 function broken(t: TestContext, state: 'killed' | 'closed'): DatabaseOptions {
   const folder = temporaryFolder(t);
   const options = {

@@ -1,4 +1,6 @@
-/** What is said of a database that fails, and whether anything may be written to it afterwards. */
+/**
+ * The errors of a database that fails, and whether it may be written to afterwards.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { isDamage, isFatal, sqliteFailure } from '../../../src/base/sqlite/failure.ts';

@@ -62,7 +62,7 @@ function table(t: TestContext, pragma = 'PRAGMA journal_mode=WAL') {
   };
 }
 
-/** Why system calls cannot be traced here, or false. */
+/** Returns the reason why system calls cannot be traced here, or false. */
 function noStrace(): string | false {
   const probe = spawnSync('strace', ['-f', '-qq', '-o', '/dev/null', '-e', 'inject=fsync:error=EIO', 'true']);
   return probe.status === 0 ? false : 'strace is missing or not allowed to trace';
@@ -104,7 +104,7 @@ test('a write without a waiter goes with the next one that is, and by itself whe
   await put(2);
   assert.deepEqual([rows(), counts().transactions], [[1, 2], 1]);
   behind(3);
-  // The timer does not keep the process alive, so something else has to.
+  // The timer does not keep the process alive, so another timer has to.
   const alive = setInterval(() => {}, 20);
   while (rows().length < 3) await turn();
   clearInterval(alive);
@@ -194,7 +194,7 @@ test('nothing is acknowledged before the log was synced after it was written', {
 });
 
 test('after a failed sync nothing is acknowledged any more', { skip: noStrace() }, async (t) => {
-  // Injections are counted by thread, so there is one that syncs.
+  // Injections are counted by thread, so only one thread syncs.
   const inject = ['strace', '-f', '-qq', '-o', '/dev/null', '-E', 'UV_THREADPOOL_SIZE=1'];
   inject.push('-e', 'inject=fsync,fdatasync:error=EIO:when=12+');
   await using writer = startWriter([join(folderOf(t), 'rows.db'), '30', '2'], inject, LOOP);

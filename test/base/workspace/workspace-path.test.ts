@@ -166,7 +166,7 @@ for (const addressing of addressings) {
   });
 }
 
-/** Another process exchanges a directory `door` and a link to the outside as fast as it can. */
+/** Starts another process that exchanges a directory `door` and a link to the outside as fast as it can. */
 async function startFlipping(workspace: string, trap: string): Promise<AsyncDisposable> {
   const flipper = spawn(process.execPath, [
     '-e',

@@ -265,7 +265,7 @@ export const a2eFaults: readonly Fault[] = [
   {
     name: 'time runs back',
     caught: ['A2E-EX-002'],
-    // A host that has just started says 0, whose negative is no smaller.
+    // A host that has just started reports 0, whose negative is no smaller.
     ...of('pong', (m) => ({ ...m, uptime_seconds: -1 - m.uptime_seconds })),
   },
   {

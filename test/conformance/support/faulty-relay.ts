@@ -10,32 +10,32 @@ import type { TestContext } from 'node:test';
 // biome-ignore lint/suspicious/noExplicitAny: plain JSON, as it arrived
 export type Line = any;
 
-/** What a fault knows of the connection it is on. */
+/** A fault's access to its connection. */
 export interface FaultSide {
   /** Sends a line to the client, or to the host. */
   toClient(line: Line): void;
   toHost(line: Line): void;
   /** Drops the connection. */
   drop(): void;
-  /** What a fault remembers: of this connection, and of all of them. */
+  /** Data that a fault stores: for this connection, and for all of them. */
   readonly own: Record<string, Line>;
   readonly all: Record<string, Line>;
 }
 
 export interface Fault {
-  /** What is wrong with this host. */
+  /** The fault of this host. */
   readonly name: string;
   /** Cases of which each must fail. */
   readonly caught: readonly string[];
-  /** What the client sent, as a chunk of bytes; returns what is read of it. */
+  /** Handles a chunk of bytes that the client sent; returns the bytes that are read. */
   readonly bytes?: (chunk: Buffer, side: FaultSide) => Buffer;
-  /** A message of the client; returns what the host reads, or nothing. */
+  /** Handles a message of the client; returns the message that the host reads, or undefined. */
   readonly incoming?: (message: Line, side: FaultSide) => Line | undefined;
-  /** A line of the client that is no JSON object; returns what the host reads, or nothing. */
+  /** Handles a line of the client that is no JSON object; returns the line that the host reads, or undefined. */
   readonly strange?: (line: string, side: FaultSide) => string | undefined;
-  /** A message of the host; returns what the client reads: a message, several, or nothing. */
+  /** Handles a message of the host; returns the messages for the client: one, several, or none. */
   readonly outgoing?: (message: Line, side: FaultSide) => Line | readonly Line[] | undefined;
-  /** How a message is written. Default: as the host does. */
+  /** Writes a message. Default: as the host does. */
   readonly written?: (message: Line) => string;
 }
 
@@ -84,7 +84,7 @@ export function relay(client: Pipe, host: Pipe, fault: Fault, all: Record<string
   host.readable.on('end', () => client.writable.end());
 }
 
-/** Puts a host behind a fault and resolves with its address; ends with the test. `all` is what the fault knows. */
+/** Puts a host behind a fault and resolves with its address; ends with the test. `all` is the fault's shared data. */
 export async function faultyRelay(
   t: TestContext,
   port: number,
@@ -117,7 +117,7 @@ export async function faultyRelay(
 const asText = (value: Line | undefined): string | undefined =>
   value === undefined ? undefined : JSON.stringify(value);
 
-/** Calls back with each line, in the bytes that came. */
+/** Calls back with each line, in the received bytes. */
 function lines(readable: Readable, read: ((chunk: Buffer) => Buffer) | undefined, take: (line: string) => void): void {
   let partial = Buffer.alloc(0);
   readable.on('data', (chunk: Buffer) => {

@@ -10,7 +10,7 @@ import { createAuthenticator, tokenDigest } from '../../../src/session/auth.ts';
 
 export const TOKEN = 'conformance-token-of-a-test';
 
-/** Gives back what it got, after two events. */
+/** Returns its input, after two events. */
 const echo = tool({
   name: 'echo',
   description: 'Gives back what it got',

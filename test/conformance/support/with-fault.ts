@@ -1,18 +1,20 @@
-/** Runs cases against a host with a fault and asserts that exactly those fail that must notice it. */
+/**
+ * Runs cases against a host with a fault and asserts that exactly the cases fail that must notice it.
+ */
 import assert from 'node:assert/strict';
 import type { Case, Outcome } from '../../../src/conformance/case.ts';
 import { type CaseRun, runCases } from '../../../src/conformance/run.ts';
 import type { Fault } from './faulty-relay.ts';
 
-/** Wait for an answer that a fault keeps away; every other answer comes far sooner. */
+/** Wait for a reply that a fault suppresses; every other reply arrives far sooner. */
 const SHORT_MS = 1_500;
 /** Without a fault nothing is waited for in vain. */
 const LONG_MS = 30_000;
 
-/** Longest wait for an answer of a host with this fault. */
+/** Returns the longest wait for a reply of a host with this fault. */
 export const patienceOf = ({ caught }: Fault): number => (caught.length === 0 ? LONG_MS : SHORT_MS);
 
-/** Without a fault all cases must pass or be skipped. */
+/** Asserts that the cases of a fault notice it; without a fault all cases must pass or be skipped. */
 export async function notices<C>(cases: readonly Case<C>[], run: CaseRun<C>, { caught }: Fault): Promise<void> {
   const chosen = cases.filter(({ id }) => caught.length === 0 || caught.includes(id));
   const outcomes: Outcome[] = [];

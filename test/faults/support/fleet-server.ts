@@ -1,6 +1,6 @@
 /**
- * A real server with a fleet whose configuration the test writes, and workers that do only what the test says, over real links.
- * Used by the tests of row F-96 of the fault catalogue.
+ * A real server with a fleet whose configuration the test writes, and workers that follow the test's script, over real
+ * links. For the tests of row F-96 of the fault catalogue.
  */
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
@@ -20,18 +20,18 @@ import { temporaryFolder } from '../../host/temporary-folder.ts';
 
 export const ADMIN = 'the-token-of-an-administrator-here';
 export const tokenOf = (name: string): string => `the-token-of-${name}-0123456789`;
-/** A line of `auth.tokens`. */
+/** Returns a line of `auth.tokens`. */
 export const named = (name: string, grants: string): string =>
   `    - { name: ${name}, token: ${tokenOf(name)}, ${grants} }\n`;
 
-/** A worker that does only what the test says, over one link. */
+/** A worker that follows the test's script, over one link. */
 export interface RawWorker {
   readonly link: Link;
   readonly recorder: Recorder;
   send(message: FleetMessage): void;
-  /** The reason of the goodbye its link ended with. */
+  /** Resolves with the reason in the goodbye with which its link ended. */
   farewell(): Promise<unknown>;
-  /** The first message of this type that comes, or came, and that `fits`. */
+  /** Resolves with the first message of this type, past or later, for which `fits` returns true. */
   next<T extends FleetMessage['type']>(
     type: T,
     fits?: (message: Extract<FleetMessage, { readonly type: T }>) => boolean,
@@ -85,7 +85,7 @@ export async function startFleet(t: TestContext, tokens: string, fleetYaml = '')
       return orchestrator();
     },
     as,
-    /** The stored events of a task, as an administrator reads them. */
+    /** Returns the stored events of a task, as an administrator reads them. */
     async events(taskId: string): Promise<readonly FollowedEvent[]> {
       const root = await as(ADMIN);
       const { entries } = (await root.call('fleet.task.follow', { task_id: taskId })) as { entries: FollowedEvent[] };

@@ -1,6 +1,7 @@
 /**
- * A user whose host has its journal in SQLite and is killed, stopped and started again, on the same addresses. Its tools
- * return at once (`echo`, and `charge`, which sends an event before), or run until they are stopped (`acts`, and `looks`, which is idempotent).
+ * A user whose host has its journal in SQLite and is killed, stopped and restarted, on the same addresses. Its tools
+ * return at once (`echo`, and `charge`, which sends an event before), or run until they are stopped (`acts`, and
+ * `looks`, which is idempotent).
  */
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -64,7 +65,7 @@ auth:
     );
   }
 
-  /** Starts the host. @param clockMs how far the clock on its wall is ahead; negative: behind */
+  /** Starts the host. @param clockMs time by which its wall clock is ahead; negative: behind */
   async up(clockMs = 0): Promise<Command> {
     const node = clockMs === 0 ? [] : ['--import', clockAhead(clockMs)];
     const command = this.user.start(['up', '--json', '--config', 'handfast.yaml'], { node });
@@ -77,7 +78,7 @@ auth:
     await host.ended();
   }
 
-  /** The entries that the journal has of a session, as its owner reads them: each as its text. */
+  /** Returns the journal's entries of a session, as its owner reads them: each as its text. */
   async tail(session: string): Promise<string[]> {
     const env = { HANDFAST_TOKEN: 'token-of-ann-in-this-test' };
     return (await this.user.run(['tail', session, '--json'], { env })).stdout.trimEnd().split('\n');
@@ -100,7 +101,7 @@ auth:
     });
   }
 
-  /** The reply to the handshake of a principal that names a session; the link is closed again. */
+  /** Returns the reply to the handshake of a principal that names a session; the link is closed again. */
   async resume(id: string, name: 'ann' | 'bob' = 'ann') {
     const socket = new WebSocket(this.addresses().webSocket as string);
     await new Promise((resolve) => socket.addEventListener('open', resolve));
@@ -119,7 +120,7 @@ auth:
     return JSON.parse(String(data).split('\n')[0] as string);
   }
 
-  /** A session with one call, whose agent was cut off with its host. */
+  /** Creates a session with one call, whose agent was cut off with its host; returns its id. */
   async leftBehind(): Promise<string> {
     const host = await this.up();
     const agent = await this.agent(this.addresses().tcp as string);
@@ -132,7 +133,7 @@ auth:
   }
 }
 
-/** A module that sets the clock of a process: what it reads as the time of day, and nothing else. */
+/** Returns a module that sets the clock of a process: only the time of day that it reads. */
 const clockAhead = (ms: number): string =>
   `data:text/javascript,${encodeURIComponent(`
     const RealDate = Date;
@@ -142,7 +143,7 @@ const clockAhead = (ms: number): string =>
     };
   `)}`;
 
-/** A user for one test, who has started nothing yet. */
+/** Returns a user for one test, without any started process. */
 export async function storedHost(t: { after(close: () => unknown): void }): Promise<StoredHost> {
   const made = new StoredHost(await ownPort(), await ownPort());
   t.after(() => made.user.leave());

@@ -1,6 +1,6 @@
 /**
- * The audit as it is written: what a line holds, rotation, restarts, crashes, several writers, and disks that fail.
- * What the verifier finds in a log that was changed is in `verify.test.ts`.
+ * The written audit: the content of a line, rotation, restarts, crashes, several writers, and disks that fail. The
+ * verifier's findings in a changed log are in `verify.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
@@ -120,7 +120,7 @@ test('a full file is set aside, none is longer than the limit, the oldest go, an
   const report = await verifyAudit(file);
   assert.deepEqual([report.ok, report.files], [true, 4]);
   assert.ok(report.chains[0]!.first > 100, 'the oldest lines are gone');
-  // Each file opens by saying what is left, so that a missing file is not mistaken for an old one.
+  // Each file opens with the oldest remaining line, so that a missing file is not mistaken for an old one.
   const [opening] = parsed(file);
   assert.equal(opening?.type, 'audit/rotated');
   assert.equal(opening?.oldest, parsed(`${file}.3`)[0]?.n);
@@ -238,7 +238,7 @@ test('a killed writer leaves a sound chain behind, and the lock is free at once'
       acknowledged = head.n;
       if (++reports < 3 + round) continue;
       child.kill('SIGKILL');
-      // The last line that it says may be cut short.
+      // The last printed line may be cut short.
       break;
     }
     await exited;
@@ -365,7 +365,7 @@ test('a disk that hangs does not hold up the close', posixOnly, async (t) => {
   audit.record(record());
   await audit.close(50);
   assert.deepEqual([audit.health.written, audit.health.queued, audit.health.dropped], [0, 0, 2]);
-  // Releases the thread that waits for a reader of the pipe, or will; the descriptor stays for as long as we do.
+  // Releases the thread that waits for a reader of the pipe, or will; the descriptor stays as long as this process.
   openSync(file, 'r+');
 });
 

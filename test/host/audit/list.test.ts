@@ -1,4 +1,6 @@
-/** What is listed of an audit: the newest lines over all files, also while they are written, rotated or damaged. */
+/**
+ * Listing an audit: the newest lines over all files, also while they are written, rotated or damaged.
+ */
 import assert from 'node:assert/strict';
 import { appendFileSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,7 +22,7 @@ const record = (at: number, more: Partial<AuditRecord> = {}): AuditRecord => ({
   ...more,
 });
 
-/** An audit with small files; about nine lines each unless said. */
+/** Returns an audit with small files; about nine lines each by default. */
 function auditIn(t: TestContext, maxBytes = 3200): { readonly file: string; readonly audit: Audit } {
   const file = join(temporaryFolder(t), 'audit.jsonl');
   const audit = openAudit({ file, maxBytes, maxFiles: 50 });

@@ -1,4 +1,7 @@
-/** What the verifier finds: every way to change a log that it can see, named, and the one it needs a noted hash for. */
+/**
+ * The verifier's findings: every way to change a log that it can see, named, and the one for which it needs a noted
+ * hash.
+ */
 import assert from 'node:assert/strict';
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -20,7 +23,7 @@ const record = (duration_ms: number): AuditRecord => ({
   outcome: 'ok',
 });
 
-/** An audit of some files, newest `audit.jsonl`; about ten lines each. */
+/** Returns an audit of some files, newest `audit.jsonl`; about ten lines each. */
 async function auditOf(t: TestContext, records = 60, maxFiles = 50): Promise<string> {
   const file = join(temporaryFolder(t), 'audit.jsonl');
   const audit = openAudit({ file, maxBytes: 3200, maxFiles });
@@ -39,7 +42,7 @@ function change(file: string, edit: (lines: string[]) => string[]): void {
   );
 }
 
-/** The line with other content and a hash that fits it. */
+/** Returns the line with other content and a matching hash. */
 function forged(line: string, edit: (fields: Record<string, unknown>) => object): string {
   const { hash: _, prev, ...fields } = JSON.parse(line) as Record<string, unknown>;
   return createSealer()(JSON.stringify({ ...edit(fields), prev })).line.trimEnd();
@@ -199,7 +202,7 @@ test('a log that continued since its head was noted still proves it', async (t) 
   for (let i = 0; i < 40; i++) audit.record(record(i));
   await audit.close();
   assert.equal((await verifyAudit(file, { expectedHead })).ok, true);
-  // Rewritten from its last line on, with hashes that fit: only the noted head tells.
+  // Rewritten from its last line on, with matching hashes: only the noted head shows it.
   change(file, (lines) =>
     lines.with(
       -1,

@@ -159,7 +159,7 @@ describe('the store of a plugin on disk', () => {
       for await (const line of createInterface({ input: child.stdout })) {
         const [word, count] = line.split(' ');
         if (word === 'stored') promised = Math.max(promised, Number(count));
-        // A different moment each round, in the middle of what is under way.
+        // A different moment each round, in the middle of running work.
         if (++lines === round * 7) break;
       }
       child.kill('SIGKILL');

@@ -1,6 +1,7 @@
 /**
- * What the SQLite journal has after a process ended in the middle of durable and volatile appends: everything durable
- * that was acknowledged, of the volatile entries all but the last ones, in order, and no cursor that could be used twice.
+ * The content of the SQLite journal after a process ended in the middle of durable and volatile appends: all
+ * acknowledged durable entries, all volatile entries except the last ones, in order, and no cursor that could be used
+ * twice.
  */
 import assert from 'node:assert/strict';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,12 +16,12 @@ import { random } from '../fixtures/random.ts';
 import { ROOMY, recognisable, recognisableRange } from '../fixtures/recognisable.ts';
 import { acknowledged, startWriter } from '../fixtures/writer.ts';
 
-/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+/** Far above the duration of any of these; only present so that a lost wake-up fails instead of hanging. */
 const TIMEOUT = { timeout: 300_000 };
 
 let directory = '';
 let files = 0;
-/** A path no other test uses. */
+/** Returns a path that no other test uses. */
 function freshFile(): string {
   files += 1;
   return join(directory, `journal-${files}.db`);
@@ -30,7 +31,7 @@ before(() => {
 });
 after(() => rmSync(directory, { recursive: true }));
 
-/** What is on disk now, as a process that was killed now would leave it. `cut` shortens the log. */
+/** Returns a copy of the files on disk now, in the state after a kill. `cut` shortens the log. */
 function leftBehind(file: string, cut = (log: Buffer) => log): string {
   const copy = freshFile();
   writeFileSync(copy, readFileSync(file));
@@ -38,7 +39,7 @@ function leftBehind(file: string, cut = (log: Buffer) => log): string {
   return copy;
 }
 
-/** Reads a session to its end: cursors that are there, cursors that are gone. Fails on holes, doubles and wrong content. */
+/** Reads a session to its end: stored cursors, and evicted or lost ones. Fails on gaps, duplicates and wrong content. */
 async function contents(journal: Journal, session: string, where: string) {
   const there = new Set<number>();
   const gone: [from: number, to: number][] = [];
@@ -145,7 +146,7 @@ describe('sqlite journal: a process that ends without closing it', TIMEOUT, () =
     assert.deepEqual(first.gone, [[4, first.last]]);
     assert.equal((await again.sessions())[0]?.last, first.last);
     await assert.rejects(again.append('s', [recognisable(first.last)]));
-    // And once more, before anything of the second life is written.
+    // Opens it a second time, before any entry of the second process is written.
     again.append('s', [recognisable(first.last + 1)], 'volatile');
     const third = await sqliteJournal({ file: leftBehind(left) });
     const second = await contents(third, 's', 'after two crashes');

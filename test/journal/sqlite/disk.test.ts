@@ -1,8 +1,8 @@
 /**
  * The SQLite journal on a disk that is full, fails, or fails at the worst moment.
  *
- * What needs root (`mount`) or `strace` is skipped with a reason where they are missing; the last suite puts the same
- * failures between the journal and SQLite and runs everywhere.
+ * Tests that need root (`mount`) or `strace` are skipped with a reason if these are missing; the last suite puts the
+ * same failures between the journal and SQLite and runs everywhere.
  */
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -27,7 +27,7 @@ import {
 import { recognisable, recognisableRange } from '../fixtures/recognisable.ts';
 import { acknowledged, startWriter } from '../fixtures/writer.ts';
 
-/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+/** Far above the duration of any of these; only present so that a lost wake-up fails instead of hanging. */
 const TIMEOUT = { timeout: 300_000 };
 const failsWith = (code: string) => (error: unknown) => (error as { code?: string }).code === code;
 
@@ -37,7 +37,7 @@ before(() => {
 });
 after(() => rmSync(directory, { recursive: true }));
 
-/** Why file systems cannot be mounted here, or false. */
+/** Returns the reason why file systems cannot be mounted here, or false. */
 function noMount(): string | false {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return 'mounting a small tmpfs needs root on Linux';
   const probe = mkdtempSync(join(tmpdir(), 'handfast-mount-'));
@@ -47,7 +47,7 @@ function noMount(): string | false {
   return mounted ? false : 'this system does not allow to mount a tmpfs';
 }
 
-/** Why system calls cannot be traced here, or false. */
+/** Returns the reason why system calls cannot be traced here, or false. */
 function noStrace(): string | false {
   const probe = spawnSync('strace', ['-f', '-qq', '-o', '/dev/null', '-e', 'inject=fsync:error=EIO', 'true']);
   return probe.status === 0 ? false : 'strace is missing or not allowed to trace';
@@ -112,7 +112,7 @@ describe('sqlite journal: syncs', TIMEOUT, () => {
     syncs: number;
     /** Acknowledgements that left while anything in the log was not synced. */
     unsynced: number;
-    /** Acknowledgements that left without a sync since the writer said it would use the cursor. */
+    /** Acknowledgements that left without a sync since the writer announced the use of the cursor. */
     early: number;
   }
 
@@ -221,7 +221,7 @@ describe('sqlite journal: a failure inside the commit', TIMEOUT, () => {
       assert.deepEqual([...(await store.read('a', 0)).entries], recognisableRange(93, 100));
       assert.deepEqual([...(await store.read('b', 0)).entries], recognisableRange(1, 3));
       assert.equal((await store.read('new', 0)).last, 0);
-      // There is room again: everything goes through, with the same cursors.
+      // The disk has space again: everything succeeds, with the same cursors.
       await Promise.all([
         store.append('a', recognisableRange(101, 205)),
         store.append('b', [recognisable(4)]),

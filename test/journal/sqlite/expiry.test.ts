@@ -1,5 +1,6 @@
 /**
- * Which sessions the SQLite journal drops as a whole, and when: the rule against a source that only counts, then the file.
+ * The sessions that the SQLite journal drops as a whole, and the times of dropping: the rule against a source that only
+ * counts, then the file.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -22,7 +23,7 @@ const NOW = Date.UTC(2031, 1, 3, 4, 5, 6);
 const THIRTY_DAYS: SessionExpiry = { maxAgeMs: 30 * DAY_MS, maxSessions: 1_000_000, retains: () => false };
 
 describe('sqlite journal: which sessions expire', () => {
-  /** A journal that is only a list: sessions and days since they were written to, in the order of their writes. */
+  /** Returns a journal that is only a list: sessions and days since they were written to, in the order of their writes. */
   function swept(
     t: TestContext,
     sessions: [string, number][],
@@ -189,12 +190,12 @@ describe('sqlite journal: expired sessions in the file', { timeout: 300_000 }, (
     const controller = new AbortController();
     const reading = journal.follow('read', 1, controller.signal)[Symbol.asyncIterator]();
     assert.equal((await reading.next()).value?.cursor, 2);
-    // Used again before anybody looked: what came last counts.
+    // Used again before a sweep: the last entry counts.
     await journal.append('waits', [aged(3, 99)]);
     assert.equal((await journal.sessions()).length, 5);
     const names = async () => (await journal.sessions()).map(({ session }) => session).sort();
     t.mock.timers.tick(1000);
-    // Each round of it is a turn of its own.
+    // Each round of it is a separate turn.
     for (let turns = 0; turns < 1000 && (await names()).length > 3; turns++) {
       await new Promise((resolve) => setImmediate(resolve));
     }

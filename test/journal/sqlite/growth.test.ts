@@ -1,6 +1,6 @@
 /**
- * What a session that has ended leaves behind in the SQLite journal: its rows, and nothing that an opening, a sweep or a list
- * would have to read again for each of them.
+ * The remains of an ended session in the SQLite journal: its rows, and no data that an opening, a sweep or a list would
+ * have to read again for each of them.
  */
 import assert from 'node:assert/strict';
 import { copyFileSync, existsSync } from 'node:fs';
@@ -17,7 +17,7 @@ import { recognisable, recognisableRange } from '../fixtures/recognisable.ts';
 
 const nameOf = (number: number): string => `s${String(number).padStart(6, '0')}`;
 
-/** A journal with ended sessions whose volatile entries are in the file. */
+/** Returns a journal with ended sessions whose volatile entries are in the file. */
 async function withEnded(t: TestContext, count: number): Promise<{ journal: SqliteJournal; file: string }> {
   const file = join(temporaryFolder(t), 'journal.db');
   const journal = await sqliteJournal({ file });

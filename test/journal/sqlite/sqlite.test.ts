@@ -1,6 +1,6 @@
 /**
- * The SQLite journal as a file: who may read it, who may write it, what it survives, what it refuses to open.
- * What it promises as a journal is in `test/contract/journal.test.ts`; a failing disk is in `disk.test.ts`.
+ * The SQLite journal as a file: its permissions, its writer, the failures it survives, the files it refuses to open.
+ * Its contract as a journal is in `test/contract/journal.test.ts`; a failing disk is in `disk.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -25,7 +25,7 @@ import { random } from '../fixtures/random.ts';
 import { ROOMY, recognisable, recognisableRange } from '../fixtures/recognisable.ts';
 import { acknowledged, startWriter } from '../fixtures/writer.ts';
 
-/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+/** Far above the duration of any of these; only present so that a lost wake-up fails instead of hanging. */
 const TIMEOUT = { timeout: 300_000 };
 const failsWith =
   (code: string, message = /./) =>
@@ -36,7 +36,7 @@ const NOW = Date.UTC(2031, 1, 3, 4, 5, 6);
 
 let directory = '';
 let files = 0;
-/** A path no other test uses. */
+/** Returns a path that no other test uses. */
 function freshFile(): string {
   files += 1;
   return join(directory, `journal-${files}.db`);
@@ -242,7 +242,7 @@ describe('sqlite journal: damage', TIMEOUT, () => {
     await journal.close();
   });
 
-  /** A copy of the whole journal, with `damage` done to its bytes. */
+  /** Returns a copy of the whole journal, with `damage` done to its bytes. */
   function damagedCopy(damage: (bytes: Buffer) => void): string {
     const file = freshFile();
     const bytes = readFileSync(whole);

@@ -1,6 +1,6 @@
 /**
- * The write-behind of the SQLite journal: when volatile entries reach the file, what a failing disk costs, and what the
- * memory they wait in is bounded by. What a crash costs is in `crash.test.ts`.
+ * The write-behind of the SQLite journal: the times at which volatile entries reach the file, the cost of a failing
+ * disk, and the bounds of the memory they wait in. The cost of a crash is in `crash.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it, mock } from 'node:test';
@@ -13,14 +13,14 @@ import { FailingDatabase, SQLITE_FULL, SQLITE_IOERR_FSYNC } from '../fixtures/fa
 import { recognisable, recognisableRange } from '../fixtures/recognisable.ts';
 
 const failsWith = (code: string) => (error: unknown) => (error as { code?: string }).code === code;
-/** An entry without weight, where only numbers matter. */
+/** Returns an entry without weight, for tests where only numbers matter. */
 const light = (cursor: number): JournalEntry => ({ ...recognisable(cursor), body: '' });
 const cursors = (entries: readonly JournalEntry[]) => entries.map(({ cursor }) => cursor);
 
 interface Opened {
   readonly db: FailingDatabase;
   readonly store: SqliteStore;
-  /** From now on every transaction takes so many milliseconds. */
+  /** Makes every later transaction take this number of milliseconds. */
   slow(ms: number): void;
 }
 
@@ -189,7 +189,7 @@ describe('sqlite journal: write-behind', () => {
   ] as const) {
     const body = 'x'.repeat(size);
     const append = (store: SqliteStore, from: number, to: number) => {
-      // Across sessions, so that it is not retention that keeps them few.
+      // Across sessions, so that retention does not limit their number.
       for (let cursor = from; cursor <= to; cursor += 1) {
         const entry = { ...recognisable(Math.ceil(cursor / 40)), body };
         store.append(`s${cursor % 40}`, [entry], 'volatile');
@@ -466,7 +466,7 @@ describe('sqlite journal: write-behind', () => {
                 break;
               }
               case 'crash':
-                // Nothing of the old one runs any more.
+                // No timer of the old one runs any more.
                 mock.timers.reset();
                 mock.timers.enable({ apis: ['setTimeout', 'setImmediate', 'Date'] });
                 store = open();
@@ -513,7 +513,7 @@ class PlainList {
     this.last = last;
   }
 
-  /** What retention leaves: the longest end of the list that is within it. */
+  /** Returns the entries that retention leaves: the longest end of the list that is within it. */
   #kept(): JournalEntry[] {
     const kept = [...this.#entries];
     const sizeOf = ({ body }: JournalEntry) => (body as string).length;
@@ -542,7 +542,7 @@ class PlainList {
       }
     }
     const kept = this.#kept();
-    // What waits may be readable on top of what is kept, never instead of it.
+    // Waiting entries may be readable beyond the retained ones, never instead of them.
     const surplus = seen.length - kept.length;
     assert.ok(surplus >= 0 && (surplus === 0 || this.#written < this.#entries.length), `${surplus} too many`);
     assert.deepEqual(seen.slice(surplus), kept);

@@ -1,6 +1,6 @@
 /**
- * The client side of the HTTP + SSE binding: against our own server through connections that break, and against servers
- * that know nothing of our extensions.
+ * The client side of the HTTP + SSE binding: against Handfast's server through connections that break, and against
+ * servers that do not know Handfast's extensions.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -11,7 +11,7 @@ import { type ConnectHttpOptions, connectHttp } from '../../../src/transport/htt
 import type { Link } from '../../../src/transport/link.ts';
 import { Recorder, Relay, serve, until, within } from './http-fixtures.ts';
 
-/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+/** Far above the duration of any of these; only present so that a lost wake-up fails instead of hanging. */
 const TIMEOUT = { timeout: 300_000 };
 /** A close that is to end in good order has all the time it needs. */
 const GRACE_MS = 60_000;
@@ -31,7 +31,7 @@ async function open(
   return new Recorder(link, onMessage);
 }
 
-/** A server written against the binding's text only: one message a POST, events without ids. */
+/** Starts a server written only against the binding's text: one message a POST, events without ids. */
 async function plainHost(
   t: TestContext,
   handle: (request: IncomingMessage, response: ServerResponse, body: string, plain: Plain) => void,

@@ -1,4 +1,6 @@
-/** The outgoing log of an HTTP session against the simplest thing that could be right: a list and a position. */
+/**
+ * The outgoing log of an HTTP session against the simplest correct model: a list and a position.
+ */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { EventLog } from '../../../src/transport/http/http-event-log.ts';

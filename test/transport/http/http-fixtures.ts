@@ -1,6 +1,6 @@
 /**
- * What the HTTP tests share: a receiver that records, a served endpoint, requests on raw sockets, and a small TCP relay
- * that can cut connections.
+ * Shared parts of the HTTP tests: a receiver that records, a served endpoint, requests on raw sockets, and a small TCP
+ * relay that can cut connections.
  */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -15,7 +15,7 @@ import { PATIENCE_MS, within } from '../../contract/recorder.ts';
 
 export { within };
 
-/** Far above what any wait here takes; only there so that a lost wake-up fails instead of hanging. */
+/** Far above the duration of any wait here; only present so that a lost wake-up fails instead of hanging. */
 const WAIT_MS = PATIENCE_MS;
 
 /** Waits until `condition` holds, looking once a turn or so. */
@@ -27,7 +27,7 @@ export async function until(condition: () => boolean, what: string): Promise<voi
   }
 }
 
-/** Records what a link delivers. */
+/** Records the input of a link. */
 export class Recorder implements LinkReceiver {
   readonly messages: string[] = [];
   readonly problems: Malformed[] = [];
@@ -35,7 +35,7 @@ export class Recorder implements LinkReceiver {
   readonly #over = Promise.withResolvers<CloseInfo>();
   closures = 0;
 
-  /** `onMessage` hears each message after it was recorded. */
+  /** @param onMessage gets each message after it was recorded */
   constructor(link: Link, onMessage?: (text: string) => void) {
     this.link = link;
     this.#onMessage = onMessage;
@@ -73,7 +73,7 @@ export interface Served {
   readonly peers: Recorder[];
 }
 
-/** A served endpoint that is taken down after the test. */
+/** Returns a served endpoint that is closed after the test. */
 export async function serve(
   t: TestContext,
   options: Partial<HttpSseOptions> & {
@@ -103,7 +103,7 @@ export interface Answer {
   readonly body: string;
 }
 
-/** One plain request, as a client without any of our extensions makes it. */
+/** Sends one plain request, as a client without any of Handfast's extensions does. */
 export function ask(
   address: string,
   method: string,
@@ -133,7 +133,7 @@ export async function newSession(address: string): Promise<string> {
   return (JSON.parse(body) as { session_id: string }).session_id;
 }
 
-/** An open event stream, its text as it comes. */
+/** An open event stream, with its text as it arrives. */
 export class EventText {
   text = '';
   ended = false;
@@ -181,7 +181,7 @@ export async function openStream(address: string, session: string, lastEventId?:
   return new EventText(response);
 }
 
-/** Sends bytes on a raw socket; resolves with everything that came back once the server closed the connection. */
+/** Sends bytes on a raw socket; resolves with everything received once the server closed the connection. */
 export async function raw(port: number, bytes: string | Buffer, options: { keepOpen?: boolean } = {}): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   const chunks: Buffer[] = [];
@@ -201,7 +201,7 @@ export class Relay {
   readonly #server = createServer((near) => this.#join(near));
   readonly #pairs = new Set<[Socket, Socket]>();
   readonly #port: number;
-  /** Called with each chunk; false = cut this connection instead of passing the chunk on. */
+  /** Called with each chunk; returns false to cut this connection instead of forwarding the chunk. */
   pass: (chunk: Buffer, up: boolean) => boolean = () => true;
   refusing = false;
   connections = 0;

@@ -1,6 +1,6 @@
 /**
- * The server side of the HTTP + SSE binding, asked by plain HTTP requests: what any client of the binding may rely on,
- * what is refused, and what becomes of messages when streams come and go.
+ * The server side of the HTTP + SSE binding, with plain HTTP requests: the guarantees for any client of the binding,
+ * refusals, and the fate of messages when streams open and close.
  */
 import assert from 'node:assert/strict';
 import { connect } from 'node:net';
@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 import type { Link } from '../../../src/transport/link.ts';
 import { ask, newSession, openStream, serve, until, within } from './http-fixtures.ts';
 
-/** Far above what any of these takes; only there so that a lost wake-up fails instead of hanging. */
+/** Far above the duration of any of these; only present so that a lost wake-up fails instead of hanging. */
 const TIMEOUT = { timeout: 300_000 };
 /** A close that is to end in good order has all the time it needs. */
 const GRACE_MS = 60_000;
@@ -286,7 +286,7 @@ describe('backpressure', TIMEOUT, () => {
     const held = ask(listener.address, 'POST', '/send', plain(session), '{"n":1}').finally(() => {
       answered = true;
     });
-    // A later request on another connection shows that the first one has been handled as far as it goes.
+    // A later request on another connection shows that the first one has been handled as far as possible.
     assert.equal((await ask(listener.address, 'GET', '/health')).status, 200);
     assert.deepEqual([answered, peers[0]!.messages], [false, []]);
     peers[0]!.link.pause(false);
