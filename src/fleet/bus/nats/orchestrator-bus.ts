@@ -122,7 +122,7 @@ class JetStreamBus implements NatsBus {
       this.#events!.malformed((bucket === BUCKETS.profiles && this.#peers.get(key)) || unknown, reasons),
     );
     const profiles = new Profiles(
-      await Bucket.open(link, BUCKETS.profiles),
+      new Bucket(link, BUCKETS.profiles),
       {
         present: (agent, announce) => this.#present(agent, announce),
         absent: (agent, reason, asleep) => this.#absent(agent, reason, asleep),
@@ -133,7 +133,7 @@ class JetStreamBus implements NatsBus {
     this.#parts = { leadership, requests, profiles };
     // Profiles are read before events, so that each event has the peer it belongs to.
     await profiles.start();
-    const leases = await Bucket.open(link, BUCKETS.leases);
+    const leases = new Bucket(link, BUCKETS.leases);
     const unwatchLeases = await leases.watch('*', (entry) => this.#leased(entry));
     const intake = new EventConsumer({
       link,
