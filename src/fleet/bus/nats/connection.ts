@@ -20,7 +20,7 @@ import {
   type NatsConnection,
   type NatsPackages,
 } from './client.ts';
-import { publishError, readPublishAck } from './publish-ack.ts';
+import { isPassing, publishError, readPublishAck } from './publish-ack.ts';
 import { DELAYS, Redial, type Retry } from './redial.ts';
 import { NoReplyError, RequestMux } from './request-mux.ts';
 import { identityOf, type NatsAuth } from './secrets.ts';
@@ -137,12 +137,6 @@ export async function openNats(
 
 /** Names of client errors after which the outcome of the request is unknown. */
 const MAYBE = new Set(['TimeoutError', 'RequestError', 'ClosedConnectionError', 'ConnectionError', 'ProtocolError']);
-
-/**
- * JetStream's numbers for what passes by itself: a cluster that is choosing who decides, or has too few servers just now;
- * a stream or consumer whose server is unreachable.
- */
-const PASSING = new Set<unknown>([10004, 10005, 10008, 10009, 10118, 10119]);
 
 /** A connection, whether it stands just now, and what is sent over it. */
 export class NatsLink {
@@ -268,9 +262,7 @@ export class NatsLink {
       return await promise;
     } catch (error) {
       const { name, message } = error as Error;
-      if (name === 'JetStreamApiError' && PASSING.has((error as { code?: unknown }).code)) {
-        throw new NoReplyError(message, false, error);
-      }
+      if (isPassing(error)) throw new NoReplyError(message, false, error);
       if (name === 'JetStreamNotEnabled') throw new NoReplyError('no stream accepts this now', false, error);
       if (MAYBE.has(name)) {
         // The cause holds a refusal for missing permissions.
