@@ -6,6 +6,7 @@ import { fail } from '../../../wire/errors.ts';
 
 export type {
   ConsumerConfig,
+  ConsumerInfo,
   ConsumerMessages,
   JetStreamClient,
   JetStreamManager,

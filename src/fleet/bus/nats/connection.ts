@@ -315,19 +315,19 @@ export class NatsLink {
 
   /**
    * Stores a message on the stream of its subject. The same `id` within the stream's window is stored once. `check` throws when
-   * it must not be sent any more, also while it is sent again.
+   * it must not be sent any more, also while it is sent again. Resolves with its position.
    */
   async publish(
     subject: string,
     data: Uint8Array,
     id: string,
     { signal, check }: { readonly signal?: AbortSignal; readonly check?: () => void } = {},
-  ): Promise<void> {
+  ): Promise<number> {
     const once = async (): Promise<number> => {
       check?.();
       return this.store(subject, data, { 'Nats-Msg-Id': id });
     };
-    await this.until(once, undefined, signal);
+    return this.until(once, undefined, signal);
   }
 
   /** Stores a message on the stream of its subject, once. Resolves with its position; fails with the server's error. */

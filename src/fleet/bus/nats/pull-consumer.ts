@@ -199,6 +199,7 @@ export class PullConsumer {
     this.#waiting += 1;
     while (readingTurns.over) await readingTurns.next();
     this.#waiting -= 1;
+    if (this.#stopped.signal.aborted) return delivery.nak();
     this.#options.onDelivery(delivery);
     this.more();
   }
