@@ -111,5 +111,5 @@ export class Attempts {
   }
 }
 
-/** Of the message of an attempt: the same whoever sends it, and however often. */
+/** Of the message of an attempt: the same however often it is sent, and by each orchestrator. */
 const idOf = ({ task, envelope }: TaskDispatch): string => `${task.task_id}#${envelope?.attempt ?? 1}`;
