@@ -18,6 +18,7 @@ import { type Installed, natsTest } from './server.ts';
 import { Wire } from './wire.ts';
 
 const TTL_S = 3;
+const structured = { mode: 'structured' } as const;
 const QUEUE = { subject: subjects.dispatch('w'), consumer: consumers.agent('w') };
 
 async function orchestrated(fleet: NatsFleet) {
@@ -49,6 +50,16 @@ async function staged(context: TestContext, installed: Installed) {
 
 /** As when the server that had it was killed. */
 const lose = (fleet: NatsFleet) => fleet.manage((manager) => manager.streams.purge(STREAMS.dispatch));
+
+/** As when servers have lost a stream from its beginning: it is made again, and counts from one. */
+async function forget(fleet: NatsFleet, stream: string): Promise<void> {
+  await fleet.manage((manager) => manager.streams.delete(stream));
+  const made = () => fleet.manage((manager) => manager.streams.info(stream).then(() => true));
+  await fleet.until(() => made().catch(() => false), 'the stream to be made again');
+}
+
+const lastOf = (fleet: NatsFleet, stream: string): Promise<number> =>
+  fleet.manage(async (manager) => (await manager.streams.info(stream)).state.last_seq);
 
 async function begun(worker: ScriptedWorker, task: string): Promise<void> {
   await worker.until(() => worker.begun.includes(task), `${task} to begin`);
@@ -148,4 +159,39 @@ describe('attempts that were lost on NATS', { concurrency: 4 }, () => {
       assert.ok(record.attempt > 1);
     },
   );
+
+  natsTest('an event at a place that its stream has given before is handled', async (context, installed) => {
+    const fleet = await NatsFleet.start(context, installed);
+    const { events } = await fleet.orchestrator();
+    await fleet.worker(new PoolWorker([], { agentId: 'w' }));
+    const peer = await events.peer('w');
+    for (const task of ['one', 'two']) await peer.send(aDispatch(task), structured);
+    await events.until(() => events.results().length === 2, 'two results');
+    const last = () => lastOf(fleet, STREAMS.events);
+    const before = await last();
+    await forget(fleet, STREAMS.events);
+    await peer.send(aDispatch('three'), structured);
+    await events.until(() => events.results('three').length === 1, 'the result');
+    assert.ok((await last()) <= before);
+  });
+
+  natsTest('a dispatch at the place of one that is still being decided on is handled', async (context, installed) => {
+    const fleet = await NatsFleet.start(context, installed);
+    const { events } = await fleet.orchestrator();
+    const decided = Promise.withResolvers<undefined>();
+    let asked = 0;
+    const decide = ({ task_id }: { readonly task_id: string }) => {
+      asked += 1;
+      return task_id === 'slow' ? decided.promise : undefined;
+    };
+    await fleet.worker(new PoolWorker([], { agentId: 'w', decide }));
+    context.after(() => decided.resolve(undefined));
+    const peer = await events.peer('w');
+    await peer.send(aDispatch('slow'), structured);
+    await fleet.until(async () => asked === 1, 'the first dispatch to arrive');
+    await forget(fleet, STREAMS.dispatch);
+    await peer.send(aDispatch('next'), structured);
+    await events.until(() => events.results('next').length === 1, 'the result');
+    assert.equal(await lastOf(fleet, STREAMS.dispatch), 1);
+  });
 });

@@ -55,7 +55,7 @@ const MAX_REMEMBERED = 10_000;
 
 export class DispatchConsumer {
   readonly #options: ReceptionOptions;
-  /** Deliveries that are not settled, by queue and position on it. */
+  /** Deliveries that are not settled, by queue and {@link Delivery.id}. */
   readonly #open = new Map<string, Delivery>();
   readonly #waiting: { readonly delivery: Delivery; readonly since: number }[] = [];
   /** Tasks that are being decided on, and what waits behind each. */
@@ -196,7 +196,7 @@ export class DispatchConsumer {
       codes,
       task_id: taskId,
     };
-    await link.publish(subjects.dead(agent), pack(event), `dead#${agent}#${delivery.seq}`);
+    await link.publish(subjects.dead(agent), pack(event), `dead#${agent}#${delivery.id}`);
     delivery.end(`unreadable: ${codes.join(' ')}`);
     return undefined;
   }
@@ -350,7 +350,7 @@ export class DispatchConsumer {
   }
 }
 
-const nameOf = ({ subject, seq }: Delivery): string => `${subject} ${seq}`;
+const nameOf = ({ subject, id }: Delivery): string => `${subject} ${id}`;
 
 /** Dispatches without an envelope are the first. */
 const attemptOf = ({ envelope }: Dispatched): number => envelope.attempt ?? 1;

@@ -24,6 +24,11 @@ export class Delivery {
   readonly headers: MsgHdrs | undefined;
   /** Place in the stream. */
   readonly seq: number;
+  /**
+   * The message, however often it is delivered: its place and when it was stored. The place alone is not enough: when a server
+   * that had the end of a stream is killed, the next one may give its places to other messages.
+   */
+  readonly id: string;
   /** How often it was delivered, with this time. */
   deliveries: number;
   #reply: string;
@@ -35,11 +40,12 @@ export class Delivery {
     this.data = data;
     this.headers = headers;
     this.#reply = reply;
-    // $JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.…, behind a domain and an account on later servers
+    // $JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.<consumer seq>.<time>.…, behind a domain and an account on later servers
     const parts = reply.split('.');
     const at = parts.length === 9 ? 4 : 6;
     this.deliveries = Number(parts[at]);
     this.seq = Number(parts[at + 1]);
+    this.id = `${this.seq} ${parts[at + 3]}`;
   }
 
   /** Done. Not awaited: when it is lost, the message is redelivered. */
