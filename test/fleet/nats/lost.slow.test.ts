@@ -21,12 +21,12 @@ const TTL_S = 3;
 const structured = { mode: 'structured' } as const;
 const QUEUE = { subject: subjects.dispatch('w'), consumer: consumers.agent('w') };
 
-async function orchestrated(fleet: NatsFleet) {
+async function orchestrated(fleet: NatsFleet, servers = fleet.server.url) {
   const orchestrator = createOrchestrator({
     name: 'main',
     store: memoryTaskStore(),
     journal: memoryJournal(),
-    buses: [natsBus({ servers: fleet.server.url, name: 'main', log, ...fleet.storage })],
+    buses: [natsBus({ servers, name: 'main', log, ...fleet.storage })],
     leaseTtlS: TTL_S,
     random: () => 0,
     log,
@@ -159,6 +159,24 @@ describe('attempts that were lost on NATS', { concurrency: 4 }, () => {
       assert.ok(record.attempt > 1);
     },
   );
+
+  natsTest('a result that was stored and never delivered is asked for', async (context, installed) => {
+    const fleet = await NatsFleet.start(context, installed);
+    fleet.storage = { leaseTtlS: TTL_S };
+    const worker = new PoolWorker([], { byHand: true });
+    await fleet.worker(worker);
+    const wire = await Wire.to(context, fleet.server.port);
+    const orchestrator = await orchestrated(fleet, wire.url);
+    await orchestrator.submit({ task_id: 't', brief: 'x' });
+    await begun(worker, 't');
+    wire.silence('down');
+    worker.finish('t');
+    await worker.until(() => worker.journal.get('t')?.delivered === true, 'the result to be stored');
+    await fleet.manage((manager) => manager.streams.purge(STREAMS.events));
+    wire.speak();
+    const { record } = await orchestrator.result('t', AbortSignal.timeout(60_000));
+    assert.deepEqual([record.state, record.attempt, worker.begun], ['done', 1, ['t']]);
+  });
 
   natsTest('an event at a place that its stream has given before is handled', async (context, installed) => {
     const fleet = await NatsFleet.start(context, installed);

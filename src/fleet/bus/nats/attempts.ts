@@ -36,6 +36,15 @@ const MAX_REMEMBERED = 100_000;
 const QUEUE_MS = 2_000;
 
 const MESSAGE_ID = 'Nats-Msg-Id';
+/** JetStream's number for a message that is not there. */
+const NO_MESSAGE = 10037;
+
+/**
+ * True when a message that is stored may still be delivered. A consumer whose server was killed may be ahead of its stream: then it
+ * counts what the stream stores next as delivered and acknowledged.
+ */
+const isOutstanding = ({ num_pending, num_ack_pending, ack_floor }: ConsumerInfo, position: number): boolean =>
+  num_pending + num_ack_pending > 0 && position > ack_floor.stream_seq;
 
 interface Looked {
   readonly at: number;
@@ -67,15 +76,17 @@ export class Attempts {
     // Stored again, it is where it was: the stream drops the duplicate.
     const position = this.#positions.get(id) ?? (await this.store(queue, message));
     const info = await this.#queue(queue);
-    const { num_pending = 0, delivered } = info ?? {};
-    if (num_pending > 0 && position > (delivered?.stream_seq ?? 0)) return { at: 'queue' };
-    if (await this.#isStored(position, id)) return { at: 'queue' };
+    if (info !== undefined && info.num_pending > 0 && position > info.delivered.stream_seq) return { at: 'queue' };
+    const isStored = await this.#isStored(position, id);
+    if (isStored && (info === undefined || isOutstanding(info, position))) return { at: 'queue' };
     const { leases, journal } = this.#options;
     const key = tokenOf(message.task.task_id);
     const attempt = message.envelope?.attempt ?? 1;
     const lease = readLease((await leases.get(key))?.value);
     if (lease !== undefined && lease.attempt >= attempt) return { at: 'worker' };
     this.#positions.delete(id);
+    // The queue counts it as acknowledged, and never delivers it.
+    if (isStored) await this.#remove(position);
     const claim = readClaim((await journal.get(key))?.value);
     return claim?.attempt === attempt ? { at: 'nowhere', startedBy: claim.agent } : { at: 'nowhere' };
   }
@@ -86,6 +97,19 @@ export class Attempts {
     const manager = await link.manager();
     const found = await link.until(() => manager.streams.getMessage(STREAMS.dispatch, { seq }));
     return found?.header.get(MESSAGE_ID) === id;
+  }
+
+  async #remove(seq: number): Promise<void> {
+    const { link } = this.#options;
+    const manager = await link.manager();
+    await link.until(() =>
+      manager.streams
+        .deleteMessage(STREAMS.dispatch, seq, false)
+        .catch((error: Error & { readonly code?: unknown }) => {
+          if (error.code !== NO_MESSAGE) throw error;
+          return true;
+        }),
+    );
   }
 
   /** What the server knows of a queue; undefined: its worker has not made it yet. */
