@@ -40,6 +40,7 @@ export type {
   OrchestratorBus,
   PeerEvents,
   SendOptions,
+  Whereabouts,
 } from './fleet/bus/peer.ts';
 export type { HttpListener, HttpListenerOptions, PORT_BANDS, PortBand } from './fleet/bus/plain/http-listener.ts';
 export { listenHttp } from './fleet/bus/plain/http-listener.ts';

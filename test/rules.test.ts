@@ -124,7 +124,7 @@ const adapterFiles: readonly AdapterFile[] = [
   { module: '@marcbachmann/cel-js', files: [/^src\/base\/expressions\.ts$/] },
   { module: 're2js', files: [/^src\/base\/cel\/pattern\.ts$/] },
   { module: '@jmespath-community/jmespath', files: [/^src\/capabilities\/chains\/definition\/jmespath\.ts$/] },
-  ...['@nats-io/transport-node', '@nats-io/jetstream', '@nats-io/kv'].map((module) => ({
+  ...['@nats-io/transport-node', '@nats-io/jetstream'].map((module) => ({
     module,
     files: [/^src\/fleet\/bus\/nats\/client\.ts$/],
   })),

@@ -4,13 +4,19 @@
  * The other files of this folder implement it: in-process, stream links, the upstream HTTP dialect, A2A 1.0, NATS JetStream.
  * `orchestrator/` knows none of them. A bus whose peers do not speak messages translates.
  */
-import type { Feature, FleetMessage } from '../../protocol/fleet.ts';
+import type { Feature, FleetMessage, TaskDispatch } from '../../protocol/fleet.ts';
 import type { Incoming } from '../messages/decoded.ts';
 
 export type Binding = 'in-process' | 'stream' | 'http' | 'a2a' | 'nats';
 
 /** Form in which a peer wants its tasks: as messages, as hints in the text, or as the bare brief. */
 export type DispatchMode = 'structured' | 'inline' | 'plain';
+
+/**
+ * Where an attempt is that a bus stores: it waits on its queue, or a worker holds its lease, or neither. Then no worker will run it,
+ * unless `startedBy` has: that one knows how it ended.
+ */
+export type Whereabouts = { readonly at: 'queue' | 'worker' } | { readonly at: 'nowhere'; readonly startedBy?: string };
 
 /** One worker, as its transport knows it. */
 export interface FleetPeer {
@@ -45,6 +51,12 @@ export interface FleetPeer {
    * again), `over_capacity` (busy; `detail.retry_after_ms`), `unauthorized`, `invalid_message` (the peer refused it).
    */
   send(message: FleetMessage, how: SendOptions): Promise<void>;
+
+  /**
+   * Where an attempt is whose dispatch was sent; its outcome may be unknown: then it is sent again. Present where the bus holds
+   * dispatches and leases: then only these are signs of an attempt, and not that its worker is there. Fails as `send`.
+   */
+  find?(message: TaskDispatch): Promise<Whereabouts>;
 }
 
 export interface SendOptions {
@@ -81,9 +93,9 @@ export interface OrchestratorBus {
   start(events: PeerEvents): Promise<void>;
   /** Queues a task for any worker of a pool; absent: this bus has no pools. Resolves when it is stored. */
   offer?(pool: string, message: FleetMessage): Promise<void>;
-  /**
-   * Returns the start and the reason of an outage of the bus; undefined: it works. Absent: it cannot fail apart from its peers.
-   */
+  /** The same as {@link FleetPeer.find}, of a task that was offered to a pool. */
+  find?(pool: string, message: TaskDispatch): Promise<Whereabouts>;
+  /** Since when and why it carries nothing; undefined: it works. Absent: it cannot fail apart from its peers. */
   down?(): BusOutage | undefined;
   /** Closes all peers in order. Bounded, never rejects. */
   close(): Promise<void>;

@@ -15,6 +15,7 @@ import { RouteLearner } from '../route/learner.ts';
 import { DEFAULT_ROUTE_POLICY } from '../route/profile.ts';
 import { Router } from '../route/router.ts';
 import { AttemptFailures } from './attempt-failures.ts';
+import { AttemptFinder } from './attempt-finder.ts';
 import { Dependencies } from './dependencies.ts';
 import { Dispatcher } from './dispatcher.ts';
 import { LeaseTimers } from './lease-timers.ts';
@@ -54,6 +55,7 @@ export class Engine {
   readonly dispatcher: Dispatcher;
   readonly failures: AttemptFailures;
   readonly leases: LeaseTimers;
+  readonly finder: AttemptFinder;
   readonly questions: OperatorQuestions;
   readonly dependencies = new Dependencies();
   readonly verifier: Verifier;
@@ -118,8 +120,21 @@ export class Engine {
       now,
       leaseTtlMs: leaseTtlS * 1000,
       plainPeerTimeoutMs: plainPeerTimeoutS * 1000,
-      silent: (tracked) => this.poll(tracked),
-      expired: (tracked) => this.failures.lost(tracked, 'the worker sent nothing while the lease was valid'),
+      finds: (offer) => this.finder.finds(offer),
+      silent: (tracked) => this.#silent(tracked),
+      expired: (tracked) => this.#expired(tracked),
+    });
+    this.finder = new AttemptFinder({
+      name: options.name,
+      registry,
+      peers,
+      buses: options.buses,
+      failures: () => this.failures,
+      leases: () => this.leases,
+      leaseTtlS,
+      now,
+      log,
+      poll: (tracked) => void this.poll(tracked),
     });
     this.questions = new OperatorQuestions({ registry, peers, clock, askUser: options.askUser, log });
     this.verifier = new Verifier(registry, options.repositories, options.findRepository);
@@ -139,7 +154,7 @@ export class Engine {
       nextTurn: options.nextTurn ?? setImmediate,
       now,
       log,
-      unsure: (tracked) => this.poll(tracked),
+      unsure: (tracked) => this.#silent(tracked),
       signal: this.#stopping.signal,
     });
   }
@@ -243,12 +258,28 @@ export class Engine {
     this.#stopping.abort(fail('interrupted', 'the orchestrator stops'));
     this.dispatcher.stop();
     this.leases.stop();
+    this.finder.stop();
     this.questions.stop();
     this.verifier.stop();
     this.#deadlines.stop();
     this.#cancels.stop();
     this.peers.stop();
     for (const taskId of [...this.#waiters.keys()]) this.#wakeWaiters(taskId, null);
+  }
+
+  /** No sign of an attempt: its bus knows where it is, or else its worker. */
+  #silent(tracked: TrackedTask): void {
+    if (this.finder.finds(tracked.record.worker)) this.finder.look(tracked);
+    else this.poll(tracked);
+  }
+
+  #expired(tracked: TrackedTask): void {
+    const { worker } = tracked.record;
+    if (!isOffer(worker) && !this.finder.looks(tracked.id)) {
+      return this.failures.lost(tracked, 'the worker sent nothing while the lease was valid');
+    }
+    this.leases.renew(tracked);
+    this.finder.look(tracked);
   }
 
   #changed(tracked: TrackedTask, before: TaskRecord, event: TaskEvent): void {

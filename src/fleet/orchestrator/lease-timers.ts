@@ -17,7 +17,9 @@ export interface LeaseTimersOptions {
   readonly now: () => number;
   readonly leaseTtlMs: number;
   readonly plainPeerTimeoutMs: number;
-  /** Called when it will expire soon: poll its worker. */
+  /** True when a task that was offered to this pool can be looked for. */
+  finds(offer: string): boolean;
+  /** It will expire soon: poll its worker, or look for it. */
   silent(tracked: TrackedTask): void;
   /** Called when it expired. */
   expired(tracked: TrackedTask): void;
@@ -34,12 +36,13 @@ export class LeaseTimers {
     this.#timers = new TimerQueue(options.clock, (taskId) => this.#ring(taskId));
   }
 
-  /** Starts, or renews, the lease of the attempt under way. A task offered to a pool has none until a worker claims it. */
+  /** Starts, or renews, the lease of the attempt under way. One that is offered to a pool has none: it is looked for as often. */
   renew({ id, record }: TrackedTask): void {
-    if (!isActive(record) || isOffer(record.worker)) return;
+    const { worker } = record;
+    if (!isActive(record) || (isOffer(worker) && !this.#options.finds(worker as string))) return;
     const { leaseTtlMs, clock } = this.#options;
     const now = clock.monotonic();
-    if (!this.#isShort(record.worker)) return this.#set(id, now + this.#plainLeftMs(record.attempts.at(-1)?.sent_at));
+    if (!this.#isShort(worker)) return this.#set(id, now + this.#plainLeftMs(record.attempts.at(-1)?.sent_at));
     this.#ends.set(id, now + leaseTtlMs);
     // A lease is renewed often: its timer stays where it is and compares the end when it fires.
     if (this.#timers.at(id) === undefined) this.#timers.set(id, now + (leaseTtlMs * 2) / 3);

@@ -260,9 +260,12 @@ export class PeerEventHandler implements PeerEvents {
     this.#engine.registry.apply(tracked, attempt === undefined ? claimed : { ...claimed, attempt });
   }
 
-  /** Returns whether a heartbeat of the worker renews the lease: only after it acknowledged the attempt. */
+  /**
+   * Whether a heartbeat of the worker renews the lease: only after it acknowledged the attempt, and not where the bus has a lease of
+   * each attempt.
+   */
   #has({ peer }: PeerEntry, { record }: TrackedTask): boolean {
-    if (!peer.features.has('lease')) return false;
+    if (!peer.features.has('lease') || peer.find !== undefined) return false;
     return record.state === 'accepted' || record.state === 'running' || peer.durable;
   }
 

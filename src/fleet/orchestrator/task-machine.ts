@@ -264,6 +264,11 @@ export function offerTo(pool: string): string {
   return `pool:${pool}`;
 }
 
+/** The pool of such a name. */
+export function poolOf(offer: string): string {
+  return offer.slice('pool:'.length);
+}
+
 /** True while any worker of a pool may claim it. Peer ids have no such form on a bus that has pools. */
 export function isOffer(worker: string | null): boolean {
   return worker?.startsWith('pool:') === true;

@@ -20,8 +20,8 @@ async function staged(context: TestContext, installed: Installed, leaseTtlS = 45
   const link = await openNats('test', { servers: server.url, log });
   context.after(() => link.close());
   const { leaseTtlS: ttlS } = await ensureFleet(link, { leaseTtlS });
-  const leases = await Bucket.open(link, 'a2a_leases');
-  const journal = await Bucket.open(link, 'a2a_journal');
+  const leases = new Bucket(link, 'a2a_leases');
+  const journal = new Bucket(link, 'a2a_journal');
   return {
     server,
     as: (agent, incarnation = `${agent}-1`) => new Leases({ leases, journal, agent, incarnation, ttlS }),

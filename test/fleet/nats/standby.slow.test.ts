@@ -106,7 +106,7 @@ describe('a second orchestrator whose tasks are on NATS', { concurrency: 4 }, ()
       await fleet.until(async () => begun.includes('long'), 'the task to begin');
       const waiting = atWork(fleet);
       // Longer than leases hold: an orchestrator that had loaded the tasks would have abandoned this one by now.
-      const bucket = await Bucket.open(first.seat.link, BUCKETS.orchestrators);
+      const bucket = new Bucket(first.seat.link, BUCKETS.orchestrators);
       const renewals = async (): Promise<number> =>
         JSON.parse(Buffer.from((await bucket.get('main'))!.value).toString()).renewed;
       await fleet.until(async () => (await renewals()) >= 8, 'two lifetimes of leases to pass');

@@ -75,6 +75,10 @@ class AccountBuses implements NatsBus {
     return this.#main.offer!(...offered);
   }
 
+  find(...asked: Parameters<NonNullable<NatsBus['find']>>): ReturnType<NonNullable<NatsBus['find']>> {
+    return this.#main.find!(...asked);
+  }
+
   down(): BusOutage | undefined {
     return (
       this.#main.down?.() ?? [...this.#opened].map(({ bus }) => bus.down?.()).find((outage) => outage !== undefined)

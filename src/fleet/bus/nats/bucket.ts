@@ -4,18 +4,11 @@
  *
  * For leases, claims, profiles and task records.
  */
-import { Backoff } from '../../../base/backoff.ts';
-import { isLogged } from '../../../base/log.ts';
-import { sleep } from '../../../base/sleep.ts';
-import type { KV } from './client.ts';
+import { BucketWatch } from './bucket-watch.ts';
+import type { JsMsg, MsgHdrs } from './client.ts';
 import type { NatsLink } from './connection.ts';
-import { readingTurns } from './payload.ts';
-import { openBucket } from './streams.ts';
 
 const WRITE_MS = 10_000;
-/** Longest pause of a watch between the entries that exist, before it counts as started, milliseconds. */
-const FIRST_ENTRIES_MS = 2_000;
-const WATCH_AGAIN = { firstDelayMs: 1_000, maxDelayMs: 15_000 };
 
 export interface Entry {
   readonly key: string;
@@ -33,24 +26,20 @@ const WRONG_SEQUENCE = new Set([10071, 10164]);
 const REMOVED = ['KV-Operation', 'Nats-Marker-Reason'];
 const EXPECTED = 'Nats-Expected-Last-Subject-Sequence';
 
+const isRemoval = (headers: MsgHdrs | undefined): boolean => REMOVED.some((name) => headers?.has(name) === true);
+
 const isConflict = (error: unknown): boolean => WRONG_SEQUENCE.has((error as { code?: unknown }).code as number);
 
 export class Bucket {
   readonly name: string;
   readonly #link: NatsLink;
-  readonly #kv: KV;
   readonly #check: () => void;
 
-  constructor(link: NatsLink, name: string, kv: KV, check: () => void = () => {}) {
+  /** A bucket that exists. `check` throws when writes to it are not allowed any more. */
+  constructor(link: NatsLink, name: string, check: () => void = () => {}) {
     this.#link = link;
     this.name = name;
-    this.#kv = kv;
     this.#check = check;
-  }
-
-  /** Opens a bucket that exists. `check` throws when writes to it are not allowed any more. */
-  static async open(link: NatsLink, name: string, check?: () => void): Promise<Bucket> {
-    return new Bucket(link, name, await openBucket(link, name), check);
   }
 
   /** Writes a key that does not exist; undefined when it does. Resolves with its revision. */
@@ -125,74 +114,22 @@ export class Bucket {
   }
 
   /**
-   * Calls `listener` with every entry and every change, again from the start whenever the connection is restored. Resolves
+   * Calls `listener` with every entry and every change, again from the start whenever something may have been missed. Resolves
    * with the function that ends it, when the existing entries have been reported.
    */
   async watch(key: string, listener: (entry: Entry) => void): Promise<() => void> {
-    let ended = false;
-    let current: { stop(): void } | undefined;
-    let round = 0;
-    const retry = new Backoff(WATCH_AGAIN);
-    const failed = (message: string, { message: error }: Error): Promise<void> => {
-      const delayMs = retry.next();
-      if (isLogged(retry.failures)) this.#link.log?.warn(message, { bucket: this.name, error });
-      return sleep(delayMs, this.#link.closing);
-    };
-    const begin = async (): Promise<void> => {
-      const mine = ++round;
-      const manager = await this.#link.manager();
-      const filter = { subjects_filter: this.subject(key) };
-      const { state } = await this.#link.until(() => manager.streams.info(`KV_${this.name}`, filter));
-      const watch = await this.#link.until(() => this.#kv.watch({ key }));
-      if (ended || mine !== round) return watch.stop();
-      current?.stop();
-      current = watch;
-      retry.opened();
-      const { promise, resolve } = Promise.withResolvers<void>();
-      // Keys to report, unless they are removed in this moment.
-      const existing = Object.keys(state.subjects ?? {}).length;
-      const quiet = setTimeout(resolve, existing === 0 ? 0 : FIRST_ENTRIES_MS);
-      const reported = new Set<string>();
-      void (async () => {
-        for await (const entry of watch) {
-          while (readingTurns.over) await readingTurns.next();
-          if (mine !== round) break;
-          const { operation, revision, value, isUpdate: update } = entry;
-          try {
-            listener({ key: entry.key, value, revision, update, removed: operation !== 'PUT' });
-          } catch (error) {
-            this.setAside(entry.key, (error as Error).message);
-          }
-          if (reported.size >= existing) continue;
-          // The server that reports may be a moment behind the one that counted.
-          if (reported.add(entry.key).size >= existing) resolve();
-          else quiet.refresh();
-        }
-        resolve();
-      })().catch((error: Error) => {
-        resolve();
-        const again = failed('the watch of a bucket has ended', error);
-        if (mine === round) void again.then(watchAgain);
-      });
-      await promise;
-      clearTimeout(quiet);
-    };
-    const watchAgain = async (): Promise<void> => {
-      while (!ended && this.#link.up) {
-        try {
-          return await begin();
-        } catch (error) {
-          await failed('bucket cannot be watched', error as Error);
-        }
+    const report = (message: JsMsg, update: boolean): void => {
+      const changed = message.subject.slice(this.subject('').length);
+      const removed = isRemoval(message.headers);
+      try {
+        listener({ key: changed, value: message.data, revision: message.seq, update, removed });
+      } catch (error) {
+        this.setAside(changed, (error as Error).message);
       }
     };
-    await begin();
-    const stopListening = this.#link.onChange((up) => up && void watchAgain());
-    return () => {
-      ended = true;
-      stopListening();
-      current?.stop();
-    };
+    const watched = { link: this.#link, bucket: this.name, subject: this.subject(key), report };
+    const watch = await BucketWatch.start(watched);
+    return () => watch.stop();
   }
 
   /**
@@ -204,8 +141,7 @@ export class Bucket {
     const last_by_subj = this.subject(key);
     const found = await manager.streams.getMessage(`KV_${this.name}`, { last_by_subj });
     if (found === null) return undefined;
-    const removed = REMOVED.some((name) => found.header.get(name) !== '');
-    return { key, value: found.data, revision: found.seq, update: false, removed };
+    return { key, value: found.data, revision: found.seq, update: false, removed: isRemoval(found.header) };
   }
 
   async #write(key: string, value: Uint8Array, revision: number): Promise<number> {

@@ -6,11 +6,13 @@ import { fail } from '../../../wire/errors.ts';
 
 export type {
   ConsumerConfig,
+  ConsumerInfo,
+  ConsumerMessages,
   JetStreamClient,
   JetStreamManager,
+  JsMsg,
   StreamConfig,
 } from '@nats-io/jetstream';
-export type { KV, KvEntry } from '@nats-io/kv';
 export type {
   Authenticator,
   ConnectionOptions,
@@ -20,24 +22,19 @@ export type {
   Subscription,
 } from '@nats-io/transport-node';
 
-/** The three packages. */
+/** The two packages. */
 export interface NatsPackages {
   readonly transport: typeof import('@nats-io/transport-node');
   readonly jetstream: typeof import('@nats-io/jetstream');
-  readonly kv: typeof import('@nats-io/kv');
 }
 
-const PACKAGES = '@nats-io/transport-node @nats-io/jetstream @nats-io/kv';
+const PACKAGES = '@nats-io/transport-node @nats-io/jetstream';
 
 /** Loads the client. Fails with `not_configured`, whose message names the packages to install. */
 export async function loadNats(): Promise<NatsPackages> {
   try {
-    const [transport, jetstream, kv] = await Promise.all([
-      import('@nats-io/transport-node'),
-      import('@nats-io/jetstream'),
-      import('@nats-io/kv'),
-    ]);
-    return { transport, jetstream, kv };
+    const [transport, jetstream] = await Promise.all([import('@nats-io/transport-node'), import('@nats-io/jetstream')]);
+    return { transport, jetstream };
   } catch (error) {
     const missing = (error as { code?: unknown }).code === 'ERR_MODULE_NOT_FOUND';
     const reason = missing ? `they are not installed: npm install ${PACKAGES}` : (error as Error).message;

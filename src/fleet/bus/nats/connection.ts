@@ -20,7 +20,7 @@ import {
   type NatsConnection,
   type NatsPackages,
 } from './client.ts';
-import { publishError, readPublishAck } from './publish-ack.ts';
+import { isPassing, publishError, readPublishAck } from './publish-ack.ts';
 import { DELAYS, Redial, type Retry } from './redial.ts';
 import { NoReplyError, RequestMux } from './request-mux.ts';
 import { identityOf, type NatsAuth } from './secrets.ts';
@@ -138,13 +138,7 @@ export async function openNats(
 /** Names of client errors after which the outcome of the request is unknown. */
 const MAYBE = new Set(['TimeoutError', 'RequestError', 'ClosedConnectionError', 'ConnectionError', 'ProtocolError']);
 
-/**
- * JetStream's error numbers that pass by themselves: a cluster that is electing a leader, or has too few servers just now; a
- * stream or consumer whose server is unreachable.
- */
-const PASSING = new Set<unknown>([10004, 10005, 10008, 10009, 10118, 10119]);
-
-/** A connection, its state (up or not), and the operations over it. */
+/** A connection, whether it stands just now, and what is sent over it. */
 export class NatsLink {
   readonly packages: NatsPackages;
   readonly connection: NatsConnection;
@@ -268,9 +262,7 @@ export class NatsLink {
       return await promise;
     } catch (error) {
       const { name, message } = error as Error;
-      if (name === 'JetStreamApiError' && PASSING.has((error as { code?: unknown }).code)) {
-        throw new NoReplyError(message, false, error);
-      }
+      if (isPassing(error)) throw new NoReplyError(message, false, error);
       if (name === 'JetStreamNotEnabled') throw new NoReplyError('no stream accepts this now', false, error);
       if (MAYBE.has(name)) {
         // The cause holds a refusal for missing permissions.
@@ -323,19 +315,19 @@ export class NatsLink {
 
   /**
    * Stores a message on the stream of its subject. The same `id` within the stream's window is stored once. `check` throws when
-   * it must not be sent any more, also while it is sent again.
+   * it must not be sent any more, also while it is sent again. Resolves with its position.
    */
   async publish(
     subject: string,
     data: Uint8Array,
     id: string,
     { signal, check }: { readonly signal?: AbortSignal; readonly check?: () => void } = {},
-  ): Promise<void> {
+  ): Promise<number> {
     const once = async (): Promise<number> => {
       check?.();
       return this.store(subject, data, { 'Nats-Msg-Id': id });
     };
-    await this.until(once, undefined, signal);
+    return this.until(once, undefined, signal);
   }
 
   /** Stores a message on the stream of its subject, once. Resolves with its position; fails with the server's error. */

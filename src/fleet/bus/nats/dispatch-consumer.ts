@@ -9,7 +9,7 @@
 import { backoffMs } from '../../../base/backoff.ts';
 import { setNewest } from '../../../base/evict-oldest.ts';
 import type { SessionAnnounce, TaskAck, TaskResult } from '../../../protocol/fleet.ts';
-import { asError } from '../../../wire/errors.ts';
+import { asError, fail } from '../../../wire/errors.ts';
 import { decode } from '../../messages/decode.ts';
 import type { Dispatched, Incoming } from '../../messages/decoded.ts';
 import { resultMessage } from '../../messages/encode.ts';
@@ -57,7 +57,7 @@ const MAX_REMEMBERED = 10_000;
 
 export class DispatchConsumer {
   readonly #options: ReceptionOptions;
-  /** Deliveries that are not settled, by queue and position on it. */
+  /** Deliveries that are not settled, by queue and {@link Delivery.id}. */
   readonly #open = new Map<string, Delivery>();
   readonly #waiting: { readonly delivery: Delivery; readonly since: number }[] = [];
   /** Tasks that are being decided on, and the work that waits behind each. */
@@ -198,7 +198,7 @@ export class DispatchConsumer {
       codes,
       task_id: taskId,
     };
-    await link.publish(subjects.dead(agent), pack(event), `dead#${agent}#${delivery.seq}`);
+    await link.publish(subjects.dead(agent), pack(event), `dead#${agent}#${delivery.id}`);
     delivery.end(`unreadable: ${codes.join(' ')}`);
     return undefined;
   }
@@ -241,15 +241,17 @@ export class DispatchConsumer {
     if (delivery.deliveries < MAX_DELIVER) return delivery.nak(retryAfterS * 1000);
     // One more delivery, and the server would count it as undeliverable.
     const code = reason === 'in_flight' ? 'in_flight' : 'busy';
-    const refusal = resultMessage({
-      task_id,
-      status: 'blocked',
-      tokens_spent: 0,
-      blocked_reason: `${code}: ${reason === 'in_flight' ? 'an earlier attempt' : 'a turn of this context'} is running`,
-      blocked: { code, retryable: true, retry_after_s: retryAfterS },
-    });
-    await this.#options.channel.answer(caused(refusal, dispatch), attemptOf(dispatch));
+    const running = reason === 'in_flight' ? 'an earlier attempt' : 'a turn of this context';
+    await this.#refuse(dispatch, { code, retryable: true, retry_after_s: retryAfterS }, `${running} is running`);
     delivery.ack();
+  }
+
+  /** Answers that the attempt was not started. */
+  async #refuse(dispatch: Dispatched, blocked: NonNullable<TaskResult['blocked']>, why: string): Promise<void> {
+    const { task_id } = dispatch;
+    const blocked_reason = `${blocked.code}: ${why}`;
+    const refusal = resultMessage({ task_id, status: 'blocked', tokens_spent: 0, blocked_reason, blocked });
+    await this.#options.channel.answer(caused(refusal, dispatch), attemptOf(dispatch));
   }
 
   async #start(
@@ -261,6 +263,7 @@ export class DispatchConsumer {
     const { task_id, envelope } = dispatch;
     const attempt = attemptOf(dispatch);
     let lease: HeldLease | undefined;
+    let claimed = false;
     try {
       const taken = await leases.acquire(task_id, attempt);
       if (taken.kind !== 'taken') {
@@ -283,17 +286,22 @@ export class DispatchConsumer {
         await lease.release();
         return delivery.ack();
       }
+      claimed = true;
       // Not confirmed, it is redelivered, and the claim prevents a second start on any worker.
       if (!(await delivery.confirm())) link.log?.info('an acknowledgement was not confirmed', { task_id, attempt });
       if (!lease.fresh && !(await lease.renew())) {
-        link.log?.warn('a lease was lost before its task started', { task_id, attempt });
-        return await accepted.abandon();
+        throw fail('timeout', 'its lease was lost before it started');
       }
     } catch (thrown) {
-      // Nothing was started. The claim lets only this process start it when it is redelivered.
+      // Nothing was started.
       await accepted.abandon();
       await lease?.release();
-      throw thrown;
+      // Where the claim is not known to be stored, it is redelivered, and only this process may start it then.
+      if (!claimed) throw thrown;
+      const { message } = asError(thrown);
+      link.log?.warn('an attempt could not be started', { task_id, attempt, error: message });
+      // The dispatch has left its queue, and the claim keeps all others from it: only an answer brings another attempt.
+      return this.#refuse(dispatch, { code: 'busy', retryable: true }, message);
     }
     setNewest(this.#accepted, task_id, attempt, MAX_REMEMBERED);
     accepted.start(lease);
@@ -344,7 +352,7 @@ export class DispatchConsumer {
   }
 }
 
-const nameOf = ({ subject, seq }: Delivery): string => `${subject} ${seq}`;
+const nameOf = ({ subject, id }: Delivery): string => `${subject} ${id}`;
 
 /** Dispatches without an envelope are the first. */
 const attemptOf = ({ envelope }: Dispatched): number => envelope.attempt ?? 1;

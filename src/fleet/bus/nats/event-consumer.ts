@@ -45,9 +45,9 @@ const FROM_WORKERS = new Set<Incoming['type']>(['TASK_RESULT', 'TASK_ACK', 'TASK
 export class EventConsumer {
   readonly #options: EventConsumerOptions;
   readonly #puller: PullConsumer;
-  /** Deliveries by position in the stream, with the time of their arrival, in monotonic milliseconds. */
-  readonly #inFlight = new Map<number, { readonly delivery: Delivery; readonly since: number }>();
-  readonly #stored = new Set<number>();
+  /** By {@link Delivery.id}; when they arrived, in monotonic milliseconds. */
+  readonly #inFlight = new Map<string, { readonly delivery: Delivery; readonly since: number }>();
+  readonly #stored = new Set<string>();
   readonly #timer: NodeJS.Timeout;
   #stopped = false;
 
@@ -75,15 +75,15 @@ export class EventConsumer {
 
   async #take(delivery: Delivery): Promise<void> {
     if (this.#stopped) return delivery.nak();
-    if (this.#stored.has(delivery.seq)) return delivery.ack();
+    if (this.#stored.has(delivery.id)) return delivery.ack();
     // Redelivered while it is being stored: one acknowledgement counts for both.
-    if (this.#inFlight.has(delivery.seq)) return;
-    this.#inFlight.set(delivery.seq, { delivery, since: performance.now() });
+    if (this.#inFlight.has(delivery.id)) return;
+    this.#inFlight.set(delivery.id, { delivery, since: performance.now() });
     try {
       const handled = this.#handle(delivery);
       if (handled !== undefined) await handled;
       if (this.#stopped) return;
-      evictOldest(this.#stored.add(delivery.seq), MAX_STORED);
+      evictOldest(this.#stored.add(delivery.id), MAX_STORED);
       delivery.ack();
     } catch (thrown) {
       if (this.#stopped) return;
@@ -95,7 +95,7 @@ export class EventConsumer {
       });
       delivery.nak(backoffMs(delivery.deliveries - 1, { firstDelayMs: RETRY_MS, maxDelayMs: MAX_RETRY_MS }));
     } finally {
-      if (this.#inFlight.delete(delivery.seq)) this.#puller.more();
+      if (this.#inFlight.delete(delivery.id)) this.#puller.more();
     }
   }
 

@@ -144,14 +144,12 @@ class Membership implements Joined {
     };
     const { leaseTtlS: ttlS, profileTtlS } = await ensureFleet(link, this.#options);
     await ensureWorker(link, agent, pools, worker.maxConcurrent, this.#options);
-    const [profiles, discovery, leases, journal] = await Promise.all(
-      [BUCKETS.profiles, BUCKETS.discovery, BUCKETS.leases, BUCKETS.journal].map((name) => Bucket.open(link, name)),
-    );
+    const bucket = (name: string): Bucket => new Bucket(link, name);
     const presence = new Presence({
       link,
       worker,
-      profiles: profiles!,
-      discovery: discovery!,
+      profiles: bucket(BUCKETS.profiles),
+      discovery: bucket(BUCKETS.discovery),
       ttlS: profileTtlS,
       taken: (error) => {
         link.log?.error('another worker of this name replaced this one', { agent_id: worker.agentId });
@@ -174,7 +172,14 @@ class Membership implements Joined {
       link,
       worker,
       channel,
-      leases: new Leases({ leases: leases!, journal: journal!, agent: agentId, incarnation, ttlS, monotonic }),
+      leases: new Leases({
+        leases: bucket(BUCKETS.leases),
+        journal: bucket(BUCKETS.journal),
+        agent: agentId,
+        incarnation,
+        ttlS,
+        monotonic,
+      }),
       freed: () => this.#freed(),
       workingMs: ((this.#options.ackWaitS ?? ACK_WAIT_S) * 1000) / 3,
     });

@@ -77,7 +77,7 @@ export async function acquireLeadership(options: LeadershipOptions): Promise<Lea
     const life = newId();
     const { instance = life } = options;
     const { promise: lost, resolve } = Promise.withResolvers<HandfastError>();
-    const bucket = await Bucket.open(link, BUCKETS.orchestrators);
+    const bucket = new Bucket(link, BUCKETS.orchestrators);
     const taking = new LeaderLease({
       bucket,
       name,

@@ -42,8 +42,8 @@ const text = (value: object): Uint8Array => Buffer.from(JSON.stringify(value));
 /** The longest of the configuration. */
 const MAX_TTL_S = 86_400;
 
-/** Reads a lease; undefined when the value is not a lease of this protocol. */
-export function readLease(value: Uint8Array): LeaseValue | undefined {
+/** Reads a lease; undefined when it is none of ours. */
+export function readLease(value: Uint8Array | undefined): LeaseValue | undefined {
   return readObject<LeaseValue>(
     value,
     ({ task_id, ttl_s, renewed }) =>
@@ -55,7 +55,14 @@ export function readLease(value: Uint8Array): LeaseValue | undefined {
   );
 }
 
-function readObject<T extends ClaimValue>(value: Uint8Array, more: (found: T) => boolean = () => true): T | undefined {
+/** Reads a claim; undefined when it is none of ours. */
+export const readClaim = (value: Uint8Array | undefined): ClaimValue | undefined => readObject<ClaimValue>(value);
+
+function readObject<T extends ClaimValue>(
+  value: Uint8Array | undefined,
+  more: (found: T) => boolean = () => true,
+): T | undefined {
+  if (value === undefined) return undefined;
   try {
     const found = JSON.parse(Buffer.from(value).toString()) as T | null;
     const good =
@@ -70,6 +77,8 @@ function readObject<T extends ClaimValue>(value: Uint8Array, more: (found: T) =>
   }
 }
 
+/** How long a claim is tried at least; else while the lease certainly holds. */
+const MIN_CLAIM_MS = 10_000;
 /** Conflicts between two workers before one stops for now. */
 const TRIES = 8;
 
@@ -115,8 +124,7 @@ export class Leases {
 
   /** Returns whether any worker claimed this attempt, or a later one. */
   async isClaimed(taskId: string, attempt: number): Promise<boolean> {
-    const entry = await this.#options.journal.get(tokenOf(taskId));
-    const claimed = entry === undefined ? undefined : readObject<ClaimValue>(entry.value);
+    const claimed = readClaim((await this.#options.journal.get(tokenOf(taskId)))?.value);
     return claimed !== undefined && claimed.attempt >= attempt;
   }
 
@@ -125,19 +133,21 @@ export class Leases {
    * attempt was. After false the attempt must not be started.
    */
   async claim(taskId: string, attempt: number): Promise<boolean> {
-    const { journal, agent, incarnation } = this.#options;
+    const { journal, agent, incarnation, ttlS } = this.#options;
     const key = tokenOf(taskId);
     const value = text({ agent, incarnation, attempt } satisfies ClaimValue);
+    // Where its outcome stays unknown, another worker may get the dispatch and find a claim: no worker starts it then.
+    const withinMs = Math.max(MIN_CLAIM_MS, (ttlS * 1000 * 2) / 3);
     for (let tries = 0; tries < TRIES; tries++) {
-      if ((await journal.create(key, value)) !== undefined) return true;
+      if ((await journal.create(key, value, withinMs)) !== undefined) return true;
       const entry = await journal.get(key);
       if (entry === undefined) continue;
-      const claimed = readObject<ClaimValue>(entry.value);
+      const claimed = readClaim(entry.value);
       if (claimed === undefined) journal.setAside(key, 'not a claim; replaced');
       if (claimed !== undefined && claimed.attempt >= attempt) {
         return claimed.attempt === attempt && claimed.agent === agent && claimed.incarnation === incarnation;
       }
-      if ((await journal.update(key, value, entry.revision)) !== undefined) return true;
+      if ((await journal.update(key, value, entry.revision, withinMs)) !== undefined) return true;
     }
     return false;
   }

@@ -5,20 +5,21 @@
  *
  * @see docs/nats.md
  */
-import type { FleetMessage } from '../../../protocol/fleet.ts';
+import type { FleetMessage, TaskDispatch } from '../../../protocol/fleet.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import type { Announced, Incoming } from '../../messages/decoded.ts';
 import { fleetMessage } from '../../messages/encode.ts';
 import { forwardToOrchestrator, logNotStored } from '../forward.ts';
-import type { BusOutage, FleetPeer, OrchestratorBus, PeerEvents } from '../peer.ts';
+import type { BusOutage, FleetPeer, OrchestratorBus, PeerEvents, Whereabouts } from '../peer.ts';
+import { Attempts, type DispatchQueue } from './attempts.ts';
 import { Bucket, type Entry } from './bucket.ts';
 import { EventConsumer } from './event-consumer.ts';
 import { acquireLeadership, type Leadership, type LeadershipOptions } from './leadership.ts';
 import { readLease } from './leases.ts';
-import { NatsPeer, storeDispatch } from './peer.ts';
+import { NatsPeer } from './peer.ts';
 import { Profiles } from './profiles.ts';
 import { ControlRequests } from './requests.ts';
-import { BUCKETS, idOf, isWorkerToken, subjects, tokenOf } from './subjects.ts';
+import { BUCKETS, consumers, idOf, isWorkerToken, subjects, tokenOf } from './subjects.ts';
 
 export interface NatsBusOptions extends Omit<LeadershipOptions, 'signal' | 'standby'> {
   /** A leadership acquired before. Default: the bus acquires one when it starts, and releases it when it stops. */
@@ -56,6 +57,7 @@ export function natsBus(options: NatsBusOptions): NatsBus {
 interface Parts {
   readonly leadership: Leadership;
   readonly requests: ControlRequests;
+  readonly attempts: Attempts;
   readonly profiles: Profiles;
   readonly intake: EventConsumer;
   readonly unwatchLeases: () => void;
@@ -90,9 +92,11 @@ class JetStreamBus implements NatsBus {
 
   async offer(pool: string, message: FleetMessage): Promise<void> {
     if (message.type !== 'TASK_DISPATCH') throw fail('usage', `a pool accepts dispatches only, not ${message.type}`);
-    this.#check();
-    const check = (): void => this.#check();
-    await storeDispatch(this.#parts.leadership!.link, subjects.poolDispatch(tokenOf(pool)), message, { check });
+    await this.#attempts().store(poolQueue(pool), message);
+  }
+
+  async find(pool: string, message: TaskDispatch): Promise<Whereabouts> {
+    return this.#attempts().find(poolQueue(pool), message);
   }
 
   down(): BusOutage | undefined {
@@ -118,13 +122,16 @@ class JetStreamBus implements NatsBus {
     this.#parts = { leadership };
     void leadership.lost.then((error) => this.#end(error));
     const requests = new ControlRequests({ link, newId, answered: (peer, message) => this.#forward(peer, message) });
-    this.#parts = { leadership, requests };
+    const leases = new Bucket(link, BUCKETS.leases);
+    const journal = new Bucket(link, BUCKETS.journal);
+    const attempts = new Attempts({ link, leases, journal, check: () => this.#check() });
+    this.#parts = { leadership, requests, attempts };
     const unknown = new NatsPeer('(unknown)', 'unknown', this.#context());
     link.aside.report(({ bucket, key, reasons }) =>
       this.#events!.malformed((bucket === BUCKETS.profiles && this.#peers.get(key)) || unknown, reasons),
     );
     const profiles = new Profiles(
-      await Bucket.open(link, BUCKETS.profiles),
+      new Bucket(link, BUCKETS.profiles),
       {
         present: (agent, announce) => this.#present(agent, announce),
         absent: (agent, reason, asleep) => this.#absent(agent, reason, asleep),
@@ -132,10 +139,9 @@ class JetStreamBus implements NatsBus {
       },
       { ttlS: profileTtlS, monotonic },
     );
-    this.#parts = { leadership, requests, profiles };
+    this.#parts = { leadership, requests, attempts, profiles };
     // Profiles are read before events, so that each event has the peer it belongs to.
     await profiles.start();
-    const leases = await Bucket.open(link, BUCKETS.leases);
     const unwatchLeases = await leases.watch('*', (entry) => this.#leased(entry));
     const intake = new EventConsumer({
       link,
@@ -147,7 +153,7 @@ class JetStreamBus implements NatsBus {
       pool: (pool) => new NatsPeer(`pool:${idOf(pool) ?? pool}`, pool, this.#context()),
       restore: () => leadership.restore(),
     });
-    this.#parts = { leadership, requests, profiles, unwatchLeases, intake };
+    this.#parts = { leadership, requests, attempts, profiles, unwatchLeases, intake };
     // Stopped meanwhile: `stop` waits for this.
     signal.throwIfAborted();
   }
@@ -183,7 +189,13 @@ class JetStreamBus implements NatsBus {
   }
 
   #context() {
-    return { link: this.#parts.leadership!.link, requests: this.#parts.requests!, check: () => this.#check() };
+    const { leadership, attempts, requests } = this.#parts;
+    return { link: leadership!.link, attempts: attempts!, requests: requests!, check: () => this.#check() };
+  }
+
+  #attempts(): Attempts {
+    this.#check();
+    return this.#parts.attempts!;
   }
 
   #believes(agent: string): boolean {
@@ -248,3 +260,8 @@ class JetStreamBus implements NatsBus {
     );
   }
 }
+
+const poolQueue = (pool: string): DispatchQueue => {
+  const token = tokenOf(pool);
+  return { subject: subjects.poolDispatch(token), consumer: consumers.pool(token) };
+};

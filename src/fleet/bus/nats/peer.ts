@@ -4,15 +4,17 @@
  */
 import type { Feature, FleetMessage, TaskDispatch } from '../../../protocol/fleet.ts';
 import { fail } from '../../../wire/errors.ts';
-import type { FleetPeer, SendOptions } from '../peer.ts';
+import type { FleetPeer, SendOptions, Whereabouts } from '../peer.ts';
+import type { Attempts, DispatchQueue } from './attempts.ts';
 import type { NatsLink } from './connection.ts';
 import { pack } from './payload.ts';
 import type { ControlRequests } from './requests.ts';
-import { subjects, tokenOf } from './subjects.ts';
+import { consumers, subjects, tokenOf } from './subjects.ts';
 
 /** The members of the bus that its peers use. */
 export interface PeerContext {
   readonly link: NatsLink;
+  readonly attempts: Attempts;
   readonly requests: ControlRequests;
   /** Throws when this orchestrator may not send any more. */
   readonly check: () => void;
@@ -38,17 +40,25 @@ export class NatsPeer implements FleetPeer {
     this.address = `${context.link.address}/${subjects.dispatch(agent)}`;
   }
 
+  get #queue(): DispatchQueue {
+    return { subject: subjects.dispatch(this.#agent), consumer: consumers.agent(this.#agent) };
+  }
+
   get reachable(): boolean {
     return this.present && this.#context.link.up;
   }
 
+  find(message: TaskDispatch): Promise<Whereabouts> {
+    return this.#context.attempts.find(this.#queue, message);
+  }
+
   async send(message: FleetMessage, how: SendOptions): Promise<void> {
-    const { link, requests, check } = this.#context;
+    const { link, attempts, requests, check } = this.#context;
     check();
     if (!this.present) throw fail('unreachable', `${this.peerId} is not connected`, { peer: this.peerId });
     switch (message.type) {
       case 'TASK_DISPATCH':
-        return storeDispatch(link, subjects.dispatch(this.#agent), message, { check, signal: how.signal });
+        return void (await attempts.store(this.#queue, message, how.signal));
       case 'TASK_CANCEL':
       case 'TASK_STEER':
       case 'TASK_POLL':
@@ -62,15 +72,4 @@ export class NatsPeer implements FleetPeer {
         return;
     }
   }
-}
-
-/** Stores a dispatch on a queue; however often it is sent, an attempt is there once. */
-export async function storeDispatch(
-  link: NatsLink,
-  subject: string,
-  message: TaskDispatch,
-  terms: { readonly check: () => void; readonly signal?: AbortSignal },
-): Promise<void> {
-  const attempt = message.envelope?.attempt ?? 1;
-  await link.publish(subject, pack(message), `${message.task.task_id}#${attempt}`, terms);
 }

@@ -24,7 +24,12 @@ export class Delivery {
   readonly headers: MsgHdrs | undefined;
   /** Place in the stream. */
   readonly seq: number;
-  /** Number of its deliveries, with this one. */
+  /**
+   * The message, however often it is delivered: its place and when it was stored. The place alone is not enough: when a server
+   * that had the end of a stream is killed, the next one may give its places to other messages.
+   */
+  readonly id: string;
+  /** How often it was delivered, with this time. */
   deliveries: number;
   #reply: string;
   readonly #link: NatsLink;
@@ -35,11 +40,12 @@ export class Delivery {
     this.data = data;
     this.headers = headers;
     this.#reply = reply;
-    // $JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.…, behind a domain and an account on later servers
+    // $JS.ACK.<stream>.<consumer>.<deliveries>.<stream seq>.<consumer seq>.<time>.…, behind a domain and an account on later servers
     const parts = reply.split('.');
     const at = parts.length === 9 ? 4 : 6;
     this.deliveries = Number(parts[at]);
     this.seq = Number(parts[at + 1]);
+    this.id = `${this.seq} ${parts[at + 3]}`;
   }
 
   /** Acknowledges the message. Not awaited: when the acknowledgement is lost, the message is redelivered. */
@@ -199,6 +205,7 @@ export class PullConsumer {
     this.#waiting += 1;
     while (readingTurns.over) await readingTurns.next();
     this.#waiting -= 1;
+    if (this.#stopped.signal.aborted) return delivery.nak();
     this.#options.onDelivery(delivery);
     this.more();
   }

@@ -11,7 +11,7 @@ import type { FleetPeer } from '../peer.ts';
 import type { Msg, Subscription } from './client.ts';
 import type { NatsLink } from './connection.ts';
 import { pack, readingTurns, unpack } from './payload.ts';
-import { publishError, readPublishAck } from './publish-ack.ts';
+import { isPassing, publishError, readPublishAck } from './publish-ack.ts';
 
 export interface RequestsOptions {
   readonly link: NatsLink;
@@ -108,6 +108,8 @@ export class ControlRequests {
     }
     const acknowledged = readAcknowledgement(message);
     if (acknowledged === 'stored') return waiting.stored.resolve();
+    // What passes by itself: the next try asks again.
+    if (isPassing(acknowledged)) return;
     if (acknowledged !== undefined) return waiting.stored.reject(publishError(acknowledged));
     // The worker itself has received it: the stream is not needed any more.
     waiting.stored.resolve();

@@ -5,7 +5,7 @@
  * @see docs/nats.md#streams-and-buckets
  */
 import { fail } from '../../../wire/errors.ts';
-import type { ConsumerConfig, KV, StreamConfig } from './client.ts';
+import type { ConsumerConfig, StreamConfig } from './client.ts';
 import type { NatsLink } from './connection.ts';
 import { MAX_MESSAGE_BYTES } from './payload.ts';
 import { BUCKETS, consumers, MAX_DELIVERIES, STREAMS, subjects } from './subjects.ts';
@@ -215,11 +215,6 @@ async function findStream(link: NatsLink, name: string) {
       throw error;
     }),
   );
-}
-
-/** Opens an existing bucket, without a request for it. */
-export function openBucket(link: NatsLink, name: string): Promise<KV> {
-  return link.until(() => new link.packages.kv.Kvm(link.js).open(name, { allow_direct: true }));
 }
 
 /**

@@ -27,7 +27,7 @@ export async function natsTaskStore(
   const { link, name } = seat;
   const bucket = tasksBucket(name);
   await ensureBucket(link, bucket, { ...options, tightens: true });
-  const store = new BucketTaskStore(link, await Bucket.open(link, bucket, () => seat.check()));
+  const store = new BucketTaskStore(link, new Bucket(link, bucket, () => seat.check()));
   try {
     await store.load();
     return store;

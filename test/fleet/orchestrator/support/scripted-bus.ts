@@ -1,7 +1,12 @@
-/**
- * A bus whose workers act as a test says, message by message.
- */
-import type { Binding, DispatchMode, FleetPeer, OrchestratorBus, PeerEvents } from '../../../../src/fleet/bus/peer.ts';
+/** A bus whose workers do what a test says, message by message. */
+import type {
+  Binding,
+  DispatchMode,
+  FleetPeer,
+  OrchestratorBus,
+  PeerEvents,
+  Whereabouts,
+} from '../../../../src/fleet/bus/peer.ts';
 import { decodeValue } from '../../../../src/fleet/messages/decode.ts';
 import { fleetMessage, resultMessage } from '../../../../src/fleet/messages/encode.ts';
 import type { Feature, FleetMessage, TaskDispatch, TaskResult } from '../../../../src/protocol/fleet.ts';
@@ -25,6 +30,8 @@ export interface PeerScript {
   /** Called with each dispatch; `send` fails with an error it throws. Default: the dispatch is acknowledged. */
   readonly onDispatch?: (dispatch: TaskDispatch, peer: ScriptedPeer) => unknown;
   readonly onMessage?: (message: FleetMessage, peer: ScriptedPeer) => unknown;
+  /** Where the bus has an attempt. Default: it cannot be asked. */
+  readonly find?: (dispatch: TaskDispatch) => Promise<Whereabouts>;
 }
 
 export class ScriptedPeer implements FleetPeer {
@@ -34,6 +41,7 @@ export class ScriptedPeer implements FleetPeer {
   readonly structured: boolean;
   readonly durable: boolean;
   readonly features: ReadonlySet<Feature>;
+  readonly find?: (dispatch: TaskDispatch) => Promise<Whereabouts>;
   reachable = true;
   script: PeerScript;
   incarnation = 'first';
@@ -49,6 +57,7 @@ export class ScriptedPeer implements FleetPeer {
     this.structured = script.structured ?? true;
     this.durable = script.durable ?? false;
     this.features = new Set(script.features ?? ALL);
+    if (script.find !== undefined) this.find = script.find;
   }
 
   async send(message: FleetMessage, { mode }: { readonly mode: DispatchMode }): Promise<void> {
@@ -145,6 +154,7 @@ export class ScriptedBus implements OrchestratorBus {
   readonly peers = new Map<string, ScriptedPeer>();
   readonly offered: FleetMessage[] = [];
   offer?: (pool: string, message: FleetMessage) => Promise<void>;
+  find?: (pool: string, dispatch: TaskDispatch) => Promise<Whereabouts>;
   stopped = false;
 
   /** `withPools`: tasks can be offered to any worker of a pool. */
