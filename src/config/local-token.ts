@@ -4,10 +4,11 @@
  *
  * Called by the commands that start a host and by those that connect to one.
  */
-import { constants } from 'node:fs';
-import { link, open, readFile, unlink, writeFile } from 'node:fs/promises';
+
+import { link, readFile, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ensurePrivateFolder } from '../base/private-file.ts';
+import { openRegular, otherKindAt } from '../base/regular-file.ts';
 import { secretProblem } from '../base/secret-text.ts';
 import { fileProblem } from '../base/workspace/file-error.ts';
 import { fail } from '../wire/errors.ts';
@@ -97,17 +98,16 @@ function mustBeSecret(token: string, where: string): void {
 
 /** The first token of the file, or undefined when there is no file. Permissions are those of the opened file. */
 async function readLocalToken(file: string): Promise<string | undefined> {
-  let handle: Awaited<ReturnType<typeof open>>;
+  let handle: Awaited<ReturnType<typeof openRegular>>;
   try {
-    handle = await open(file, constants.O_RDONLY);
+    handle = await openRegular(file, 'r');
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw unusable(file, 'cannot be read', cause);
+    const other = otherKindAt(file);
+    throw other === undefined ? unusable(file, 'cannot be read', cause) : unusable(file, `is ${other} and not a file`);
   }
   try {
-    const found = await handle.stat();
-    const { mode, size } = found;
-    if (!found.isFile()) throw unusable(file, 'is not a file');
+    const { mode, size } = await handle.stat();
     if (HAS_MODES && (mode & 0o077) !== 0) {
       throw unusable(file, 'can be read by other users; delete it to have a new one made, or run: chmod 600 on it');
     }

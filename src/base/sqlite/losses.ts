@@ -7,6 +7,7 @@
 import { join } from 'node:path';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { Log } from '../log.ts';
+import { readRegularSync, writeRegularSync } from '../regular-file.ts';
 
 /** The first handshake of a host loads no `node:fs`. */
 const fs = () => process.getBuiltinModule('node:fs');
@@ -43,7 +44,7 @@ const recordOf = (file: string): string => file + SUFFIX;
 /** Stores a loss until it is acknowledged. Never throws: on a full disk the log alone says it. */
 export function recordLoss(loss: DatabaseLoss): void {
   try {
-    fs().writeFileSync(recordOf(loss.file), `${JSON.stringify(loss)}\n`, { mode: 0o600 });
+    writeRegularSync(recordOf(loss.file), `${JSON.stringify(loss)}\n`);
   } catch {
     // See above.
   }
@@ -52,7 +53,7 @@ export function recordLoss(loss: DatabaseLoss): void {
 /** The loss of a database that is not acknowledged. */
 export function recordedLoss(file: string): DatabaseLoss | undefined {
   try {
-    return JSON.parse(fs().readFileSync(recordOf(file), 'utf8')) as DatabaseLoss;
+    return JSON.parse(readRegularSync(recordOf(file)).toString()) as DatabaseLoss;
   } catch {
     return undefined;
   }
