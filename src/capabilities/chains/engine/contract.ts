@@ -43,6 +43,8 @@ export interface NodeCall {
    * attempt had no end.
    */
   readonly key: string;
+  /** True in a run that continues: an earlier version may have begun it, and have passed over members that are refused now. */
+  readonly resumed: boolean;
   /** What is left of the budget of the run. What is undefined has no limit. */
   left(): Spending;
   /** Milliseconds until the run or the attempt is late; Infinity: never. */
