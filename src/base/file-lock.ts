@@ -5,8 +5,9 @@
  *
  * It protects databases, the audit, so that two hosts never write one chain, and the settings of a data directory.
  */
-import { accessSync, constants, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, rmSync } from 'node:fs';
 import { fail, type HandfastError } from '../wire/errors.ts';
+import { otherKindAt, readRegularSync, writeRegularSync } from './regular-file.ts';
 import { sleep } from './sleep.ts';
 import { resultCode, SQLITE_BUSY, SQLITE_CANTOPEN, SQLITE_NOTADB } from './sqlite/failure.ts';
 import { connect, createPrivate } from './sqlite/file.ts';
@@ -17,7 +18,8 @@ import { connect, createPrivate } from './sqlite/file.ts';
  * file that cannot be a lock, with its path and the remedy.
  */
 export function acquireFileLock(file: string): (() => void) | undefined {
-  if (statSync(file, { throwIfNoEntry: false })?.isDirectory()) throw damagedLock(file, 'it is a folder');
+  const other = otherKindAt(file);
+  if (other !== undefined) throw damagedLock(file, `it is ${other}`);
   // Not opened when it is there: closing any descriptor of it would drop the lock this very process may hold (POSIX).
   createPrivate(file);
   let database: ReturnType<typeof connect> | undefined;
@@ -82,7 +84,7 @@ export function acquireNamedLock(file: string, pidFile: string): NamedLock {
   if (unlock === undefined) return { release: undefined, holder: livingPid(pidFile) };
   try {
     // Not in the lock file itself, which only SQLite may open.
-    writeFileSync(pidFile, `${process.pid}\n`, { mode: 0o600 });
+    writeRegularSync(pidFile, `${process.pid}\n`);
   } catch {
     // Best effort: it only improves the message of a refused process.
   }
@@ -101,7 +103,7 @@ export function acquireNamedLock(file: string, pidFile: string): NamedLock {
 function livingPid(pidFile: string): number | undefined {
   let pid = 0;
   try {
-    pid = Number.parseInt(readFileSync(pidFile, 'utf8'), 10);
+    pid = Number.parseInt(readRegularSync(pidFile).toString(), 10);
     if (pid > 0) process.kill(pid, 0);
   } catch (thrown) {
     // Not permitted to signal it, but it lives.

@@ -2,10 +2,11 @@
  * The token of this user on this machine: created by the first host that needs one, stored in a file that only this
  * user can read, found there by the command line. Also decides which token a client sends.
  */
-import { constants } from 'node:fs';
-import { link, open, readFile, unlink, writeFile } from 'node:fs/promises';
+
+import { link, readFile, unlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ensurePrivateFolder } from '../base/private-file.ts';
+import { openRegular, otherKindAt } from '../base/regular-file.ts';
 import { secretProblem } from '../base/secret-text.ts';
 import { fileProblem } from '../base/workspace/file-error.ts';
 import { fail } from '../wire/errors.ts';
@@ -98,17 +99,16 @@ function mustBeSecret(token: string, where: string): void {
  * file.
  */
 async function readLocalToken(file: string): Promise<string | undefined> {
-  let handle: Awaited<ReturnType<typeof open>>;
+  let handle: Awaited<ReturnType<typeof openRegular>>;
   try {
-    handle = await open(file, constants.O_RDONLY);
+    handle = await openRegular(file, 'r');
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
-    throw unusable(file, 'cannot be read', cause);
+    const other = otherKindAt(file);
+    throw other === undefined ? unusable(file, 'cannot be read', cause) : unusable(file, `is ${other} and not a file`);
   }
   try {
-    const found = await handle.stat();
-    const { mode, size } = found;
-    if (!found.isFile()) throw unusable(file, 'is not a file');
+    const { mode, size } = await handle.stat();
     if (HAS_MODES && (mode & 0o077) !== 0) {
       throw unusable(file, 'can be read by other users; delete it to have a new one made, or run: chmod 600 on it');
     }

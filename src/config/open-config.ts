@@ -4,9 +4,10 @@
  *
  * It opens `handfast.yaml`, `fleet.yaml`, the file of a worker, task batches and chain files.
  */
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import { leadsOut } from '../base/is-inside.ts';
+import { readNamed } from '../base/regular-file.ts';
 import { fileProblem } from '../base/workspace/file-error.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import { type ConfigNode, type Position, type Reading, readSetting } from './reader.ts';
@@ -120,10 +121,7 @@ export async function openConfig<T>(
   };
 }
 
-/**
- * Reads and parses the file; undefined when it is empty or unusable, which is then among the problems. Files are read
- * synchronously: nothing else runs yet, and loading the promises of the file system would delay the start.
- */
+/** Reads and parses the file; undefined when it is empty or unusable, which is then among the problems. */
 async function readTree(
   file: string,
   reading: Reading,
@@ -132,12 +130,13 @@ async function readTree(
 ): Promise<ConfigNode | undefined> {
   const start: Position = { line: 1, column: 1 };
   try {
-    const size = content?.length ?? statSync(file).size;
-    if (size > maxBytes) {
-      reading.problem(start, '', `expected at most ${maxBytes} bytes, got ${size}`);
-      return undefined;
-    }
-    const bytes = content ?? readFileSync(file);
+    const tooLong = (bytes: number): boolean => {
+      if (bytes > maxBytes) reading.problem(start, '', `expected at most ${maxBytes} bytes, got ${bytes}`);
+      return bytes > maxBytes;
+    };
+    if (tooLong(content?.length ?? statSync(file).size)) return undefined;
+    const bytes = content ?? (await readNamed(file, maxBytes));
+    if (tooLong(bytes.length)) return undefined;
     const source = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
     const { parseTree } = await import('./yaml-tree.ts');
     return await parseTree(source, reading, maxValues);

@@ -5,9 +5,11 @@
  * For hosts (`running-hosts.ts`) and workers (`fleet/running-workers.ts`). A reader removes a file whose process has ended. A
  * process id is used again, also by other users: a file names the start of its process too.
  */
-import { readdir, readFile, unlink } from 'node:fs/promises';
+
+import { readdir, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isRunning, seesProcesses, startOf, systemIdentity, userOf } from '../base/children/process-table.ts';
+import { readRegular } from '../base/regular-file.ts';
 import { replaceFile } from '../base/replace-file.ts';
 import { isThisUser } from '../base/this-user.ts';
 import { isObject } from '../wire/json.ts';
@@ -61,7 +63,7 @@ export async function findProcesses<T>(
 
 async function recordIn(file: string): Promise<Readonly<Record<string, unknown>> | undefined> {
   try {
-    const text = await readFile(file, 'utf8');
+    const text = await readRegular(file);
     const record: unknown = text.length > MAX_RECORD_BYTES ? undefined : JSON.parse(text);
     return isObject(record) ? record : undefined;
   } catch {

@@ -7,7 +7,7 @@
  */
 
 import { watchDescriptors } from '../base/descriptors.ts';
-import { onFailingStore } from '../base/failing-stores.ts';
+import { failingStores, onFailingStore } from '../base/failing-stores.ts';
 import { type Closable, Lifetime, type LifetimeState } from '../base/lifetime.ts';
 import { type Log, silentLog } from '../base/log.ts';
 import type { PathGuard } from '../base/workspace/protected-paths.ts';
@@ -42,6 +42,9 @@ import type { RouteFacts } from './http/server-route.ts';
 import { openListeners } from './listeners.ts';
 import { pathGuard, protectedPaths } from './protected-paths.ts';
 import { dialable, type RunningHost, registerRunningHost } from './running-hosts.ts';
+
+/** Time for running work while a store cannot store, milliseconds. */
+const FAILING_GRACE_MS = 2_000;
 
 export interface ServerOptions {
   /** Default: nothing is written. */
@@ -293,15 +296,23 @@ async function openServer(config: HostConfig, assembled: AssembledHost, serving:
   );
   void lifetime.closed.then(unwatched);
   void lifetime.closed.then(watchDescriptors());
-  const end = async (graceMs?: number): Promise<void> => {
+  const end = async (graceMs: number = config.limits.shutdownTimeoutMs): Promise<void> => {
+    const failing = failingStores();
+    // The outcome of what runs could not be stored.
+    const until = performance.now() + (failing.length > 0 ? Math.min(graceMs, FAILING_GRACE_MS) : graceMs);
+    const leftMs = (): number => Math.max(0, until - performance.now());
+    if (failing.length > 0) {
+      const stores = failing.map(({ store, message }) => `${store}: ${message}`);
+      log.error('the server ends while stores cannot store; what they refused is not on disk', { stores });
+    }
     await withdraw?.();
     // An HTTP port stays open for its sessions until they have ended, which the host sees to.
     const closed = Promise.all([...opened.map((listener) => listener.close()), sockets?.close()]);
     // Tasks are stored and continue with the next process; workers of this one are ended.
     await fleet?.stop();
-    // Turns first: they use tools. Turns that wait for an answer continue with the next process.
-    await control?.rpc.stop('sigterm');
-    await assembled.stop(graceMs);
+    // Turns first: they use tools. Those that wait for an answer continue with the next process.
+    await control?.rpc.stop('sigterm', leftMs());
+    await assembled.stop(leftMs());
     await closed;
   };
   const close = (graceMs?: number, error?: HandfastError) => lifetime.close(() => end(graceMs), error);

@@ -6,10 +6,11 @@
  *
  * The system lets only this user connect (file 0600, folder 0700), so no token is required.
  */
-import { readFile } from 'node:fs/promises';
+
 import { AgentSession, type GrantedCapability } from '../agent/agent.ts';
 import type { Log } from '../base/log.ts';
 import { writePrivateFile } from '../base/private-file.ts';
+import { readRegular } from '../base/regular-file.ts';
 import { hearsChanges } from '../host/changed-capability.ts';
 import type { CallContext, SessionView } from '../host/context.ts';
 import type { Host } from '../host/host.ts';
@@ -106,7 +107,7 @@ export class StateForwarding implements Pick<SharedState, 'forward'> {
 
   /** Returns the workspace of the host which has the state; undefined: it names none. */
   #workspace(): Promise<string | undefined> {
-    return readFile(workspaceFile(this.#path), 'utf8').catch(() => undefined);
+    return readRegular(workspaceFile(this.#path)).catch(() => undefined);
   }
 
   #agent(session: SessionView, capability: string): Promise<AgentSession> {

@@ -4,9 +4,10 @@
  * For hosts whose plugins have state. A file that cannot be read is quarantined, never overwritten, and the host starts without
  * it: a restart must not need an operator.
  */
-import { readFile, rename } from 'node:fs/promises';
+import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Log } from '../base/log.ts';
+import { readRegular } from '../base/regular-file.ts';
 import { replaceFile } from '../base/replace-file.ts';
 import type { SnapshotStore } from '../host/host.ts';
 import { isObject } from '../wire/json.ts';
@@ -31,7 +32,7 @@ export function stateFile({ home, hostId, log, now = Date.now }: StateFileOption
   return {
     async load() {
       try {
-        const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+        const text = await readRegular(file).catch((cause: NodeJS.ErrnoException) => {
           if (cause.code === 'ENOENT') return '{}';
           throw cause;
         });

@@ -60,6 +60,9 @@ function looksSparse(text: string, maxValues: number): boolean {
   return counted * Math.max(SPARSE, text.length / maxValues) < LOOKS * WINDOW;
 }
 
+/** True when a value has more values than `most`, counted as in {@link moreValues}. */
+export const hasMoreValues = (value: unknown, most: number): boolean => roomLeft(value, most) < 0;
+
 /** Subtracts from `room` the values that {@link moreValues} counts in the text of `value`; ends soon below zero. */
 function roomLeft(value: unknown, room: number): number {
   if (typeof value !== 'object' || value === null) return room;

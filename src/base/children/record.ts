@@ -7,9 +7,10 @@
  * of processes that lost their watcher.
  */
 import { closeSync, mkdirSync, openSync, renameSync, unlinkSync, writeSync } from 'node:fs';
-import { readdir, readFile, stat, unlink } from 'node:fs/promises';
+import { readdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isObject } from '../../wire/json.ts';
+import { readRegular } from '../regular-file.ts';
 import { endDescendants, type Leader } from './descendants.ts';
 import { isRunning, startOf, systemIdentity } from './process-table.ts';
 
@@ -96,7 +97,7 @@ interface StoredRecord extends RecordOwner {
 
 async function readRecord(file: string): Promise<StoredRecord | undefined> {
   try {
-    const text = await readFile(file, 'latin1');
+    const text = await readRegular(file);
     if (text.length > MAX_RECORD_BYTES) return undefined;
     const [header = '', ...slots] = text.split('\n');
     const owner: unknown = JSON.parse(header);

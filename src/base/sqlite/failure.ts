@@ -74,10 +74,11 @@ export function sqliteFailure(thrown: unknown, what: string, file?: string | nul
 }
 
 function ioFailure(thrown: unknown, what: string, reason: string, detail: object): HandfastError {
+  const other = reason === 'EISDIR' ? 'a folder' : reason === 'EFTYPE' ? 'a pipe, a socket or a device' : undefined;
   const remedy =
-    reason === 'EISDIR'
-      ? 'a folder lies where its file, its log or its mark belongs: move it away'
-      : 'check the disk and the rights of its folder';
+    other === undefined
+      ? 'check the disk and the rights of its folder'
+      : `${other} lies where its file, its log or its mark belongs: move it away`;
   const message = `${what} could not be read or written (${reason}); ${remedy}`;
   return fail('runtime_error', message, { ...detail, reason }, thrown);
 }

@@ -19,14 +19,20 @@ import {
 import { dirname } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { isOutOfSpace } from '../disk-space.ts';
+import { mustBeRegular, openRegularSync } from '../regular-file.ts';
+
+/** A database, and the files that SQLite has beside it. */
+const COMPANIONS = ['', '-wal', '-shm', '-journal'];
 
 /**
  * Connects to a database file, or to a new one in memory for `:memory:`. A statement waits up to `timeoutMs` for another
- * process that holds the file for a moment.
+ * process that holds the file for a moment. Throws `EISDIR` or `EFTYPE` where something else than a file lies in the place of
+ * one: SQLite would wait for it, or call the database damaged.
  */
 export function connect(file: string, timeoutMs: number): DatabaseSync {
   // At the first use: not every importer needs it.
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
+  if (file !== ':memory:') for (const suffix of COMPANIONS) mustBeRegular(file + suffix);
   return new DatabaseSync(file, { timeout: timeoutMs });
 }
 
@@ -70,7 +76,7 @@ export function obstacleAt(file: string): string | undefined {
     for (const path of [file, `${file}-wal`, `${file}-shm`, `${file}.mark`]) {
       // For a link, checks its target, which must exist.
       if (lstatSync(path, { throwIfNoEntry: false }) === undefined) continue;
-      if (statSync(path).isDirectory()) return 'EISDIR';
+      mustBeRegular(path);
       accessSync(path, constants.R_OK | constants.W_OK);
     }
     accessSync(dirname(file), constants.W_OK | constants.X_OK);
@@ -97,7 +103,7 @@ function growthProblem(file: string): unknown {
   const probe = `${file}.probe`;
   const [size = 0, logSize = 0] = [file, `${file}-wal`].map((path) => statSync(path, { throwIfNoEntry: false })?.size);
   try {
-    const descriptor = openSync(probe, 'w', 0o600);
+    const descriptor = openRegularSync(probe, 'w');
     try {
       const written = writeSync(descriptor, Buffer.alloc(PROBE_BYTES), 0, PROBE_BYTES, Math.max(size, logSize));
       fdatasyncSync(descriptor);

@@ -6,6 +6,7 @@
 import { join } from 'node:path';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { Log } from '../log.ts';
+import { readRegularSync, writeRegularSync } from '../regular-file.ts';
 
 /** Returns `node:fs`. The first handshake of a host does not load it. */
 const fs = () => process.getBuiltinModule('node:fs');
@@ -42,7 +43,7 @@ const recordOf = (file: string): string => file + SUFFIX;
 /** Stores a loss until it is acknowledged. Never throws: on a full disk only the log reports it. */
 export function recordLoss(loss: DatabaseLoss): void {
   try {
-    fs().writeFileSync(recordOf(loss.file), `${JSON.stringify(loss)}\n`, { mode: 0o600 });
+    writeRegularSync(recordOf(loss.file), `${JSON.stringify(loss)}\n`);
   } catch {
     // See above.
   }
@@ -51,7 +52,7 @@ export function recordLoss(loss: DatabaseLoss): void {
 /** Returns the loss of a database that is not acknowledged. */
 export function recordedLoss(file: string): DatabaseLoss | undefined {
   try {
-    return JSON.parse(fs().readFileSync(recordOf(file), 'utf8')) as DatabaseLoss;
+    return JSON.parse(readRegularSync(recordOf(file)).toString()) as DatabaseLoss;
   } catch {
     return undefined;
   }

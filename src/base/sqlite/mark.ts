@@ -10,8 +10,9 @@
  * promises something ahead: after a kill the mark is exact; after a loss of power it may be behind, and then states
  * less.
  */
-import { closeSync, fdatasyncSync, openSync, readFileSync, statSync, writeSync } from 'node:fs';
+import { closeSync, fdatasyncSync, statSync, writeSync } from 'node:fs';
 import { crc32 } from 'node:zlib';
+import { openRegularSync, readRegularSync } from '../regular-file.ts';
 import { createPrivate } from './file.ts';
 
 /** Content of a mark. A database that does not count its writes leaves the numbers at 0. */
@@ -57,7 +58,7 @@ export class Mark {
   start(): void {
     if (this.#descriptor === undefined) {
       createPrivate(this.#file);
-      this.#descriptor = openSync(this.#file, 'r+');
+      this.#descriptor = openRegularSync(this.#file, 'r+');
     }
     this.#marked = { ...this.#marked, closed: '' };
     // Both slots exist from here on, so that later writes need no new space.
@@ -125,7 +126,7 @@ interface Slot {
 
 function readSlots(file: string): Slot[] {
   if (statSync(file, { throwIfNoEntry: false }) === undefined) return [];
-  const bytes = readFileSync(file);
+  const bytes = readRegularSync(file);
   return [0, SLOT_BYTES].flatMap((at) => readSlot(bytes.toString('latin1', at, at + SLOT_BYTES)) ?? []);
 }
 

@@ -14,6 +14,8 @@ const reasons: Readonly<Record<string, readonly [reason: string, text: string]>>
   ENOENT: ['not_found', 'does not exist'],
   ENOTDIR: ['not_a_directory', 'is not a directory, or passes through a file'],
   EISDIR: ['is_a_directory', 'is a directory'],
+  EFTYPE: ['not_a_regular_file', 'is a pipe, a socket or a device and not a file'],
+  ENXIO: ['not_a_regular_file', 'is a socket or a device and not a file'],
   EEXIST: ['exists', 'exists already'],
   EACCES: ['permission_denied', 'may not be accessed'],
   EPERM: ['permission_denied', 'may not be accessed'],
@@ -23,6 +25,7 @@ const reasons: Readonly<Record<string, readonly [reason: string, text: string]>>
   ENOSPC: ['no_space', 'could not be written: the disk is full'],
   EDQUOT: ['no_space', 'could not be written: the disk quota is used up'],
   EFBIG: ['too_large', 'would be larger than a file may be'],
+  ETIMEDOUT: ['timeout', 'is a pipe that nothing came out of in time'],
   EMFILE: ['too_many_open_files', 'could not be opened: too many files are open; raise the limit (ulimit -n)'],
   ENFILE: ['too_many_open_files', 'could not be opened: too many files are open'],
 };

@@ -10,7 +10,7 @@ import { skillCall } from '../skill/messages.ts';
 import { toolCall, toolList } from '../tools/messages.ts';
 import type { ChainNode } from './chains.schema.ts';
 import { isMemoryOperation } from './definition/kinds.ts';
-import { programInput } from './definition/program-input.ts';
+import { type ProgramInput, programInput } from './definition/program-input.ts';
 import type { NodeCall } from './engine/contract.ts';
 import { failure } from './errors.ts';
 import { runSubagent } from './subagent-calls.ts';
@@ -42,7 +42,7 @@ export async function callNode(context: Context, node: ChainNode, input: Input, 
       return data.data ?? null;
     }
     case 'proc':
-      return runProgram(context, name, input, signal);
+      return runProgram(context, name, programInput(input, call.resumed), signal);
     case 'memory':
       return useMemory(context, name, input, signal);
     case 'agent':
@@ -72,12 +72,9 @@ function unexpectedExit(code: number | null, status: string, { stdout, stderr }:
   });
 }
 
-/**
- * Starts a program, and waits until it has ended. Rejects with `tool_error` for an exit code that is not among those of the
- * input.
- */
-async function runProgram(context: Context, name: string, input: Input, signal: AbortSignal) {
-  const { command, cmd: words, timeout, cwd, env, exit_codes: codes } = programInput(input);
+/** Starts a program, and waits until it has ended. Rejects with `tool_error` for another exit code than those of the input. */
+async function runProgram(context: Context, name: string, input: ProgramInput, signal: AbortSignal) {
+  const { command, cmd: words, timeout, cwd, env, exit_codes: codes } = input;
   const given = command ?? words ?? name;
   const cmd = Array.isArray(given) ? given.map(String) : String(given).split(/\s+/).filter(Boolean);
   const spawned = await context.call(

@@ -2,8 +2,8 @@
  * A small JSON file of the plugin with an entry for each server of the configuration. Entries are changed one after the
  * other.
  */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { readRegular } from '../../base/regular-file.ts';
 import { replaceFile } from '../../base/replace-file.ts';
 import { SerialWork } from '../../base/serial-work.ts';
 import { errnoOf } from '../../base/workspace/file-error.ts';
@@ -46,7 +46,7 @@ export class KeyedFile<Entry> {
 
   async #all(): Promise<Record<string, Entry>> {
     const file = await this.#file();
-    const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    const text = await readRegular(file).catch((error: unknown) => {
       if (errnoOf(error) === 'ENOENT') return '{}';
       throw error;
     });

@@ -4,8 +4,10 @@
  *
  * A configuration holds names of secrets, never secrets.
  */
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { readRegularSync } from '../../base/regular-file.ts';
 import { replaceFile } from '../../base/replace-file.ts';
 import { SerialWork } from '../../base/serial-work.ts';
 import type { SessionView } from '../../host/context.ts';
@@ -92,7 +94,7 @@ export class SessionStates {
     const name = fileOf(session);
     if (this.#folder === undefined || !this.#stored.has(name)) return {};
     try {
-      const read: unknown = JSON.parse(readFileSync(join(this.#folder, name), 'utf8'));
+      const read: unknown = JSON.parse(readRegularSync(join(this.#folder, name)).toString());
       return isObject(read) ? (read as States) : {};
     } catch {
       // Removed or damaged: the session starts as a new one does.

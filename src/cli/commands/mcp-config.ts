@@ -1,9 +1,11 @@
 /**
  * `handfast mcp config`: the entry of an MCP client for this machine, printed, or merged into the client's settings.
  */
-import { readFile, realpath } from 'node:fs/promises';
+
+import { realpath } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { resolve } from 'node:path';
+import { readRegular } from '../../base/regular-file.ts';
 import { replaceFile } from '../../base/replace-file.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { type ClientName, clientEntry, entryText, mergedText } from '../client-entries.ts';
@@ -33,7 +35,7 @@ export async function mcpConfig(client: ClientName, flags: McpConfigFlags, termi
   }
   // Settings are often links into a repository of the user's.
   const file = await realpath(entry.file).catch(() => entry.file);
-  const before = await readFile(file, 'utf8').catch((thrown: unknown) => {
+  const before = await readRegular(file).catch((thrown: unknown) => {
     if (asError(thrown).detail.errno === 'ENOENT' || (thrown as { code?: unknown }).code === 'ENOENT') return '';
     throw thrown;
   });

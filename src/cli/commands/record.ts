@@ -1,9 +1,9 @@
-/**
- * `handfast record`: stands between clients and a host, and stores their messages; without `--listen` on its own pipes.
- */
+/** `handfast record`: stands between clients and a host, and stores what passes; without `--listen` on its own pipes. */
+
 import { readFileSync } from 'node:fs';
 import { addressOf } from '../../agent/addresses.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
+import { readRegularSync } from '../../base/regular-file.ts';
 import { webSocketAddress } from '../../base/web-address.ts';
 import { fileProblem } from '../../base/workspace/file-error.ts';
 import { checkBind } from '../../config/listen-address.ts';
@@ -167,7 +167,9 @@ export function redactionOf({ secretEnv = [], secrets, secretField = [] }: Redac
 /** Reads a secret a line; comments and blank lines do not count. */
 function linesOf(file: string, missing?: 'usage'): readonly string[] {
   try {
-    return tokensOf(readFileSync(file, 'utf8'));
+    // A file that the user names may be a pipe, as shells make one for the output of a program.
+    const text = missing === undefined ? readRegularSync(file) : readFileSync(file);
+    return tokensOf(text.toString());
   } catch (cause) {
     if (missing === undefined) return [];
     throw fail(missing, `cannot read ${file}: ${fileProblem(cause)}`, {}, cause);

@@ -4,9 +4,11 @@
  * The file is 0600 and replaced as a whole; one that cannot be read is quarantined and nothing is remembered, which means
  * asking again.
  */
-import { readFile, rename } from 'node:fs/promises';
+
+import { rename } from 'node:fs/promises';
 import { isOutOfSpace } from '../../base/disk-space.ts';
 import type { Log } from '../../base/log.ts';
+import { readRegular } from '../../base/regular-file.ts';
 import { replaceFile } from '../../base/replace-file.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import type { DirectoryRule, DirectoryRules } from './remembered.ts';
@@ -80,7 +82,7 @@ async function load(file: string, log: Log, now: () => number): Promise<Stored> 
   // Without a prototype: owners and directories may have any name.
   const rules = Object.create(null) as Stored;
   try {
-    const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    const text = await readRegular(file).catch((cause: NodeJS.ErrnoException) => {
       if (cause.code === 'ENOENT') return '{}';
       throw cause;
     });

@@ -78,8 +78,9 @@ export interface RpcServer {
   /**
    * Stops the server in order: notifies clients of the reason (`state.changed`), reads no more, ends turns and sends their
    * last events, flushes and closes the outputs. Idempotent, never rejects, bounded.
+   * @param graceMs time for turns, milliseconds; default `RpcLimits.shutdownTimeoutMs`
    */
-  stop(reason: string): Promise<void>;
+  stop(reason: string, graceMs?: number): Promise<void>;
   /** Calls a method as the caller of `call` would. Fails as it does, or with `unknown_type`. */
   callMethod(name: string, params: Readonly<Record<string, unknown>>, call: RpcCall): Promise<unknown>;
 }
@@ -309,20 +310,20 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
 
   async stopBehind(call: RpcCall, reason: string): Promise<void> {
     await this.#announce(reason);
-    const stop = (): void => void this.#stop(reason, false);
+    const stop = (): void => void this.#stop(reason, false, this.limits.shutdownTimeoutMs);
     // A caller that has disconnected gets no reply, and its request still stops the server.
     if (call.signal.aborted) stop();
     else call.afterAnswer(stop);
   }
 
-  stop(reason: string): Promise<void> {
-    return this.#stop(reason, true);
+  stop(reason: string, graceMs: number = this.limits.shutdownTimeoutMs): Promise<void> {
+    return this.#stop(reason, true, graceMs);
   }
 
-  #stop(reason: string, announce: boolean): Promise<void> {
+  #stop(reason: string, announce: boolean, graceMs: number): Promise<void> {
     if (this.#state === 'running') {
       this.#state = 'stopping';
-      void this.#ending(reason, announce).finally(() => {
+      void this.#ending(reason, announce, graceMs).finally(() => {
         this.#state = 'stopped';
         this.#stopped.resolve();
       });
@@ -334,7 +335,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     this.#parts.serverEvents.emit('state.changed', { reason, snapshot: await this.#parts.snapshot() });
   }
 
-  async #ending(reason: string, announce: boolean): Promise<void> {
+  async #ending(reason: string, announce: boolean, graceMs: number): Promise<void> {
     this.#acceptor.close();
     const clients = [...this.#clients.values()];
     for (const { connection } of clients) connection.ignoreInput();
@@ -345,13 +346,13 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
     }
     const interrupted = () => fail('interrupted', 'the server is stopping');
     await Promise.all(clients.map((client) => client.settle(0, interrupted)));
-    await this.#shutDown(reason);
+    await this.#shutDown(reason, graceMs);
     this.fanOut.close();
     await Promise.all(clients.map(({ link }) => link.close('the server has ended')));
   }
 
-  /** Ends the turns within `shutdownTimeoutMs`. */
-  async #shutDown(reason: string): Promise<void> {
+  /** Ends the turns within a time. */
+  async #shutDown(reason: string, graceMs: number): Promise<void> {
     const done = (async () => this.#parts.shutdown(reason))().then(
       () => true,
       (error) => {
@@ -359,7 +360,7 @@ class SessionRpcServer implements RpcServer, ClientOwner, RpcHandshakeDeps, Meth
         return true;
       },
     );
-    if ((await within(done, this.limits.shutdownTimeoutMs)) === true) return;
+    if ((await within(done, graceMs)) === true) return;
     this.log.error('the server exits although a part of it did not stop', { reason });
   }
 }

@@ -99,7 +99,12 @@ export function inOrder<T extends { readonly id: string; readonly after: readonl
   const missing = new Map(batch.map(({ id, after }) => [id, after.filter((other) => byId.has(other)).length]));
   const followers = new Map<string, T[]>();
   for (const one of batch) {
-    for (const other of one.after) if (byId.has(other)) followers.set(other, [...(followers.get(other) ?? []), one]);
+    for (const other of one.after) {
+      if (!byId.has(other)) continue;
+      const known = followers.get(other);
+      if (known === undefined) followers.set(other, [one]);
+      else known.push(one);
+    }
   }
   const ordered = batch.filter(({ id }) => missing.get(id) === 0);
   for (let at = 0; at < ordered.length; at += 1) {

@@ -15,7 +15,9 @@ import type { TrackedTask } from './task-registry.ts';
 
 /** Maximum number of tasks of one batch. */
 const MAX_BATCH = 10_000;
-/** Maximum number of times that a task is given another number, because another orchestrator on the same store has used it. */
+/** Tasks of a batch that are stored in one transaction. */
+const STORED_AT_ONCE = 1_024;
+/** How often a task is given another number, because another orchestrator on the same store has used it. */
 const MAX_RENUMBERED = 8;
 
 /** A request that was read. */
@@ -149,10 +151,8 @@ export class Submissions {
         added.push(task);
         tracked.set(id, task);
       }
-      await Promise.all([
-        ...added.map((task) => this.#store(task)),
-        ...parents.values().map((parent) => registry.save(parent)),
-      ]);
+      await this.#inParts(added, (task) => this.#store(task));
+      await this.#inParts([...parents.values()], (parent) => registry.save(parent));
     } catch (thrown) {
       await this.#undoBatch(added);
       throw thrown;
@@ -345,13 +345,21 @@ export class Submissions {
   /** Undoes a batch, all or none: the tasks that were written before another one failed are ended. */
   async #undoBatch(added: readonly TrackedTask[]): Promise<void> {
     const { registry } = this.#engine;
-    await Promise.allSettled(
-      added.map(async (tracked) => {
-        if (tracked.superseded || tracked.revision === 0) return this.#undo(tracked);
-        registry.apply(tracked, { type: 'canceled', reason: 'another task of its batch could not be stored' });
-        await registry.save(tracked);
-      }),
-    );
+    await this.#inParts(added, async (tracked) => {
+      if (tracked.superseded || tracked.revision === 0) return this.#undo(tracked);
+      registry.apply(tracked, { type: 'canceled', reason: 'another task of its batch could not be stored' });
+      // The error that stopped the batch counts.
+      await registry.save(tracked).catch(() => {});
+    });
+  }
+
+  /** Stores tasks, a part of them in one turn of the event loop. Rejects once no write is under way. */
+  async #inParts(tasks: readonly TrackedTask[], store: (tracked: TrackedTask) => Promise<void>): Promise<void> {
+    for (let at = 0; at < tasks.length; at += STORED_AT_ONCE) {
+      const stored = await Promise.allSettled(tasks.slice(at, at + STORED_AT_ONCE).map(store));
+      const failed = stored.find(({ status }) => status === 'rejected');
+      if (failed !== undefined) throw (failed as PromiseRejectedResult).reason;
+    }
   }
 
   async #again(tracked: TrackedTask, request: Request): Promise<TaskRecord> {

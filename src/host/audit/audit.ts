@@ -8,10 +8,11 @@
  * has the line format and the facts that it proves.
  */
 
-import { type FileHandle, open, stat } from 'node:fs/promises';
+import { type FileHandle, stat } from 'node:fs/promises';
 import { Backoff } from '../../base/backoff.ts';
 import { storeFailed, storeWorks } from '../../base/failing-stores.ts';
 import { within } from '../../base/race.ts';
+import { openRegular } from '../../base/regular-file.ts';
 import { sqliteFailure } from '../../base/sqlite/failure.ts';
 import { type ChainHead, clip, createSealer, DROPPED, ROTATED, type SealedLine } from './chain.ts';
 import { claim, oldestLine, prune, recover, rotate, storedFiles } from './files.ts';
@@ -296,7 +297,7 @@ class AuditWriter implements Audit {
       if (found?.ino !== this.#file.inode) await this.#closeFile();
     }
     if (this.#file !== undefined) return this.#file;
-    const handle = await open(this.#place.path, 'a', 0o600);
+    const handle = await openRegular(this.#place.path, 'a');
     try {
       const { ino, size, mode } = await handle.stat();
       if ((mode & 0o077) !== 0) await handle.chmod(0o600);

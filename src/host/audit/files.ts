@@ -2,9 +2,10 @@
  * The files of an audit: `audit.jsonl` is being written, `audit.jsonl.1` was before it, and so on up to the oldest.
  * Naming, rotation and recovery at start.
  */
-import { type FileHandle, mkdir, open, readdir, rename, stat, truncate, unlink } from 'node:fs/promises';
+import { mkdir, readdir, rename, stat, truncate, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { acquireFileLock } from '../../base/file-lock.ts';
+import { openRegular } from '../../base/regular-file.ts';
 import { CHAIN_START, type ChainHead, MAX_LINE_BYTES, readLink } from './chain.ts';
 
 /** Bound on hosts that share one audit setting at a time; each beyond the first writes a separate chain. */
@@ -90,7 +91,7 @@ export async function oldestLine(file: string, maxFiles: number): Promise<number
   const stored = (await filesOf(file)).filter(({ index }) => index > 0 && index < maxFiles);
   const oldest = stored.at(-1);
   if (oldest === undefined) return undefined;
-  await using handle = await open(oldest.path, 'r');
+  await using handle = await openRegular(oldest.path, 'r');
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(MAX_LINE_BYTES), 0, MAX_LINE_BYTES, 0);
   const end = buffer.subarray(0, bytesRead).indexOf(10);
   return end < 0 ? undefined : readLink(buffer.subarray(0, end))?.n;
@@ -115,7 +116,7 @@ export async function recover(file: string): Promise<ChainHead> {
 
 /** Reads the last whole line of a file: its end, whether a truncated line follows it, and its position in the chain. */
 async function readTail(path: string): Promise<{ size: number; torn: boolean; head?: ChainHead }> {
-  await using handle: FileHandle = await open(path, 'r');
+  await using handle = await openRegular(path, 'r');
   const { size } = await handle.stat();
   // Room for a whole line and a truncated one after it.
   const length = Math.min(size, 2 * MAX_LINE_BYTES);

@@ -2,8 +2,10 @@
  * The stored lines of an audit: finds its files, opens them so that a rotation during the read moves none, and splits
  * them into lines as a stream, so that their size does not matter.
  */
-import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
+
+import { type FileHandle, readdir, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { openRegular } from '../../base/regular-file.ts';
 import { fail, type HandfastError } from '../../wire/errors.ts';
 import { MAX_LINE_BYTES } from './chain.ts';
 import { type AuditFile, filesOf } from './files.ts';
@@ -43,7 +45,7 @@ export async function openChain(newest: string): Promise<OpenedFile[]> {
   const { index: highest = 0 } = (await filesOf(newest)).at(-1) ?? {};
   for (let index = 0; index <= highest + 1; index++) {
     const path = index === 0 ? newest : `${newest}.${index}`;
-    const handle = await open(path, 'r').catch((cause: NodeJS.ErrnoException) => {
+    const handle = await openRegular(path, 'r').catch((cause: NodeJS.ErrnoException) => {
       if (cause.code === 'ENOENT') return undefined;
       throw cause;
     });

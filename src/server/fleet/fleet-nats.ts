@@ -3,9 +3,10 @@
  *
  * For a fleet, and for a worker of the `worker` command that joins one.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+
 import { join } from 'node:path';
 import type { Log } from '../../base/log.ts';
+import { readRegularSync, writeRegularSync } from '../../base/regular-file.ts';
 import type { FleetConfig } from '../../config/fleet-config.ts';
 import type { NatsConnectionSettings } from '../../config/worker.schema.ts';
 import type { NatsOptions } from '../../fleet/bus/nats/connection.ts';
@@ -87,12 +88,12 @@ export async function fleetNats(config: FleetConfig, options: FleetNatsOptions):
 function instanceIn(data: string): string {
   const file = join(data, 'instance');
   try {
-    const known = readFileSync(file, 'utf8').trim();
+    const known = readRegularSync(file).toString().trim();
     if (known !== '') return known;
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
   }
   const instance = crypto.randomUUID();
-  writeFileSync(file, `${instance}\n`, { mode: 0o600 });
+  writeRegularSync(file, `${instance}\n`);
   return instance;
 }

@@ -1,7 +1,7 @@
 /**
  * Secrets of the fleet, read from their file or variable at each use, so that a rotated secret takes effect without a restart.
  */
-import { readFile } from 'node:fs/promises';
+import { readRegular } from '../../base/regular-file.ts';
 import { secretProblem } from '../../base/secret-text.ts';
 import { fileProblem } from '../../base/workspace/file-error.ts';
 import { fail } from '../../wire/errors.ts';
@@ -24,7 +24,7 @@ export function secretReader(
 ): SecretSource | undefined {
   if (tokenFile !== undefined) {
     return async () => {
-      const text = await readFile(tokenFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+      const text = await readRegular(tokenFile).catch((cause: NodeJS.ErrnoException) => {
         throw fail('not_configured', `cannot read the token file ${tokenFile}: ${fileProblem(cause)}`, {}, cause);
       });
       const secret = text.split('\n', 1)[0]?.trim() ?? '';

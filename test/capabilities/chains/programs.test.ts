@@ -1,6 +1,8 @@
 /** Nodes of the kind proc whose programs end with other exit codes than 0. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { callNode } from '../../../src/capabilities/chains/calls.ts';
+import type { NodeCall } from '../../../src/capabilities/chains/engine/contract.ts';
 import { procPlugin } from '../../../src/capabilities/proc/plugin.ts';
 import type { ChainNode } from '../../../src/capability.ts';
 import { agentOf, call, chainHost } from './support.ts';
@@ -29,4 +31,23 @@ test('a program that ends with another exit code than its node names fails the n
   assert.equal((await chains.run({ nodes: [exits('a', 3, { exit_codes: [0, 3] })] })).success, true);
   const wrong = await chains.run({ nodes: [exits('a', 0, { exit_codes: 'all' })] });
   assert.match(wrong.error?.message ?? '', /exit_codes: must be array/);
+});
+
+test('members that are not known are passed over in a run that continues, and refused in a new one', async () => {
+  const asked: object[] = [];
+  const context = {
+    call: async (_: unknown, body: object) => {
+      asked.push(body);
+      return { ok: false, error: 'not started here' };
+    },
+  };
+  const node: ChainNode = { node_id: 'p', kind: 'proc' };
+  const run = (input: Record<string, unknown>, resumed: boolean) =>
+    callNode(context as never, node, input, { signal: new AbortController().signal, resumed } as NodeCall);
+  const input = { cmd: ['sh'], shell: true, stdin: 'x' };
+  await assert.rejects(run(input, false), { code: 'schema_violation' });
+  assert.deepEqual(asked, []);
+  await assert.rejects(run(input, true), { message: 'not started here' });
+  assert.deepEqual(asked, [{ cmd: ['sh'], stream: false, stdin_mode: 'null' }]);
+  await assert.rejects(run({ cmd: 7, shell: true }, true), { code: 'schema_violation' });
 });

@@ -364,6 +364,32 @@ test('arguments that are not JSON are a call that says so, on every API that sen
   }
 });
 
+test('arguments that are too large are a call that says so', async () => {
+  for (const [text, reason] of [
+    [`{"list":[${'[],'.repeat(70_000)}[]]}`, /^they are too large \(the message has more than 65536 values\)/],
+    [`{"text":"${'x'.repeat(1_100_000)}"}`, /^they are longer than 1048576 characters/],
+  ] as const) {
+    const { parts } = await round(
+      'compatible',
+      { tool_calls: [{ id: 'c1', name: 'bash', arguments: text }] },
+      { tools: [offer('bash')] },
+    );
+    const call = onePart(parts, 'call');
+    assert.deepEqual(call.input, {});
+    assert.match(call.invalid ?? '', reason);
+  }
+});
+
+test('a long text of one event comes in pieces, and an answer of too many calls is a failure', async () => {
+  const text = `x${'😀'.repeat(100_000)}`;
+  const { parts } = await round('compatible', { text: [text] });
+  const pieces = parts.filter((part) => part.type === 'answer').map((part) => part.text);
+  assert.equal(pieces.join(''), text);
+  assert.ok(pieces.length > 3 && pieces.every((piece) => piece.isWellFormed()));
+  const tool_calls = Array.from({ length: 1_100 }, (_, at) => ({ id: `c${at}`, name: 'bash', arguments: '{}' }));
+  await assert.rejects(round('compatible', { tool_calls }, { tools: [offer('bash')] }), /more than 1024 calls at once/);
+});
+
 test('arguments that are JSON and no object are a call that says so; none at all are none', async () => {
   const list = await round('compatible', { tool_calls: [{ id: 'c1', name: 'bash', arguments: '[1,2]' }] });
   assert.equal(onePart(list.parts, 'call').invalid, 'they are not a JSON object');

@@ -137,6 +137,23 @@ test('thousands of tasks in a line are put in order without looking at each pair
   assert.deepEqual([ordered[0]?.id, ordered.at(-1)?.id], ['t0', `t${count - 1}`]);
 });
 
+test('thousands of tasks that wait for one are put in order without copying their list', () => {
+  const count = 10_000;
+  const star = Array.from({ length: count }, (_, at) => ({ id: `t${at}`, after: at === 0 ? [] : ['t0'] }));
+  let copied = 0;
+  const { [Symbol.iterator]: iterator } = Array.prototype;
+  Array.prototype[Symbol.iterator] = function (this: unknown[]) {
+    copied += this.length;
+    return iterator.call(this) as ArrayIterator<unknown>;
+  };
+  try {
+    assert.equal(inOrder(star).length, count);
+  } finally {
+    Array.prototype[Symbol.iterator] = iterator;
+  }
+  assert.ok(copied < 100 * count, `${copied} items were gone through`);
+});
+
 test('a child takes its budget out of what its parent has left, and gives back what it did not need', async (t) => {
   const { bus, orchestrator, state } = await fleet(t);
   const worker = await bus.worker('w', {}, { worker: { max_concurrent: 10 } });
@@ -193,6 +210,35 @@ test('a large batch is read and added in many turns, and all or nothing', async 
   const bad = [...batch.map((spec) => ({ ...spec, task_id: `u${spec.task_id}` })), { task_id: 'v', brief: '' }];
   await assert.rejects(orchestrator.submitBatch(bad), { code: 'schema_violation' });
   await assert.rejects(orchestrator.get('ut0'), { code: 'not_found' });
+});
+
+test('a large batch is stored and, where that fails, ended a part at a time', async (t) => {
+  let [puts, under, most] = [0, 0, 0];
+  let failing = Number.POSITIVE_INFINITY;
+  const store = guardedStore(async () => {
+    under += 1;
+    most = Math.max(most, under);
+    await new Promise((resolve) => setImmediate(resolve));
+    under -= 1;
+    puts += 1;
+    if (puts === failing) throw fail('disk_full', 'no room');
+  });
+  const { orchestrator } = await fleet(t, { store });
+  const batch = Array.from({ length: 2_500 }, (_, at) => ({ task_id: `t${at}`, brief: 'x' }));
+  const numbers = (await orchestrator.submitBatch(batch)).map(({ number }) => number);
+  assert.deepEqual(
+    numbers,
+    batch.map((_, at) => at + 1),
+  );
+  assert.ok(most <= 1_024, `${most} tasks are stored at once`);
+  failing = puts + 2_200;
+  const more = batch.map(({ brief }, at) => ({ task_id: `u${at}`, brief }));
+  await assert.rejects(orchestrator.submitBatch(more), { code: 'disk_full' });
+  assert.ok(most <= 1_024, `${most} tasks are ended at once`);
+  await settle();
+  assert.equal(orchestrator.counts().open, 2_500);
+  for (const id of ['u0', 'u2499']) assert.equal((await orchestrator.get(id)).state, 'canceled');
+  await assert.rejects(orchestrator.get('u2199'), { code: 'not_found' });
 });
 
 test('a task of the batch that is submitted meanwhile is the same task', async (t) => {

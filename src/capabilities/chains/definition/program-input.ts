@@ -46,12 +46,15 @@ export interface ProgramInput {
 
 const check = lazyCheck(PROGRAM_INPUT);
 
+const MEMBERS = Object.keys(PROGRAM_INPUT.properties as object);
+
 /**
- * Reads the input of a node. Null, the value of a path that leads nowhere, stands for an absent member. Throws
- * `schema_violation`.
+ * Reads the input of a node; null, as where a path leads nowhere, stands for a member that is not there. Throws `schema_violation`.
+ * @param resumed of a run that continues: members that are not known are passed over, as they were when it began
  */
-export function programInput(given: Readonly<Record<string, unknown>>): ProgramInput {
-  const input = withoutNulls(given);
+export function programInput(given: Readonly<Record<string, unknown>>, resumed = false): ProgramInput {
+  const read = withoutNulls(given);
+  const input = resumed ? Object.fromEntries(Object.entries(read).filter(([name]) => MEMBERS.includes(name))) : read;
   if (check(input)) return input;
   const [issue] = check.errors ?? [];
   const what = issue === undefined ? '' : `: ${issuePath(issue) || 'it'} ${issueText(issue)}`;

@@ -69,6 +69,7 @@ export class NodeCalls {
     const made = (limited: AbortSignal): NodeCall => ({
       signal: limited,
       key: String(place.key),
+      resumed: run.deps.recovered !== undefined,
       left: () => (run.isUndoing ? {} : this.#left()),
       leftMs: () => Math.max(0, lateAt - performance.now()),
       spent: (total) => this.#spent(own, total),

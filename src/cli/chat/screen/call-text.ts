@@ -2,8 +2,10 @@
  * Output and changes of tools, as text: the output of a finished call, and the change of files that a call would make as its
  * diff. Goes by the members that calls and results have in common, so that tools of plugins and agents are shown too.
  */
-import { readFile, stat } from 'node:fs/promises';
+
+import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { readRegular } from '../../../base/regular-file.ts';
 import { unifiedDiff } from '../../../base/text-diff.ts';
 import { isObject } from '../../../wire/json.ts';
 
@@ -95,7 +97,7 @@ async function fragment(before: string, after: string): Promise<string> {
 async function contentOf(path: string): Promise<string | undefined> {
   try {
     const { size } = await stat(path);
-    return size > MAX_FILE_BYTES ? undefined : await readFile(path, 'utf8');
+    return size > MAX_FILE_BYTES ? undefined : await readRegular(path);
   } catch (error) {
     return (error as { code?: unknown }).code === 'ENOENT' ? '' : undefined;
   }

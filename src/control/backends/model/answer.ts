@@ -4,6 +4,8 @@
  *
  * One for each attempt. A delta costs a few field accesses.
  */
+import { parseBounded } from '../../../wire/depth.ts';
+import { fail, HandfastError } from '../../../wire/errors.ts';
 import { isObject } from '../../../wire/json.ts';
 import type { FinishReason, ModelPart } from '../../rounds/round-model.ts';
 import { keptFields, type PartRecord, type ProviderData } from './provider-data.ts';
@@ -26,6 +28,11 @@ const FINISH: Readonly<Record<AnswerEnd['finishReason']['unified'], FinishReason
   other: 'other',
 };
 
+/** Calls of one answer at most. */
+const MAX_CALLS = 1_024;
+/** Longest arguments of a call. */
+const MAX_ARGUMENTS = 1_048_576;
+
 export class Answer {
   /** True once output was passed on, which cannot be undone. */
   delivered = false;
@@ -37,6 +44,7 @@ export class Answer {
   /** Characters passed on so far, of each kind. */
   #text = 0;
   #reasoning = 0;
+  #calls = 0;
   /** False when texts of several blocks came mixed: then their order is not known. */
   #inOrder = true;
 
@@ -62,8 +70,8 @@ export class Answer {
         this.#mark('reasoning', part);
         return undefined;
       case 'tool-call':
-        // The model did not ask the host for a call that the provider runs itself, and the host must not run it.
-        if (!part.providerExecuted) this.#blocks.push({ kind: 'call', call: part });
+        // What the provider runs itself was not asked for and is not ours to run.
+        if (!part.providerExecuted) this.#addCall(part);
         return undefined;
       case 'raw':
         this.#raw?.take(part.rawValue);
@@ -106,6 +114,12 @@ export class Answer {
     }
     this.#reasoning = block.end;
     return { type: 'thought', text: gap + part.delta };
+  }
+
+  #addCall(call: CallMade): void {
+    this.#calls += 1;
+    if (this.#calls > MAX_CALLS) throw fail('provider_error', `the model made more than ${MAX_CALLS} calls at once`);
+    this.#blocks.push({ kind: 'call', call });
   }
 
   #mark(kind: 'text' | 'reasoning', part: BlockMark): void {
@@ -168,10 +182,12 @@ type Arguments = Pick<Extract<ModelPart, { type: 'call' }>, 'input' | 'invalid'>
 /** Reads the arguments of a call. Nothing at all stands for no arguments, as several models have it. */
 function readArguments(text: string): Arguments {
   if (text.trim() === '') return { input: {} };
+  if (text.length > MAX_ARGUMENTS) return { input: {}, invalid: `they are longer than ${MAX_ARGUMENTS} characters` };
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseBounded(text);
   } catch (error) {
+    if (error instanceof HandfastError) return { input: {}, invalid: `they are too large (${error.message})` };
     return { input: {}, invalid: `they are not JSON (${(error as Error).message})` };
   }
   if (!isObject(value)) {

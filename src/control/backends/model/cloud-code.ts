@@ -49,24 +49,24 @@ function unwrapped(): TransformStream<Uint8Array, Uint8Array> {
   const decoder = new TextDecoder();
   const encoder = new TextEncoder();
   let pending = '';
-  const lines = (controller: TransformStreamDefaultController<Uint8Array>): void => {
-    const end = pending.lastIndexOf('\n');
+  const add = (text: string, controller: TransformStreamDefaultController<Uint8Array>): void => {
+    // Only the new text is searched: a long line comes in many chunks.
+    const end = text.lastIndexOf('\n');
     if (end < 0) {
+      pending += text;
       if (pending.length > MAX_EVENT_LENGTH) throw fail('provider_error', 'an event of the answer is too long');
       return;
     }
-    const whole = pending.slice(0, end).split('\n').map(unwrap);
-    pending = pending.slice(end + 1);
+    const whole = (pending + text.slice(0, end)).split('\n').map(unwrap);
+    pending = text.slice(end + 1);
     controller.enqueue(encoder.encode(`${whole.join('\n')}\n`));
   };
   return new TransformStream({
     transform(chunk, controller) {
-      pending += decoder.decode(chunk, { stream: true });
-      lines(controller);
+      add(decoder.decode(chunk, { stream: true }), controller);
     },
     flush(controller) {
-      pending += `${decoder.decode()}\n`;
-      lines(controller);
+      add(`${decoder.decode()}\n`, controller);
     },
   });
 }

@@ -7,7 +7,7 @@
 import { HandfastError } from '../../../wire/errors.ts';
 import type { ModelChoice } from '../../contract/providers.ts';
 import { isOverflow, windowNamedIn } from './context-overflow.ts';
-import { providersWords, type ThrownFacts, thrownFacts } from './thrown-facts.ts';
+import { causesOf, providersWords, type ThrownFacts, thrownFacts } from './thrown-facts.ts';
 
 /** `detail.reason` of a `provider_error`. */
 export type FailureReason =
@@ -54,6 +54,11 @@ const ALWAYS_REFUSED =
 
 /** Reads the value a request was ended by. `token` is never repeated. `now` is in epoch milliseconds. */
 export function failureOf(thrown: unknown, choice: ModelChoice, token: string, now = Date.now()): ProviderFailure {
+  // A bound of ours that the reply passed, as it would again; the SDK wraps what ends a body.
+  const bound = causesOf(thrown).find((cause) => cause instanceof HandfastError);
+  if (bound !== undefined) {
+    return failure(choice, 'unreadable', (bound as unknown as HandfastError).message, { shouldRetry: false });
+  }
   const facts = thrownFacts(thrown, now);
   const words = redacted(providersWords(facts), token);
   const reason = reasonOf(facts, words, choice.provider);

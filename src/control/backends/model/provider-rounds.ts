@@ -5,6 +5,7 @@
  * delta is ever sent twice; every wait has a bound and ends with the turn.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { nextTurn } from '../../../base/next-turn.ts';
 import type { Usage } from '../../../protocol/session-types.ts';
 import { asError, HandfastError } from '../../../wire/errors.ts';
 import type { ModelChoice, ProviderAccess, Providers } from '../../contract/providers.ts';
@@ -103,7 +104,7 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
         watch.received();
         if (value.type === 'error') throw value.error;
         const part = answer.take(value);
-        if (part !== undefined) yield part;
+        if (part !== undefined) yield* piecesOf(part);
         else if (answer.end !== undefined) break;
       }
       watch.signal.throwIfAborted();
@@ -144,7 +145,23 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
   }
 }
 
-/** Returns the defect of an answer that has ended; undefined = it is complete. */
+/** Characters of a text that are handed on at once. */
+const MAX_DELTA = 65_536;
+
+/** A long text in pieces, each in a turn of its own: some providers send an answer as a whole. */
+async function* piecesOf(part: ModelPart): AsyncGenerator<ModelPart> {
+  if ((part.type !== 'answer' && part.type !== 'thought') || part.text.length <= MAX_DELTA) return yield part;
+  for (let from = 0; from < part.text.length; ) {
+    // No surrogate pair is cut.
+    const isCut = /[\ud800-\udbff]$/.test(part.text.slice(from, from + MAX_DELTA));
+    const to = from + MAX_DELTA - (isCut ? 1 : 0);
+    yield { ...part, text: part.text.slice(from, to) };
+    from = to;
+    await new Promise<void>(nextTurn);
+  }
+}
+
+/** The defect of an answer that has ended; undefined = it is complete. */
 function brokenEnd({ end }: Answer, choice: ModelChoice): ProviderFailure | undefined {
   const { unified, raw } = end?.finishReason ?? { unified: 'interrupted', raw: undefined };
   // OpenRouter's package calls an answer finished that has only stopped; then the reason has no word of the provider. Several

@@ -10,6 +10,7 @@ import type { OpenAIProvider } from '@ai-sdk/openai';
 import type { Provider } from '../../../protocol/session-types.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { ModelChoice, ProviderAccess } from '../../contract/providers.ts';
+import { boundedBody } from './bounded-body.ts';
 import { cloudCodeFetch } from './cloud-code.ts';
 import { finishedStream } from './finished-stream.ts';
 import type { ProviderModel } from './provider-model.ts';
@@ -64,30 +65,18 @@ const finishing =
     const response = await fetch(input, init);
     const isStream = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '');
     if (!response.ok || response.body === null || !isStream) return response;
-    return piped(response, response.body, finishedStream());
+    const { status, statusText, headers, body } = response;
+    return new Response(body.pipeThrough(finishedStream()), { status, statusText, headers });
   };
 
-/** Returns a response whose body passes through a stream. */
-function piped(
-  { status, statusText, headers }: Response,
-  body: ReadableStream<Uint8Array<ArrayBuffer>>,
-  through: TransformStream<Uint8Array, Uint8Array>,
-): Response {
-  return new Response(body.pipeThrough(through), { status, statusText, headers });
-}
-
-/** Makes a `fetch` that reports each piece of an answer. */
+/** A `fetch` that reports each piece of an answer, and hands on no more at once than others can wait for. */
 function watchedFetch(received: () => void): Fetch {
   return async (input, init) => {
     const response = await fetch(input, init);
     if (response.body === null) return response;
-    const watched = new TransformStream<Uint8Array, Uint8Array>({
-      transform(chunk, controller) {
-        received();
-        controller.enqueue(chunk);
-      },
-    });
-    return piped(response, response.body, watched);
+    const { status, statusText, headers } = response;
+    const body = boundedBody(response.body, received) as ReadableStream<Uint8Array<ArrayBuffer>>;
+    return new Response(body, { status, statusText, headers });
   };
 }
 

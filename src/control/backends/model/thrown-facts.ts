@@ -165,7 +165,7 @@ function statusIn(body: unknown, depth: number): number | undefined {
   );
 }
 
-function causesOf(thrown: unknown): Members[] {
+export function causesOf(thrown: unknown): Members[] {
   const chain: Members[] = [];
   for (
     let next = thrown;

@@ -6,6 +6,7 @@
  * Adapter file of `openid-client`, which is loaded with the first sign-in.
  */
 import { headerProblem } from '../../../base/secret-text.ts';
+import { MAX_VALUES, moreValues } from '../../../wire/depth.ts';
 import { asError, fail, HandfastError } from '../../../wire/errors.ts';
 import { isLoopback } from '../http/endpoints.ts';
 import { type Fetch, readBody } from '../http/http-json.ts';
@@ -154,6 +155,8 @@ function boundedFetch(fetch: Fetch, signal: AbortSignal): BoundedFetch {
     const response = await fetch(url, { ...given, signal: AbortSignal.any(signals) });
     const text = await readBody(response, MAX_ANSWER_BYTES);
     if (text === undefined) throw fail('login_failed', `${new URL(url).host} sent too long a response`);
+    if (moreValues(text, MAX_VALUES))
+      throw fail('login_failed', `${new URL(url).host} sent a response of more than ${MAX_VALUES} values`);
     // Statuses without a body must be made without one.
     const body = response.status === 204 || response.status === 304 ? null : text;
     return new Response(body, { status: response.status, headers: response.headers });

@@ -5,6 +5,7 @@
  * The reply is untrusted: callers get `unknown`. Messages name the host only, never a path, a query or a header, because those
  * can hold a key.
  */
+import { MAX_DEPTH, MAX_REPLY_VALUES, parseBounded } from '../../../wire/depth.ts';
 import { asError, HandfastError } from '../../../wire/errors.ts';
 import { membersOf } from '../../../wire/json.ts';
 
@@ -29,8 +30,8 @@ export interface JsonAnswer {
 }
 
 /**
- * Sends a request and reads the response, of any status. Rejects with `provider_error` when no response came (unreachable, too
- * slow, too long, a redirect: following one could hand the key to another host), or with the reason of `signal`.
+ * Sends a request and reads the response, of any status. Rejects with `provider_error` when there was none (unreachable, too
+ * slow, too long, of too many values, a redirect: following one could hand the key to another host), or with the reason of `signal`.
  */
 export async function requestJson(fetch: Fetch, request: JsonRequest): Promise<JsonAnswer> {
   const { url, headers, body, signal, timeoutMs = 10_000, maxBytes = 1024 * 1024 } = request;
@@ -52,7 +53,10 @@ export async function requestJson(fetch: Fetch, request: JsonRequest): Promise<J
     });
     const text = await readBody(response, maxBytes);
     if (text === undefined) throw unanswered(`answered with more than ${maxBytes} bytes`);
-    return { status: response.status, body: parsed(text) };
+    return {
+      status: response.status,
+      body: parsed(text, (message) => unanswered(`gave an answer that is too large: ${message}`)),
+    };
   } catch (thrown) {
     if (signal?.aborted) throw asError(signal.reason, 'cancelled');
     if (deadline.aborted) throw unanswered(`did not answer within ${timeoutMs / 1000} s`, thrown);
@@ -74,10 +78,12 @@ export async function readBody(response: Response, maxBytes: number): Promise<st
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function parsed(text: string): unknown {
+/** The value of an answer; undefined for a text that is no JSON. Throws what `tooLarge` makes for one with too many values. */
+export function parsed(text: string, tooLarge: (message: string) => Error): unknown {
   try {
-    return JSON.parse(text);
-  } catch {
+    return parseBounded(text, MAX_DEPTH, MAX_REPLY_VALUES);
+  } catch (thrown) {
+    if (thrown instanceof HandfastError) throw tooLarge(thrown.message);
     return undefined;
   }
 }

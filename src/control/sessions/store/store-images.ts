@@ -4,6 +4,7 @@
  *
  * @see docs/decisions/0063-images-stored-once.md
  */
+
 import { randomUUID } from 'node:crypto';
 import {
   closeSync,
@@ -14,7 +15,6 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  readFileSync,
   renameSync,
 } from 'node:fs';
 import { mkdir, open, rm } from 'node:fs/promises';
@@ -23,6 +23,7 @@ import { crc32 } from 'node:zlib';
 import { base64Bytes, withoutSpace } from '../../../base/base64.ts';
 import { storeFailed, storeWorks } from '../../../base/failing-stores.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
+import { readRegularSync } from '../../../base/regular-file.ts';
 import { sqliteFailure } from '../../../base/sqlite/failure.ts';
 import { mayWrite } from '../../../base/sqlite/file.ts';
 import type { Image, ImageReference } from '../../../protocol/session-types.ts';
@@ -206,7 +207,7 @@ export class StoredImages {
 
   #text(file: string, key: string, holder: string): string {
     try {
-      const bytes = readFileSync(file);
+      const bytes = readRegularSync(file);
       const [sum] = key.split('-').slice(-2);
       if (crc32(bytes).toString(16) === sum) return bytes.toString('latin1');
       this.#onLost({ holder, file, reason: 'the checksum of its file is wrong' });

@@ -40,6 +40,8 @@ const MIGRATIONS: readonly string[] = [
 ];
 
 const DAY_MS = 86_400_000;
+/** Bytes of tasks on a page, beyond the first: all of them are read and written in one turn of the event loop. */
+const MAX_PAGE_BYTES = 256 * 1024;
 /** Saves between two evictions. */
 const PRUNE_EVERY = 500;
 
@@ -157,17 +159,21 @@ export class A2aTaskStore implements TaskStore {
       const [changed, id] = this.#cursor(pageToken);
       only('(changed, id) < (?, ?)', changed, id);
     }
-    const rows = this.#read(
-      `SELECT id, changed, task FROM tasks WHERE ${where.join(' AND ')} ORDER BY changed DESC, id DESC LIMIT ?`,
-      [...values, pageSize + 1],
-    );
-    const page = rows.slice(0, pageSize);
-    const last = rows.length > pageSize ? page.at(-1) : undefined;
+    const found = `FROM tasks WHERE ${where.join(' AND ')} ORDER BY changed DESC, id DESC LIMIT ?`;
+    const sizes = this.#read(`SELECT id, changed, octet_length(task) AS bytes ${found}`, [...values, pageSize + 1]);
+    let size = 0;
+    for (let bytes = 0; size < Math.min(pageSize, sizes.length); size += 1) {
+      bytes += Number(sizes[size]?.bytes);
+      if (bytes > MAX_PAGE_BYTES && size > 0) break;
+    }
+    const last = sizes.length > size ? sizes[size - 1] : undefined;
+    const tasks: Task[] = [];
+    for (const row of this.#read(`SELECT task ${found}`, [...values, size])) {
+      const task = this.#taskOf(row.task);
+      tasks.push(includeArtifacts ? task : { ...task, artifacts: [] });
+    }
     return {
-      tasks: page.map((row) => {
-        const task = this.#taskOf(row.task);
-        return includeArtifacts ? task : { ...task, artifacts: [] };
-      }),
+      tasks,
       nextPageToken:
         last === undefined ? '' : Buffer.from(JSON.stringify([last.changed, last.id])).toString('base64url'),
       pageSize,

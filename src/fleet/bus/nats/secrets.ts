@@ -4,8 +4,9 @@
  *
  * @see docs/nats.md#authentication
  */
-import { readFileSync } from 'node:fs';
+
 import type { Log } from '../../../base/log.ts';
+import { readRegularSync } from '../../../base/regular-file.ts';
 import { secretProblem } from '../../../base/secret-text.ts';
 import { fail } from '../../../wire/errors.ts';
 import type { Authenticator, NatsPackages } from './client.ts';
@@ -43,7 +44,7 @@ function secretOf({ transport }: Pick<NatsPackages, 'transport'>, auth: NatsAuth
   const { credentialsFile, nkeyFile, user, passwordFile, passwordEnv, tokenFile, tokenEnv } = auth;
   const from = (path: string | undefined, variable: string | undefined) =>
     path !== undefined
-      ? { place: `the file ${path}`, read: () => readFileSync(path, 'utf8').trim() }
+      ? { place: `the file ${path}`, read: () => readRegularSync(path).toString().trim() }
       : { place: `the environment variable ${variable}`, read: () => env[variable ?? '']?.trim() ?? '' };
   const bytes = (secret: string): Uint8Array => new TextEncoder().encode(secret);
   if (credentialsFile !== undefined) {

@@ -3,9 +3,10 @@
  *
  * @see docs/nats.md#tls
  */
-import { readFileSync } from 'node:fs';
+
 import { isIP } from 'node:net';
 import { checkServerIdentity, createSecureContext, type PeerCertificate } from 'node:tls';
+import { readRegularSync } from '../../../base/regular-file.ts';
 import { fail, type HandfastError } from '../../../wire/errors.ts';
 import type { ConnectionOptions } from './client.ts';
 
@@ -50,7 +51,7 @@ function prove({ caFile, certFile, keyFile }: NatsTls): void {
   const read = (what: string, file: string | undefined): string | undefined => {
     if (file === undefined) return undefined;
     try {
-      return readFileSync(file, 'utf8');
+      return readRegularSync(file).toString();
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       throw fail('not_configured', `the ${what} for NATS cannot be read from the file ${file}: ${code}`, {}, error);

@@ -4,10 +4,12 @@
  * run one after the other. The output of a later turn repeats the earlier output, which is removed.
  * @see docs/fleet-executors.md
  */
+
 import { createHash } from 'node:crypto';
-import { readFile, realpath } from 'node:fs/promises';
+import { realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ProgramEnd } from '../../../base/program.ts';
+import { readRegular } from '../../../base/regular-file.ts';
 import type { AgyConfig } from '../config.ts';
 import type { ExecutorEvents } from '../executor.ts';
 import { UNKNOWN_USAGE } from '../usage.ts';
@@ -63,7 +65,7 @@ export function agyCli({ sandbox = false, timeoutMs = TIMEOUT_MS, conversationsF
 /** Returns the last conversation of a directory; undefined when none can be read. */
 async function conversationOf(file: string, cwd: string): Promise<string | undefined> {
   try {
-    const known = objectOf(JSON.parse(await readFile(file, 'utf8')));
+    const known = objectOf(JSON.parse(await readRegular(file)));
     const id = known?.[cwd] ?? known?.[await realpath(cwd)];
     return typeof id === 'string' && id !== '' ? id : undefined;
   } catch {

@@ -3,9 +3,10 @@
  * token counters continue from turn to turn: both are stored.
  * @see docs/fleet-executors.md
  */
-import { readFileSync } from 'node:fs';
+
 import { join } from 'node:path';
 import type { ProgramEnd } from '../../../base/program.ts';
+import { readRegularSync } from '../../../base/regular-file.ts';
 import type { CodexConfig } from '../config.ts';
 import type { ExecutorEnvironment, ExecutorEvents } from '../executor.ts';
 import { CodexMeter } from '../usage.ts';
@@ -87,7 +88,7 @@ function ownProvider(args: readonly string[], env: Readonly<Record<string, strin
     return true;
   try {
     const file = join(env.CODEX_HOME ?? join(env.HOME ?? '/', '.codex'), 'config.toml');
-    return /^\s*model_provider\s*=/m.test(readFileSync(file, 'utf8'));
+    return /^\s*model_provider\s*=/m.test(readRegularSync(file).toString());
   } catch {
     return false;
   }

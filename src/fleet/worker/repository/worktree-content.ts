@@ -7,19 +7,7 @@
 
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import {
-  copyFile,
-  lstat,
-  mkdir,
-  readdir,
-  readFile,
-  readlink,
-  realpath,
-  rm,
-  stat,
-  symlink,
-  writeFile,
-} from 'node:fs/promises';
+import { copyFile, lstat, mkdir, readdir, readlink, realpath, rm, stat, symlink } from 'node:fs/promises';
 import { dirname, join, sep } from 'node:path';
 import {
   decodeNames,
@@ -31,6 +19,7 @@ import {
 } from '../../../base/git-output.ts';
 import { isPresent } from '../../../base/is-present.ts';
 import { nextTurn } from '../../../base/next-turn.ts';
+import { readRegular, writeRegularSync } from '../../../base/regular-file.ts';
 import { git, stampsOf, type TreeMark } from './git.ts';
 
 /** Files that are copied for a conversation that continues elsewhere. */
@@ -201,7 +190,7 @@ async function isWithin(top: string, folder: string): Promise<boolean> {
 /** Notes the files that differ from the commit right after a checkout: line ends and filters can change them. */
 export async function noteFresh({ top, stamps }: TreeMark): Promise<void> {
   if (stamps.size === 0) return;
-  await writeFile(await freshFile(top), JSON.stringify([...stamps]));
+  writeRegularSync(await freshFile(top), JSON.stringify([...stamps]));
 }
 
 /** Returns the noted files that are still as the checkout left them. */
@@ -213,7 +202,7 @@ async function freshFiles(path: string): Promise<ReadonlySet<string>> {
 
 async function notedFresh(path: string): Promise<ReadonlyMap<string, string>> {
   try {
-    return new Map(JSON.parse(await readFile(await freshFile(path), 'utf8')) as [string, string][]);
+    return new Map(JSON.parse(await readRegular(await freshFile(path))) as [string, string][]);
   } catch {
     return new Map();
   }
