@@ -6,23 +6,24 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, suite } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { bound } from '../preload.ts';
 
-const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGPIPE', 'SIGCHLD'];
-const EVENTS = [...SIGNALS, 'uncaughtException', 'unhandledRejection', 'uncaughtExceptionMonitor'];
+const EVENTS = ['SIGINT', 'SIGTERM', 'SIGHUP', 'uncaughtException', 'unhandledRejection'];
 const GLOBALS = ['setTimeout', 'setInterval', 'setImmediate', 'queueMicrotask', 'Date', 'fetch', 'console'];
-const originals = GLOBALS.map((name) => [name, Reflect.get(globalThis, name)] as const);
 
-/** State of the process that files share. */
-function state() {
-  return {
-    folder: process.cwd(),
-    variables: { ...process.env },
-    listeners: Object.fromEntries(EVENTS.map((event) => [event, process.listenerCount(event)])),
-    replaced: originals.flatMap(([name, value]) => (Reflect.get(globalThis, name) === value ? [] : [name])),
-  };
+/** State of the process that files share, by name. */
+function state(): Map<string, unknown> {
+  return new Map<string, unknown>([
+    ['the current folder', process.cwd()],
+    ...Object.entries(process.env).map(([name, value]) => [`the variable ${name}`, value] as const),
+    ...EVENTS.map((event) => [`listeners of ${event}`, process.listenerCount(event)] as const),
+    ...GLOBALS.map((name) => [`globalThis.${name}`, Reflect.get(globalThis, name)] as const),
+  ]);
 }
 
-for (const file of process.argv.slice(2)) {
+const files = process.argv.slice(2);
+for (const file of files) {
+  bound(file);
   await new Promise<void>((ended) => {
     suite(file, async () => {
       const before = state();
@@ -31,9 +32,15 @@ for (const file of process.argv.slice(2)) {
       } finally {
         after(() => {
           ended();
-          assert.deepEqual(state(), before, `${file} leaves the process other than it was`);
+          const now = state();
+          const names = [...new Set([...before.keys(), ...now.keys()])];
+          const changed = names.filter((name) => before.get(name) !== now.get(name));
+          assert.deepEqual(changed, [], `${file} leaves the process other than it was`);
         });
       }
     });
   });
 }
+
+// Nothing is left to do.
+bound(`one of ${files.join(', ')}`, 1);
