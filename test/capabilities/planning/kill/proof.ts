@@ -3,7 +3,7 @@
  * own work through a plan while they and their host are killed with SIGKILL at random, and a log that they write beside the
  * store is compared with what the last host has on disk.
  *
- * Run by `kill.test.ts` for some rounds and by `bench/planning-kill.ts` for a thousand.
+ * Run by `kill.slow.test.ts` for some rounds and by `bench/planning-kill.ts` for a thousand.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
