@@ -18,7 +18,7 @@ const FILE_MINUTES = 10;
 
 let timer: NodeJS.Timeout | undefined;
 
-/** Ends the process when the named file has not ended after a time. What it was given for before has ended. */
+/** Ends the process when the named file has not ended after a time; replaces the bound of the file before. */
 export function bound(name: string, minutes = FILE_MINUTES): void {
   clearTimeout(timer);
   timer = setTimeout(() => {

@@ -30,8 +30,8 @@ const ALONE =
 /** Files that share a process. More would save little, and leave less to balance. */
 const SHARED = 10;
 
-/** Processes at once: most tests wait most of the time. */
-const PROCESSES = 2 * availableParallelism();
+/** Processes at once: most tests wait most of their time. */
+const PROCESSES = 3 * availableParallelism();
 
 /** The program of a process that runs files. */
 const GROUP = join(root, 'test/runner/group.ts');
@@ -73,13 +73,15 @@ function filesOf(named: readonly string[]): string[] {
 function testsOf(name: string, all: readonly string[]): string[] {
   const path = relative(root, resolve(name));
   if (/\.test\.m?[jt]s$/.test(path) && existsSync(join(root, path))) return [path];
-  for (let stem = path.replace(/^src\b/, 'test').replace(/\.ts$/, ''); stem !== '.'; stem = dirname(stem)) {
+  const named = path.replace(/^src\b/, 'test').replace(/\.ts$/, '');
+  for (let stem = named; stem === named || stem.includes('/'); stem = dirname(stem)) {
     const found = all.filter(
       (file) => file.startsWith(`${stem}/`) || file.replace(/(?:\.slow)?\.test\.ts$/, '') === stem,
     );
     if (found.length > 0) return found;
   }
-  throw new Error(`no test is named after ${name}`);
+  console.error(`no test has the name of ${name}, and its folder has none`);
+  return process.exit(2);
 }
 
 /** Groups of files, each for one process; those that take longest first. */
@@ -123,7 +125,7 @@ async function runProcess(paths: readonly string[]): Promise<number> {
     } else if (type === 'test:stdout' || type === 'test:stderr') {
       events.push(event);
     } else if (data === undefined || !('nesting' in data)) {
-      // Of watching and coverage.
+      // An event of watching or coverage.
     } else if (data.nesting > 0 || ('name' in data && data.name !== GROUP)) {
       events.push(event);
       if (type !== 'test:pass' && type !== 'test:fail') continue;

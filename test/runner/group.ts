@@ -42,5 +42,5 @@ for (const file of files) {
   });
 }
 
-// Nothing is left to do.
+// All files have ended.
 bound(`one of ${files.join(', ')}`, 1);

@@ -73,3 +73,11 @@ test('a file that ends its process is named, and the files behind it run in anot
   assert.match(stdout, /✔ .*last\.test\.mjs/);
   assert.equal(status, 1);
 });
+
+test('words that name no test are refused', () => {
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env;
+  for (const word of ['test/jurnal', 'src/nothing.ts', 'elsewhere']) {
+    const { stdout, stderr, status } = spawnSync(process.execPath, [program, word], { env, encoding: 'utf8' });
+    assert.deepEqual([stdout, stderr, status], ['', `no test has the name of ${word}, and its folder has none\n`, 2]);
+  }
+});
