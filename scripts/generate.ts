@@ -1,7 +1,7 @@
 /**
  * `npm run generate` writes every generated file; with `--check` it writes nothing and fails when one is stale.
  *
- * Contributors run it after changing a source of generated text; `npm run check` runs it with `--check`.
+ * Contributors run it after changing a source of generated text; `npm test` runs it with `--check`.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -3,9 +3,7 @@
  * before `npm run pack-test` builds and installs the package.
  */
 import assert from 'node:assert/strict';
-import { spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { builtinCapabilities } from '../src/capabilities/index.ts';
@@ -108,31 +106,5 @@ test('every file that an npm script runs exists', () => {
   for (const [name, command] of Object.entries(manifest.scripts)) {
     const files = [...command.matchAll(/[\w./-]+\/[\w-]+\.ts\b/g)].map(([file]) => file);
     for (const file of files) assert.ok(existsSync(join(root, file)), `"${name}" runs ${file}`);
-  }
-});
-
-test('npm test names in its last lines what it skipped, and why', () => {
-  assert.match(manifest.scripts.test ?? '', /--test-reporter=\.\/test\/skipped-reporter\.cjs/);
-  const folder = mkdtempSync(join(tmpdir(), 'handfast-skipped-'));
-  try {
-    const file = join(folder, 'one.test.mjs');
-    writeFileSync(
-      file,
-      "import { test } from 'node:test'; test('needs fish', (t) => t.skip('fish is not installed'));",
-    );
-    const { NODE_TEST_CONTEXT: _, ...env } = process.env;
-    const reporters = ['spec', join(root, 'test', 'skipped-reporter.cjs')].flatMap((reporter) => [
-      `--test-reporter=${reporter}`,
-      '--test-reporter-destination=stdout',
-    ]);
-    const { stdout } = spawnSync(process.execPath, ['--test', ...reporters, file], {
-      cwd: folder,
-      env,
-      encoding: 'utf8',
-    });
-    assert.match(stdout, /^ℹ skipped 1$/m, 'the usual summary is there');
-    assert.match(stdout, /\nskipped 1:\n- needs fish \(one\.test\.mjs\): fish is not installed\n$/);
-  } finally {
-    rmSync(folder, { recursive: true });
   }
 });

@@ -16,11 +16,17 @@ process.env.NODE_COMPILE_CACHE = folder;
 /** Several times the duration of the longest file on a slow machine. */
 const FILE_MINUTES = 10;
 
-// The runner itself has no such variable; programs that tests start do not load this file.
-if (process.env.NODE_TEST_CONTEXT !== undefined) {
-  setTimeout(() => {
+let timer: NodeJS.Timeout | undefined;
+
+/** Ends the process when the named file has not ended after a time; replaces the bound of the file before. */
+export function bound(name: string, minutes = FILE_MINUTES): void {
+  clearTimeout(timer);
+  timer = setTimeout(() => {
     const open = [...new Set(process.getActiveResourcesInfo())].join(', ');
-    process.stderr.write(`${process.argv[1]} has not ended after ${FILE_MINUTES} minutes; what keeps it: ${open}\n`);
+    process.stderr.write(`${name} has not ended after ${minutes} minutes; what keeps it: ${open}\n`);
     process.exit(1);
-  }, FILE_MINUTES * 60_000).unref();
+  }, minutes * 60_000).unref();
 }
+
+// The runner itself has no such variable; programs that tests start do not load this file.
+if (process.env.NODE_TEST_CONTEXT !== undefined) bound(process.argv[1] ?? '');

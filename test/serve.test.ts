@@ -8,14 +8,12 @@ import { type TestContext, test } from 'node:test';
 import { connect, serve } from 'handfast';
 import { connect as connectControl } from 'handfast/control';
 import { temporaryFolder } from './host/temporary-folder.ts';
+import { setVariable } from './support/variable.ts';
 
 /** Writes a configuration file, with a separate home. */
 function written(t: TestContext, yaml: string): string {
   const folder = temporaryFolder(t);
-  process.env.HANDFAST_HOME = join(folder, 'home');
-  t.after(() => {
-    delete process.env.HANDFAST_HOME;
-  });
+  setVariable(t, 'HANDFAST_HOME', join(folder, 'home'));
   const file = join(folder, 'handfast.yaml');
   writeFileSync(file, yaml);
   return file;

@@ -1,5 +1,5 @@
 # Runs a command at a pseudo-terminal (of COLUMNS by LINES, where these are set): what comes on stdin is typed, what it shows
-# goes to stdout. For chat.test.ts and fleet-operating.test.ts.
+# goes to stdout. For chat.slow.test.ts and fleet-operating.test.ts.
 import fcntl
 import os
 import pty

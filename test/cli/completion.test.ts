@@ -11,6 +11,7 @@ import { knownThings } from '../../src/cli/commands/complete.ts';
 import { candidateLines, candidatesFor, type Known } from '../../src/cli/completion.ts';
 import { Terminal } from '../../src/cli/output/terminal.ts';
 import { commandLine } from '../../src/cli/program.ts';
+import { setVariable } from '../support/variable.ts';
 import { plainEnvironment, User } from './command.ts';
 
 const program = await commandLine(async () => {});
@@ -91,8 +92,8 @@ test('bash completes commands and schemas, and evaluates nothing that was typed'
   assert.equal(printed('bash', [], 'ls evaluated 2>/dev/null || echo none'), 'none\n');
 });
 
-test('tools and sessions are those of the running host', async () => {
-  process.env.HANDFAST_HOME = user.home;
+test('tools and sessions are those of the running host', async (t) => {
+  setVariable(t, 'HANDFAST_HOME', user.home);
   const { code } = await user.run(['session', 'send', 'new', 'say "a"']);
   assert.equal(code, 0);
   const known = knownThings(new Terminal(false), 60_000);

@@ -40,10 +40,10 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   'handfast chain approve 3f9c2a17 may_merge --deny': 'the same',
   'handfast chain deliver 3f9c2a17 deployed \'{"version": 3}\'': 'the same',
   'handfast record --out tools.rec --connect tcp://127.0.0.1:4701 --listen tcp://127.0.0.1:0':
-    'waits for a client: test/cli/record.test.ts',
+    'waits for a client: test/cli/record.slow.test.ts',
   'handfast record --out tools.rec --connect http://127.0.0.1:4700 --listen http://127.0.0.1:4710': 'the same',
   'handfast record run --out tools.rec -- handfast stdio': 'the same',
-  'handfast record check tools.rec': 'needs a recording: test/cli/record.test.ts',
+  'handfast record check tools.rec': 'needs a recording: test/cli/record.slow.test.ts',
   'handfast record check tools.rec --json': 'the same',
   'handfast record export tools.rec tools.ndjson': 'the same',
   'handfast record import tools.ndjson tools.rec': 'the same',

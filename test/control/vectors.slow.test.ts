@@ -1,7 +1,7 @@
 /**
  * The conversations of the protocol, played against the server as it is put together for use. Every vector holds word for
  * word: no wording of the reference is one that must be mended. The other conversations over a process are played by
- * `test/cli/rpc-vectors.test.ts`.
+ * `test/cli/rpc-vectors.slow.test.ts`.
  */
 import { describe, test } from 'node:test';
 import { conversations } from '../../src/conformance/session-rpc/player.ts';

@@ -3,6 +3,7 @@
  * error names the cause and the remedy, the failing stores have it until it can be opened, and its content stays. A
  * journal that is not a database is replaced, which is a loss.
  */
+// A process of its own: it expects that no other store of the process fails.
 import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, renameSync, rmdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

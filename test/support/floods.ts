@@ -1,6 +1,6 @@
 /**
- * Floods of one client, and their cost for its neighbours. `flood-process.ts` sends the flood; the neighbours are
- * measured here, in a process with no other work.
+ * Floods of one client, and what they cost its neighbours. The flood is sent by `flood-process.ts`; the neighbours are
+ * measured here, in a process that does nothing else. Used by `test/faults/fairness.slow.test.ts` and by `bench/fairness.ts`.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

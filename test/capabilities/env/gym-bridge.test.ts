@@ -7,6 +7,7 @@ import { gymKinds } from '../../../src/capabilities/env/bridge/gym-environment.t
 import { envPlugin } from '../../../src/capabilities/env/plugin.ts';
 import { connect } from '../../../src/connect.ts';
 import { createHost } from '../../../src/host/host.ts';
+import { setVariable } from '../../support/variable.ts';
 import { gymPython, skip } from './gym-python.ts';
 
 const FIXTURES = join(import.meta.dirname, 'fixtures');
@@ -16,7 +17,7 @@ async function agentWith(
   names: readonly string[],
   limits: { maxProcesses?: number; replyMs?: number } = {},
 ) {
-  process.env.PYTHONPATH = FIXTURES;
+  setVariable(t, 'PYTHONPATH', FIXTURES);
   const environments = names.map((name) => ({
     name,
     python: gymPython(),

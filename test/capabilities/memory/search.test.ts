@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
+import { setVariable } from '../../support/variable.ts';
 import { memoryHost, temporaryFolder } from './support.ts';
 
 const LITERAL = [
@@ -141,7 +142,7 @@ test('an embedder of the configuration finds meanings; entries that were there b
   ]);
   await first.close();
   const { baseUrl, seen } = await embeddingServer(t);
-  process.env.MEMORY_TEST_KEY = 'key-of-the-embedder';
+  setVariable(t, 'MEMORY_TEST_KEY', 'key-of-the-embedder');
   const second = await memoryHost(t, { embedder: { baseUrl, model: 'topics', apiKeyEnv: 'MEMORY_TEST_KEY' } }, folder);
   const memory = await second.memory();
   assert.equal(memory.embedder, `topics at ${baseUrl}`);

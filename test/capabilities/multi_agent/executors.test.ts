@@ -17,7 +17,9 @@ import { backendOf } from '../../../src/server/subagents.ts';
 import { plainAgent } from '../../fleet/a2a/plain-agent.ts';
 import { forever, siteOf, until } from './support.ts';
 
-/** Connects an agent to a server whose configuration has these kinds. */
+const HOME = process.env.HANDFAST_HOME;
+
+/** An agent of a server whose configuration has these kinds. */
 async function agentOf(t: TestContext, kinds: readonly object[]) {
   const folder = mkdtempSync(join(tmpdir(), 'subagents-executors-'));
   const config = {
@@ -27,13 +29,12 @@ async function agentOf(t: TestContext, kinds: readonly object[]) {
   const file = join(folder, 'handfast.yaml');
   writeFileSync(file, JSON.stringify(config));
   writeFileSync(join(folder, 'README.md'), 'one\ntwo\n');
-  const home = process.env.HANDFAST_HOME;
   process.env.HANDFAST_HOME = join(folder, 'home');
   const server = await serve(file, { announce: false });
   t.after(async () => {
     await server.close(0);
-    if (home === undefined) delete process.env.HANDFAST_HOME;
-    else process.env.HANDFAST_HOME = home;
+    if (HOME === undefined) delete process.env.HANDFAST_HOME;
+    else process.env.HANDFAST_HOME = HOME;
     rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
   });
   const token = readFileSync(server.tokenFile ?? '', 'utf8').trim();

@@ -2,6 +2,7 @@
  * Writes of the session store that fail are errors of the table with their cause, wherever a handler meets them. The store is then among
  * the failing stores of the process.
  */
+// A process of its own: it expects that no other store of the process fails.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';

@@ -2,6 +2,7 @@
  * Long images of a conversation are stored once, as files; all readers of the conversation get them whole: live and replayed
  * events, states, pages, exports, forks, saved chats, the model, the next process.
  */
+// A process of its own: it expects that no other store of the process fails.
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';

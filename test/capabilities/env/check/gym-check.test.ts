@@ -12,6 +12,7 @@ import type { GymnasiumVerdict } from '../../../../src/capabilities/env/check/fi
 import { envPlugin } from '../../../../src/capabilities/env/plugin.ts';
 import { connect } from '../../../../src/connect.ts';
 import { createHost } from '../../../../src/host/host.ts';
+import { setVariable } from '../../../support/variable.ts';
 import { gymPython, skip } from '../gym-python.ts';
 
 const FIXTURES = join(import.meta.dirname, '../fixtures');
@@ -25,7 +26,7 @@ const wordOf = ({ problem, warnings }: GymnasiumVerdict): string => {
 
 describe('a check of an environment of Python', { skip }, () => {
   test('finds every fault and nothing else; the page says what Gymnasium finds of it', async (t) => {
-    process.env.PYTHONPATH = FIXTURES;
+    setVariable(t, 'PYTHONPATH', FIXTURES);
     const python = gymPython();
     const program = join(FIXTURES, 'broken_environments.py');
     const faults = JSON.parse(execFileSync(python, [program], { encoding: 'utf8' })) as Record<string, string | null>;
@@ -57,7 +58,7 @@ describe('a check of an environment of Python', { skip }, () => {
   });
 
   test('needs one process, and finds what differs between two where there may be two', async (t) => {
-    process.env.PYTHONPATH = FIXTURES;
+    setVariable(t, 'PYTHONPATH', FIXTURES);
     for (const [maxProcesses, expected] of [
       [1, []],
       [2, ['other-process']],
@@ -79,7 +80,7 @@ describe('a check of an environment of Python', { skip }, () => {
   });
 
   test('ends with its process, and is refused to a principal that may not use the environment', async (t) => {
-    process.env.PYTHONPATH = FIXTURES;
+    setVariable(t, 'PYTHONPATH', FIXTURES);
     const kinds = gymKinds([{ name: 'OddHangs-v0', module: 'odd_environments', python: gymPython() }], {
       maxProcesses: 2,
       replyMs: 3000,

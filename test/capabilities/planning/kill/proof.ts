@@ -1,7 +1,9 @@
 /**
- * The proof that no task is claimed twice within its lease and no acknowledged update is lost: agents in separate processes
- * work through a plan while they and their host are killed with SIGKILL at random, and the log that they write beside the store
- * is compared with the state of the last host on disk.
+ * The proof that no task is claimed twice within its lease and no acknowledged update is lost: agents in processes of their
+ * own work through a plan while they and their host are killed with SIGKILL at random, and a log that they write beside the
+ * store is compared with what the last host has on disk.
+ *
+ * Run by `kill.slow.test.ts` for some rounds and by `bench/planning-kill.ts` for a thousand.
  */
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';

@@ -147,7 +147,7 @@ const table: Readonly<Record<string, Row>> = {
     fails: [['release', 'reviewer', 'owner'], 'usage', /^the role: expected read, write or none, got "owner"/],
   },
   'plan sync': { does: ['release', 'TODO.md'], fails: [['release', '.'], 'usage', /^\. is a folder.*Markdown/] },
-  // With a fleet: `test/capabilities/planning/dispatch.test.ts`.
+  // With a fleet: `test/capabilities/planning/dispatch.slow.test.ts`.
   'plan dispatch': { fails: [['release'], 'unreachable', /handfast fleet up/, 4] },
   'plan archive': { does: ['release'], fails: [['nothing'], 'planning.unknown_plan', /^there is no plan/, 5] },
   'plan delete': { does: ['release'], fails: [[], 'usage', /missing required argument 'plan'/] },

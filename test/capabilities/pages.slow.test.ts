@@ -1,7 +1,7 @@
 /**
- * The reference pages of the capabilities with state: a shell runs each command line in them against a host, in the order of
- * the page, and each configuration in them is loaded. Their TypeScript is cut from examples, which `test/readme.test.ts`
- * compares and `test/examples.test.ts` runs.
+ * The reference pages of the capabilities with state: each command line in them is run by a shell against a host, in the
+ * order of the page, and each configuration in them is loaded. Their TypeScript is cut from examples, which
+ * `test/readme.test.ts` compares and `test/examples.slow.test.ts` runs.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

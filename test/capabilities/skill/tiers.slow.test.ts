@@ -1,6 +1,6 @@
 /**
- * The tiers that are processes: the abilities of a skill in them, how they are tried, that nothing of a run is left behind it,
- * the view of the workspace. `escapes.test.ts` has the attacks that they stop.
+ * The tiers that are processes: what a skill does in them, how they are tried, that nothing of a run is left behind it, the view of
+ * the workspace. What they stop is in `escapes.slow.test.ts`.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
