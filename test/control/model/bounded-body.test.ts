@@ -68,7 +68,7 @@ test('leaving a body ends the one behind it, also while nothing comes', async ()
   assert.deepEqual([(await read).done, reason], [true, 'left']);
 });
 
-/** What the provider replies. */
+/** The reply of the provider. */
 let reply = { status: 200, type: 'text/event-stream', body: '' };
 const provider = createServer((request, response) => {
   request.resume();

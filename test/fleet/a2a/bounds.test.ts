@@ -1,4 +1,4 @@
-/** What one request of an A2A client may hold: lists and metadata are bounded, and pages of tasks, for the SDK reads each at once. */
+/** Bounds of one request of an A2A client: of lists, of metadata, and of pages of tasks, because the SDK reads each at once. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { ScriptedWorker } from '../support/scripted-worker.ts';

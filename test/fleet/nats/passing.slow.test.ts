@@ -9,7 +9,7 @@ import { fleetMessage } from '../../../src/fleet/messages/encode.ts';
 import { log } from './fleet.ts';
 import { type Installed, NatsServer, natsTest } from './server.ts';
 
-/** What a server of a cluster sends around an election. */
+/** Refusals that a server of a cluster sends around an election. */
 const PASSING = {
   'the server cannot propose it any more': { error: { code: 503, description: 'raft: not leader' } },
   'an earlier copy is being stored': {

@@ -35,7 +35,7 @@ if (how === 'closes') {
   await bus.start(new PeerRecorder());
   process.send?.('ready');
   await told;
-  // What was under way asks for its watches again just now.
+  // Requests under way ask for their watches again just now.
   await new Promise((resolve) => setTimeout(resolve, 500));
   await bus.close();
 }

@@ -22,7 +22,7 @@ async function staged(context: TestContext, installed: Installed): Promise<{ ser
   return { server, link };
 }
 
-/** What a watch reported, and who waits for an entry of it. */
+/** The reports of a watch, and the waiters for one of its entries. */
 class Reports {
   readonly entries: Entry[] = [];
   #check: () => void = () => {};

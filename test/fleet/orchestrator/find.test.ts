@@ -11,7 +11,7 @@ import { type PeerScript, ScriptedBus } from './support/scripted-bus.ts';
 /** A lease, and a little. */
 const LEASE_MS = 46_000;
 
-/** What is asked of the bus, and what it answers. */
+/** The questions to the bus, and its answers. */
 function finder(answer: Whereabouts) {
   const asked: string[] = [];
   const self = {

@@ -48,7 +48,7 @@ export interface NodeCall {
   readonly key: string;
   /** True in a run that continues: an earlier version may have begun it, and have passed over members that are refused now. */
   readonly resumed: boolean;
-  /** What is left of the budget of the run. What is undefined has no limit. */
+  /** The rest of the budget of the run. An undefined member has no limit. */
   left(): Spending;
   /** Returns the milliseconds until the run or the attempt is late; Infinity: never. */
   leftMs(): number;

@@ -70,7 +70,7 @@ export class Answer {
         this.#mark('reasoning', part);
         return undefined;
       case 'tool-call':
-        // What the provider runs itself was not asked for and is not ours to run.
+        // A call that the provider runs itself was not asked for, and is not run here.
         if (!part.providerExecuted) this.#addCall(part);
         return undefined;
       case 'raw':

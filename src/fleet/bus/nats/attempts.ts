@@ -112,7 +112,7 @@ export class Attempts {
     );
   }
 
-  /** What the server knows of a queue; undefined: its worker has not made it yet. */
+  /** The server's state of a queue; undefined: its worker has not made it yet. */
   #queue({ consumer }: DispatchQueue): Promise<ConsumerInfo | undefined> {
     const now = performance.now();
     const known = this.#queues.get(consumer);

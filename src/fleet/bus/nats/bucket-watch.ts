@@ -101,7 +101,7 @@ export class BucketWatch {
     clearTimeout(quiet);
   }
 
-  /** What it opened is stopped, also when the connection broke meanwhile and another try followed. */
+  /** Stops each watch that it opened, also when the connection broke meanwhile and another try followed. */
   async #open(manager: JetStreamManager): Promise<Opened> {
     const { link, bucket, subject } = this.#options;
     const { AckPolicy, DeliverPolicy } = link.packages.jetstream;

@@ -108,7 +108,7 @@ export class ControlRequests {
     }
     const acknowledged = readAcknowledgement(message);
     if (acknowledged === 'stored') return waiting.stored.resolve();
-    // What passes by itself: the next try asks again.
+    // A passing refusal: the next try asks again.
     if (isPassing(acknowledged)) return;
     if (acknowledged !== undefined) return waiting.stored.reject(publishError(acknowledged));
     // The worker itself has received it: the stream is not needed any more.
