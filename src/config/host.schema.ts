@@ -362,7 +362,11 @@ export const limits = group(
       [0, 600_000],
       30_000,
     ),
-    shutdown_timeout_ms: integer('Time for running work when the host stops; 2 s at most while a store cannot store.', [0, 600_000], 10_000),
+    shutdown_timeout_ms: integer(
+      'Time for running work when the host stops; 2 s at most while a store cannot store.',
+      [0, 600_000],
+      10_000,
+    ),
     max_threads: integer('Threads that calls run in at once, such as searches, of all principals.', [1, 256], 4),
     max_threads_per_principal: integer(
       'Threads that the calls of one principal run in at once; 16 more calls wait, further ones are refused.',

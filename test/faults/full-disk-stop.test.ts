@@ -1,4 +1,4 @@
-/** A server on a full disk ends soon at its first signal, whatever runs: the outcome could not be stored. It says which stores fail. */
+/** A server on a full disk ends soon at its first signal, though work runs: its outcome could not be stored. It says which stores fail. */
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

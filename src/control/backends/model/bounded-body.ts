@@ -57,8 +57,8 @@ export function boundedBody(body: ReadableStream<Uint8Array>, received: () => vo
 }
 
 /**
- * Counts the bytes and values of each event, which an empty line ends. A body that starts as an object or a list is one value,
- * whatever its type says.
+ * Counts the bytes and values of each event, which an empty line ends. A body that starts as an object or a list is one value, of any
+ * content type.
  */
 class EventBounds {
   /** Undefined until the first character has come. */
