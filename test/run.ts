@@ -93,7 +93,7 @@ function groupsOf(paths: readonly string[]): string[][] {
   const groups = Array.from({ length: Math.ceil(shared.length / SHARED) }, (_, at) =>
     shared.slice(at * SHARED, (at + 1) * SHARED),
   );
-  return [...slow.map((path) => [path]), ...groups, ...alone.map((path) => [path])];
+  return [...[...slow, ...alone].map((path) => [path]), ...groups];
 }
 
 /** Runs files in one process, and those behind a file that ended it in a next one. */
@@ -126,7 +126,10 @@ async function runProcess(paths: readonly string[]): Promise<number> {
       events.push(event);
     } else if (data === undefined || !('nesting' in data)) {
       // An event of watching or coverage.
-    } else if (data.nesting > 0 || ('name' in data && data.name !== GROUP)) {
+    } else if (
+      data.nesting > 0 ||
+      ('name' in data ? data.name !== GROUP : type === 'test:diagnostic' && data.file !== undefined)
+    ) {
       events.push(event);
       if (type !== 'test:pass' && type !== 'test:fail') continue;
       if (data.skip !== undefined && data.skip !== false) skipped.push(skipLine(data));
