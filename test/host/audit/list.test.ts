@@ -156,6 +156,7 @@ test('the audits of hosts that ran at the same time are listed and followed as o
     audit.record(record(at));
     assert.equal((await following.next()).value.duration_ms, at);
   }
+  await following.return(undefined as never);
   const report = await verifyAudit(file, { everyHost: true });
   assert.deepEqual([report.ok, report.lines, report.chains.length], [true, 12, 2]);
 });
