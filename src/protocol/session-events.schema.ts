@@ -129,7 +129,7 @@ export const additional = {
         id: text('Of the task of the subagent, of the run, or of the process.'),
         kind: Type.Union([Type.Literal('subagent'), Type.Literal('chain'), Type.Literal('process')]),
         name: text(),
-        about: text('What it is to do.'),
+        about: text('Its work.'),
         subagent_id: may(text()),
         state: text('running, then how it ended.'),
         result: may(text('JSON of what it made, where no call waited for it: the model gets it with the next prompt.')),

@@ -337,7 +337,7 @@ export const commands: readonly CapabilityCommand[] = [
     usage: 'run <chain>',
     about: 'run a chain file or a stored chain on the host, and print its final output; exit code 1 when it failed',
     options: [['--input <json>', 'the initial input: a JSON object, or @FILE with one']],
-    help: 'What ends in .yaml, .yml or .json, or has a "/", is a file.\nElse NAME is the newest version of a stored chain, NAME@VERSION one of them.',
+    help: 'A NAME that ends in .yaml, .yml or .json, or has a "/", is a file.\nElse NAME is the newest version of a stored chain, NAME@VERSION one of them.',
     run,
   },
   ...storedCommands,

@@ -170,7 +170,7 @@ export const editFile = tool({
           required: ['old_text', 'new_text'],
           properties: {
             old_text: { type: 'string', minLength: 1, description: 'The exact text that is there now.' },
-            new_text: { type: 'string', description: 'What comes in its place; empty to delete.' },
+            new_text: { type: 'string', description: 'The text in its place; empty to delete.' },
             replace_all: { type: 'boolean', default: false, description: 'Replace every occurrence.' },
           },
         },
@@ -186,7 +186,7 @@ export const editFile = tool({
       bytes: { type: 'integer', description: 'Size of the file now.' },
       sha256,
       line_endings: { type: 'string', enum: ['lf', 'crlf'] },
-      diff: { type: 'string', description: 'What changed, as a unified diff; cut when very long.' },
+      diff: { type: 'string', description: 'The changes, as a unified diff; cut when very long.' },
       by,
     },
   },
