@@ -80,7 +80,7 @@ export function securityPage(root: string): string {
   const to = text.indexOf(end);
   if (mark === null || to === -1) throw new Error(`${page} has lost the marks around its limits table`);
   const heading = (first: string): string[] => [
-    `| ${first} | Default | Range | What it bounds |`,
+    `| ${first} | Default | Range | Bounded value |`,
     '| --- | --- | --- | --- |',
   ];
   const table = [
