@@ -5,6 +5,7 @@
  * Leases are measured on a monotonic clock. A restart, and a takeover by another host, give every claim its whole lease again,
  * counted from the first use of the store: a lease may then last longer, never shorter, even when the wall clock jumped.
  */
+import { counted } from '../../base/counted.ts';
 import { failure } from './errors.ts';
 import type { TaskGraph } from './graph.ts';
 import type { Limits } from './limits.ts';
@@ -136,10 +137,14 @@ export class PlanState {
     const { key, ...given } = fields;
     this.#mustBeOpen();
     if (this.graph.size >= this.#limits.maxTasks) {
-      throw failure('full', `the plan has ${this.graph.size} tasks, as many as a plan may have; delete some`, {
-        limit: 'max_tasks',
-        max: this.#limits.maxTasks,
-      });
+      throw failure(
+        'full',
+        `the plan has ${counted(this.graph.size, 'task')}, as many as a plan may have; delete some`,
+        {
+          limit: 'max_tasks',
+          max: this.#limits.maxTasks,
+        },
+      );
     }
     const status = given.status === '' ? firstColumn(columns) : given.status;
     if (rules.moves !== null) this.#mustBeColumn(status);
@@ -223,9 +228,13 @@ export class PlanState {
     const attached = [...new Set([...dependents, ...parts])];
     if (attached.length > 0 && !force) {
       const ids = attached.map(({ task_id }) => task_id);
-      throw failure('blocked', `${ids.length} tasks depend on it or are parts of it; force detaches them`, {
-        dependents: ids.slice(0, 100),
-      });
+      throw failure(
+        'blocked',
+        `${counted(ids.length, 'task depends on it or is part of it', 'tasks depend on it or are parts of it')}; force detaches ${ids.length === 1 ? 'it' : 'them'}`,
+        {
+          dependents: ids.slice(0, 100),
+        },
+      );
     }
     this.#limits.changes(attached.length, 'detach some of them first');
     for (const one of attached) {

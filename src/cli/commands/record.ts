@@ -1,8 +1,10 @@
 /**
  * `handfast record`: stands between clients and a host, and stores their messages; without `--listen` on its own pipes.
  */
+
 import { readFileSync } from 'node:fs';
 import { addressOf } from '../../agent/addresses.ts';
+import { counted } from '../../base/counted.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { webSocketAddress } from '../../base/web-address.ts';
 import { fileProblem } from '../../base/workspace/file-error.ts';
@@ -112,7 +114,7 @@ async function finish(recorder: Recorder, terminal: Terminal): Promise<void> {
   const { connections, messages } = recorder.counts;
   const places = recorder.redacted.reduce((sum, { count }) => sum + count, 0);
   terminal.note(
-    `recorded ${messages} messages of ${connections} connections; secrets were replaced in ${places} places`,
+    `recorded ${counted(messages, 'message')} of ${counted(connections, 'connection')}; secrets were replaced in ${counted(places, 'place')}`,
   );
 }
 

@@ -2,7 +2,9 @@
  * The steps of a run that take time: calls with their attempts, maps, waits and compensation. Each takes one of the slots of
  * the run, except waits.
  */
+
 import { backoffMs } from '../../../base/backoff.ts';
+import { counted } from '../../../base/counted.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { parseTimestamp } from '../../../base/timestamp.ts';
 import { waiting } from '../../../host/waiting.ts';
@@ -269,7 +271,7 @@ export class Steps {
     const template = graph.nodes[planned.mapNode as number] as GraphNode;
     const items = planned.items === undefined ? [] : itemsOf(planned.items, run.context);
     if (items.length > limits.maxItems) {
-      throw failure('too_large', `the map has ${items.length} items, more than ${limits.maxItems}`, {
+      throw failure('too_large', `the map has ${counted(items.length, 'item')}, more than ${limits.maxItems}`, {
         max: limits.maxItems,
       });
     }

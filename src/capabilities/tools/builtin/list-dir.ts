@@ -2,8 +2,10 @@
  * The work of `list_dir`: the entries of a directory, level by level down to a depth. Loaded on the first call. Links are
  * listed, never followed, and their targets are not returned.
  */
+
 import type { Stats } from 'node:fs';
 import { opendir } from 'node:fs/promises';
+import { counted } from '../../../base/counted.ts';
 import { fileError, outsideWorkspace } from '../../../base/workspace/file-error.ts';
 import type { HeldDirectory } from '../../../base/workspace/held-directory.ts';
 import { holdDirectory } from '../../../base/workspace/workspace-path.ts';
@@ -65,7 +67,7 @@ export async function listDir(args: ListDirArgs, context: CallContext): Promise<
     level = entries.slice(before).filter((entry) => entry.type === 'directory');
   }
   entries.sort((one, other) => (one.path < other.path ? -1 : 1));
-  const summary = `${entries.length} entries in ${path}${truncated ? ' (there are more)' : ''}`;
+  const summary = `${counted(entries.length, 'entry', 'entries')} in ${path}${truncated ? ' (there are more)' : ''}`;
   return result({ path, entries, truncated }, { summary, truncated });
 }
 
