@@ -2,7 +2,6 @@
  * Reads a bundle: the folder that a recorder wrote, or the one file that an export made of it. Everything is checked
  * before it is used: sizes, hashes, the shape of every line. Only two names are ever opened, and no link is followed.
  */
-
 import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';

@@ -4,7 +4,6 @@
  *
  * It runs only when a user asks for it: the file is parsed here, and no setting in it takes effect.
  */
-
 import { basename, isAbsolute, relative, resolve } from 'node:path';
 import { counted } from '../base/counted.ts';
 import { moduleOfPackage } from '../base/package-module.ts';

@@ -1,5 +1,4 @@
 /** `handfast chain …` with a host: runs chains, and shows, continues and ends runs. */
-
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { counted } from '../../base/counted.ts';

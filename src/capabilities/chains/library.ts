@@ -5,7 +5,6 @@
  * Stored at `chain/<name>/<version>`, and `last/<name>` with the last number where that version was removed. The list of
  * versions is read once and held in memory, because a chain may be as long as a message and a request must not read them all.
  */
-
 import { digestOfJson } from '../../base/canonical-json.ts';
 import { counted } from '../../base/counted.ts';
 import { Page } from '../../base/page.ts';

@@ -1,5 +1,4 @@
 /** The commands of `handfast chain` that need no host: they make, check, draw and dry-run chain files. */
-
 import { writeFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
 import { counted } from '../../base/counted.ts';

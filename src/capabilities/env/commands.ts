@@ -1,5 +1,4 @@
 /** `handfast env …`: lists, plays, runs and records environments of a host, and runs a host with environments of Python. */
-
 import type { AgentSession } from '../../agent/agent.ts';
 import { counted } from '../../base/counted.ts';
 import type {

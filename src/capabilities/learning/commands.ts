@@ -1,5 +1,4 @@
 /** `handfast learning …`: the learned state, decisions and rewards by hand, refinements and estimates. */
-
 import { PARAMETERS, POLICY_NAMES, type PolicyName, type PolicySettings } from '../../base/bandits/settings.ts';
 import { counted } from '../../base/counted.ts';
 import { suggest } from '../../base/suggest.ts';

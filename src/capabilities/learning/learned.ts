@@ -4,7 +4,6 @@
  * Each request makes one from the agent's store; nothing is held in memory between requests, so ending the process at any point
  * loses nothing that was acknowledged. Writes of a request are durable together or not at all.
  */
-
 import { describePolicy, type PolicyName, type PolicySettings } from '../../base/bandits/settings.ts';
 import { counted } from '../../base/counted.ts';
 import { pageOf } from '../../base/page.ts';

@@ -6,7 +6,6 @@
  * `choices.<choice>.disabled` (names of options).
  * @see docs/learning.md#refinements
  */
-
 import { isDeepStrictEqual } from 'node:util';
 import { Bandit } from '../../base/bandits/bandit.ts';
 import { describePolicy, type PolicySettings } from '../../base/bandits/settings.ts';

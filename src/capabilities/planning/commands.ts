@@ -1,5 +1,4 @@
 /** `handfast plan …`: plans, tasks, claims, boards, Markdown documents and the changes of a plan. */
-
 import { access, constants, readFile, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { AgentSession } from '../../agent/agent.ts';

@@ -137,14 +137,11 @@ export class PlanState {
     const { key, ...given } = fields;
     this.#mustBeOpen();
     if (this.graph.size >= this.#limits.maxTasks) {
-      throw failure(
-        'full',
-        `the plan has ${counted(this.graph.size, 'task')}, as many as a plan may have; delete some`,
-        {
-          limit: 'max_tasks',
-          max: this.#limits.maxTasks,
-        },
-      );
+      const tasks = counted(this.graph.size, 'task');
+      throw failure('full', `the plan has ${tasks}, as many as a plan may have; delete some`, {
+        limit: 'max_tasks',
+        max: this.#limits.maxTasks,
+      });
     }
     const status = given.status === '' ? firstColumn(columns) : given.status;
     if (rules.moves !== null) this.#mustBeColumn(status);
@@ -228,13 +225,10 @@ export class PlanState {
     const attached = [...new Set([...dependents, ...parts])];
     if (attached.length > 0 && !force) {
       const ids = attached.map(({ task_id }) => task_id);
-      throw failure(
-        'blocked',
-        `${counted(ids.length, 'task depends on it or is part of it', 'tasks depend on it or are parts of it')}; force detaches ${ids.length === 1 ? 'it' : 'them'}`,
-        {
-          dependents: ids.slice(0, 100),
-        },
-      );
+      const which = counted(ids.length, 'task depends on it or is part of it', 'tasks depend on it or are parts of it');
+      throw failure('blocked', `${which}; force detaches ${ids.length === 1 ? 'it' : 'them'}`, {
+        dependents: ids.slice(0, 100),
+      });
     }
     this.#limits.changes(attached.length, 'detach some of them first');
     for (const one of attached) {

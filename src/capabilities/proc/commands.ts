@@ -1,5 +1,4 @@
 /** `handfast proc …`: runs programs at a host, and lists, reads and ends running ones. */
-
 import type { AgentSession } from '../../agent/agent.ts';
 import { counted } from '../../base/counted.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';

@@ -1,5 +1,4 @@
 /** `handfast skill …`: lists, shows and runs the skills of a host; checks folders of skills and makes new ones without a host. */
-
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { counted } from '../../base/counted.ts';

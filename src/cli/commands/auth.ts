@@ -3,7 +3,6 @@
  * used, with their credentials. A key comes from the terminal or from a pipe, never as an argument: other users of the machine
  * see those.
  */
-
 import { text as textOfStream } from 'node:stream/consumers';
 import { counted } from '../../base/counted.ts';
 import { headerProblem } from '../../base/secret-text.ts';

@@ -1,7 +1,6 @@
 /**
  * `handfast record`: stands between clients and a host, and stores their messages; without `--listen` on its own pipes.
  */
-
 import { readFileSync } from 'node:fs';
 import { addressOf } from '../../agent/addresses.ts';
 import { counted } from '../../base/counted.ts';

@@ -1,7 +1,6 @@
 /**
  * `handfast session …`: looks at sessions and acts on them, from any terminal.
  */
-
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { counted } from '../../base/counted.ts';

@@ -3,7 +3,6 @@
  *
  * The content is read to be shown; nothing of it is acted upon.
  */
-
 import { join } from 'node:path';
 import { counted } from '../../base/counted.ts';
 import { scanSkills, skillRoots } from '../../base/skills/scan.ts';

@@ -2,7 +2,6 @@
  * Accepting tasks: checked, numbered, given their part of a budget, stored, and queued. A task that is submitted again returns
  * the existing task; another one of its name is refused.
  */
-
 import { isDeepStrictEqual } from 'node:util';
 import { counted } from '../../base/counted.ts';
 import { Turns } from '../../base/turns.ts';

@@ -2,7 +2,6 @@
  * The steps of a run that take time: calls with their attempts, maps, waits and compensation. Each takes one of the slots of
  * the run, except waits.
  */
-
 import { backoffMs } from '../../../base/backoff.ts';
 import { counted } from '../../../base/counted.ts';
 import { sleep } from '../../../base/sleep.ts';

@@ -4,7 +4,6 @@
  *
  * Values pass as JSON in both directions: the spaces check actions, and values from Python are not decoded further.
  */
-
 import { isDeepStrictEqual } from 'node:util';
 import { counted } from '../../../base/counted.ts';
 import type { HandfastError } from '../../../wire/errors.ts';

@@ -2,7 +2,6 @@
  * The open databases of a host: one file for each principal, one for the shared spaces. Opened for a use, closed when idle; a
  * damaged file is quarantined, and its readable entries are put into a new one.
  */
-
 import { readdirSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { counted } from '../../../base/counted.ts';

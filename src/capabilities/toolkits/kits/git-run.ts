@@ -5,11 +5,9 @@
  * credential helpers, aliases and submodules are switched off, the configuration of the user and of the system is not read, and
  * values of a caller are never options. Repositories whose metadata is outside the workspace are refused.
  */
-
 import { existsSync, lstatSync, realpathSync } from 'node:fs';
 import { basename, dirname, isAbsolute, join, normalize, relative } from 'node:path';
 import { childEnvironment } from '../../../base/child-environment.ts';
-import { counted } from '../../../base/counted.ts';
 import {
   decodeNames,
   fileNamed,
@@ -525,7 +523,7 @@ function gitFailed({ code, stderr, stdout }: ProgramEnd, { workspace }: CallCont
 
 function summaryOf(command: string, { output }: GitOutput): string {
   const lines = output === '' ? 0 : output.trimEnd().split('\n').length;
-  return `git ${command.replace('_', ' ')}: ${counted(lines, 'line')}`;
+  return `git ${command.replace('_', ' ')}: ${lines === 1 ? '1 line' : `${lines} lines`}`;
 }
 
 function plain(value: unknown, what: string, remedy = ''): string {

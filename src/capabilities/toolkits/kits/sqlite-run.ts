@@ -4,7 +4,6 @@
  *
  * Loaded on the first call. The process is `sqlite-child.ts`.
  */
-
 import { fileURLToPath } from 'node:url';
 import { compiledCode } from '../../../base/compiled-code.ts';
 import { counted } from '../../../base/counted.ts';

@@ -2,7 +2,6 @@
  * The work of `list_dir`: the entries of a directory, level by level down to a depth. Loaded on the first call. Links are
  * listed, never followed, and their targets are not returned.
  */
-
 import type { Stats } from 'node:fs';
 import { opendir } from 'node:fs/promises';
 import { counted } from '../../../base/counted.ts';

@@ -3,7 +3,6 @@
  *
  * The file is streamed through one buffer; memory does not grow with the size of the file, only with the returned part.
  */
-
 import { createHash, type Hash } from 'node:crypto';
 import { counted } from '../../../base/counted.ts';
 import { fileError, fileFailure } from '../../../base/workspace/file-error.ts';

@@ -2,7 +2,6 @@
  * Runs a search in a separate thread and stops the thread on abort or timeout, so that neither a huge tree nor a catastrophic
  * expression holds up the host. Each principal has a share of the threads of the process. Loaded on the first call.
  */
-
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';

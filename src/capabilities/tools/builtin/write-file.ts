@@ -1,7 +1,6 @@
 /**
  * The work of `write_file`: whole-file writes in one step. Loaded on the first call.
  */
-
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { counted } from '../../../base/counted.ts';
