@@ -128,7 +128,7 @@ const approvals = group(
 
 export const control = group(
   {
-    description: 'Sessions with agents: session RPC and what is behind it.',
+    description: 'Sessions with agents: session RPC and its services.',
     formerly: { data: 'data_dir' },
   },
   {

@@ -175,7 +175,9 @@ const grantFields = {
       receive_buffer_bytes: optional(receiveBufferBytes()),
     }),
   ),
-  admin: optional(Type.Boolean({ description: 'Everything, less what its own capabilities and tools leave out.' })),
+  admin: optional(
+    Type.Boolean({ description: 'All rights, except capabilities and tools that its own lists leave out.' }),
+  ),
 };
 
 const token = group(

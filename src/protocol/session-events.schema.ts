@@ -132,7 +132,7 @@ export const additional = {
         about: text('Its work.'),
         subagent_id: may(text()),
         state: text('running, then how it ended.'),
-        result: may(text('JSON of what it made, where no call waited for it: the model gets it with the next prompt.')),
+        result: may(text('JSON of its result, where no call waited for it: the model gets it with the next prompt.')),
       }),
       event: text('started, ended, delivered; in between what the host says: progress, message, a phase of a node.'),
       text: may(text('For people.')),

@@ -256,7 +256,7 @@ export const modelSelect = rpcMethod(
       selected_openrouter_provider: text(),
       compression: may(anyObject()),
       replaced_thinking: may(
-        text('Addition: what was asked for, where the model has no such level and another one is used.'),
+        text('Addition: the requested level, where the model has no such level and another one is used.'),
       ),
     }),
   );

@@ -146,7 +146,7 @@ export const LearnExperienceReq = Type.Object(
     type: Type.Literal('learn/experience/req'),
     experiences: may(Type.Array(Experience, { maxItems: 1000, description: 'Stored together, or none.' })),
   },
-  { ...fromAgent, description: 'Stores what came of actions, the rewards of decisions among them.' },
+  { ...fromAgent, description: 'Stores the outcomes of actions, the rewards of decisions among them.' },
 );
 
 export const LearnExperienceResp = Type.Object(
@@ -225,7 +225,7 @@ export const LearnAdaptResp = Type.Object(
     updated: may(Type.Array(ComponentPerformanceRecord, { description: 'The components that were looked at.' })),
     message: may(text('The work done and the policy that really ran, for people.')),
     recommendations: may(Type.Array(Recommendation, { description: 'Handfast: for each choice.' })),
-    refinement_id: may(text('Handfast: what was applied, for learn/refinement/rollback/req; empty for nothing.')),
+    refinement_id: may(text('Handfast: the applied refinement, for learn/refinement/rollback/req; empty for nothing.')),
   },
   { ...fromHost, description: 'The findings from the rewards, and the changes made.' },
 );
@@ -325,7 +325,7 @@ export const LearnRefinementApplyReq = Type.Object(
     type: Type.Literal('learn/refinement/apply/req'),
     proposal: may(anyObject('An edit, or { edits: [...] }.')),
   },
-  { ...fromAgent, description: 'Applies a proposal and stores what was there before.' },
+  { ...fromAgent, description: 'Applies a proposal and stores the earlier state.' },
 );
 
 export const LearnRefinementApplyResp = Type.Object(
@@ -410,7 +410,7 @@ export const LearnEvaluateResp = Type.Object(
     unsupported: number('Share of rows in which the policy wants what was never possible to be logged.'),
     notes: Type.Array(Type.String(), { description: 'Cautions, for people.' }),
   },
-  { ...fromHost, description: 'Estimates with confidence intervals, beside what was earned.' },
+  { ...fromHost, description: 'Estimates with confidence intervals, beside the earned rewards.' },
 );
 
 export const LearnForgetReq = Type.Object(
@@ -420,7 +420,7 @@ export const LearnForgetReq = Type.Object(
     type: Type.Literal('learn/forget/req'),
     choice: may(nameOrEmpty('Delete this choice: policy, log, rewards. Empty: everything this agent learned.')),
   },
-  { ...fromAgent, description: 'Handfast: deletes what was learned.' },
+  { ...fromAgent, description: 'Handfast: deletes learned state.' },
 );
 
 export const LearnForgetResp = Type.Object(

@@ -251,7 +251,7 @@ const MultiAgentProgressReq = object(
     cost_usd: may(Type.Number({ minimum: 0, description: 'Cost of this task so far: a total.' })),
     steps: may(count('Steps of this task so far that are no requests of this host: a total.')),
   },
-  { ...fromAgent, description: 'Of a subagent: how its task goes, and what it has spent.' },
+  { ...fromAgent, description: 'Of a subagent: the progress of its task, and its usage.' },
 );
 const MultiAgentProgressResp = object(
   { ...answer, type: Literal('multi_agent/progress/resp'), ended: flag('True: the task has ended; stop.') },
@@ -368,7 +368,7 @@ const MultiAgentHistoryReq = object(
     after: may(count('Messages behind this one. Default 0.')),
     limit: may(count('At most so many, and as many as a message may hold. Default 100.')),
   },
-  { ...fromAgent, description: 'Reads what was said in a channel, also before one was a member.' },
+  { ...fromAgent, description: 'Reads the messages of a channel, also those before one was a member.' },
 );
 const MultiAgentHistoryResp = object(
   {

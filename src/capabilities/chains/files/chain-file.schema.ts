@@ -56,9 +56,9 @@ const node = group('One node.', {
   output_schema: optional(anything('JSON Schema that its output must fit.')),
   reduce: optional(
     group(
-      { description: 'Of a reduce: what it makes of the outputs before it.', short: 'jmespath' },
+      { description: 'Of a reduce: the value it makes of the outputs before it.', short: 'jmespath' },
       {
-        jmespath: text('A JMESPath expression; `@` is what was gathered.', 'a JMESPath expression'),
+        jmespath: text('A JMESPath expression; `@` has the gathered outputs.', 'a JMESPath expression'),
       },
     ),
   ),

@@ -21,7 +21,7 @@ export function pathProperty(description: string, defaultPath?: string): Record<
   return defaultPath === undefined ? property : { ...property, default: defaultPath };
 }
 
-const truncated = { type: 'boolean', description: 'True when there is more than what is returned.' };
+const truncated = { type: 'boolean', description: 'True when more was found than is returned.' };
 const by = { type: 'string', enum: ['editor'], description: 'Present where an editor holds the file, not the disk.' };
 const sha256 = { type: 'string', description: 'SHA-256 of the whole file, in hex.' };
 

@@ -22,7 +22,7 @@ const timeLimit = {
   default: 20,
   description: 'Seconds after which the search is stopped and fails.',
 };
-const truncated = { type: 'boolean', description: 'True when there is more than what is returned.' };
+const truncated = { type: 'boolean', description: 'True when more was found than is returned.' };
 
 /** Finds files by name. */
 export const glob = tool({
