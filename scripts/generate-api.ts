@@ -157,7 +157,7 @@ export function reportOn(folder: string, exports: Readonly<Record<string, { read
     return `## \`${subpath}\`\n\n\`\`\`ts\n${parts.join('\n')}\n\`\`\`\n`;
   });
   const head =
-    '# Public interface\n\nWhat each subpath of the package exports, as the compiler declares it. Written by `npm run generate`; a difference here is\na change of the public interface.\n';
+    '# Public interface\n\nThe exports of each subpath of the package, as the compiler declares them. Written by `npm run generate`; a difference here is\na change of the public interface.\n';
   return { text: [head, ...sections].join('\n'), unnamed: [...unnamed].sort() };
 }
 

@@ -45,7 +45,7 @@ function tricks(): string {
     [
       `### ${group}`,
       '',
-      '| Call | Outcome | What it is |',
+      '| Call | Outcome | Description |',
       '| --- | --- | --- |',
       ...rows.map(({ call: input, outcome, about }) => `| ${call(input)} | ${outcome} | ${about} |`),
     ].join('\n'),
@@ -53,7 +53,7 @@ function tricks(): string {
   const remembered = [
     '### After a yes for the folder, without rules',
     '',
-    '| Allowed before | Call | Outcome | What it is |',
+    '| Allowed before | Call | Outcome | Description |',
     '| --- | --- | --- | --- |',
     ...REMEMBERED_TRICKS.map(
       ({ after, call: input, outcome, about }) =>

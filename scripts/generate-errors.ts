@@ -56,7 +56,7 @@ function exits(): string {
 /** Returns the whole page. Pure: the same table gives the same text. */
 export function errorsPage(): string {
   const sections = rows.map(([name, row]) => `### ${name}\n\n${row.help}`);
-  return [intro.trimEnd(), '## All names', overview(), '## What they mean', ...sections, '## Exit codes', exits(), '']
+  return [intro.trimEnd(), '## All names', overview(), '## Meanings', ...sections, '## Exit codes', exits(), '']
     .join('\n\n')
     .replace(/\n+$/, '\n');
 }

@@ -39,7 +39,9 @@ const units: readonly (readonly [suffix: string, steps: Steps])[] = [
 export function said(key: string, value: number): string {
   const steps = units.find(([suffix]) => key.endsWith(suffix))?.[1] ?? [];
   const step = value === 0 ? undefined : steps.find(([size]) => value % size === 0);
-  return step === undefined ? value.toLocaleString('en') : `${(value / step[0]).toLocaleString('en')} ${step[1]}`;
+  if (step === undefined) return value.toLocaleString('en');
+  const [size, unit] = step;
+  return `${(value / size).toLocaleString('en')} ${value === 1 && unit === 'bytes' ? 'byte' : unit}`;
 }
 
 /** Returns one row for each number with a default, in the order of the schema. */
@@ -80,7 +82,7 @@ export function securityPage(root: string): string {
   const to = text.indexOf(end);
   if (mark === null || to === -1) throw new Error(`${page} has lost the marks around its limits table`);
   const heading = (first: string): string[] => [
-    `| ${first} | Default | Range | What it bounds |`,
+    `| ${first} | Default | Range | Bounded value |`,
     '| --- | --- | --- | --- |',
   ];
   const table = [

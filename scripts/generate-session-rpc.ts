@@ -138,7 +138,7 @@ const resultOf = (schema: Schema): string =>
 
 const methodTable = (chosen: readonly (readonly [string, Declared])[]): string =>
   table(
-    ['Method', 'Parameters', 'Result', 'What it does'],
+    ['Method', 'Parameters', 'Result', 'Effect'],
     chosen.map(([, { name, params, result, summary }]) => [
       `\`${name}\``,
       namesOf(params),

@@ -27,6 +27,7 @@ import { filesBelow, importsOf, root, source, sourcesBelow } from './rules/scan.
 import {
   adminReads,
   bareFilesNamedInComments,
+  clauseViolations,
   defaultExports,
   filesNamedIn,
   filesNamedInComments,
@@ -429,6 +430,30 @@ test('texts name the actor: no vague words', () => {
     `docs/a.md:1: "${vague[0]}"`,
     `test/a.test.ts:1: "${vague[1]}"`,
     `test/a.test.ts:1: "${vague[0]}"`,
+  ]);
+});
+
+test('sentences begin with their subject: no clause in its place', () => {
+  // Pages below `test/` are data of tests.
+  assert.deepEqual(clauseViolations(texts.filter(({ path }) => !/^test\/.*\.md$/.test(path))), []);
+  const [clause, person] = ['at it does', 'o asks'].map((end) => `Wh${end}`);
+  const page = {
+    path: 'docs/a.md',
+    text: `# ${clause}\n\n| Command | ${clause} |\n\n${clause}? \`${clause}\` runs.\n- **${person}** waits.\n`,
+  };
+  const decision = { path: 'docs/decisions/0001-a.md', text: `# 1. ${clause}\n` };
+  const code = { path: 'src/a.ts', text: `/** Runs. ${clause} is data. */\nconst text = '${clause}'; // ${person}?` };
+  const schema = {
+    path: 'src/a.schema.ts',
+    text: `/** A. */\nconst a = text('Data. ${clause} is data.', '${person}');`,
+  };
+  assert.deepEqual(clauseViolations([page, code, schema, decision]), [
+    `docs/a.md:1: "${clause}"`,
+    `docs/a.md:3: "${clause}"`,
+    `docs/a.md:6: "${person}"`,
+    `src/a.ts:1: "${clause} is data"`,
+    `src/a.schema.ts:2: "${clause} is data"`,
+    `src/a.schema.ts:2: "${person}"`,
   ]);
 });
 

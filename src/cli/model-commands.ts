@@ -46,7 +46,7 @@ export function addModels(program: Command, act: (action: Act) => Promise<void>)
     .addOption(jsonOption())
     .action((provider, flags) => act(async (terminal) => (await auths()).authLogout(provider, flags, terminal)));
   reaching(auth.command('ls'))
-    .description('list the providers, and what each can be used by')
+    .description('list the providers, and the ways to use each')
     .addOption(configOption())
     .addOption(jsonOption())
     .action((flags) => act(async (terminal) => (await auths()).authList(flags, terminal)));

@@ -312,7 +312,7 @@ The token of this user's own host reads every session; others read their own.`,
 
   program
     .command('doctor')
-    .description('check everything a host depends on, and advise what to fix')
+    .description('check the dependencies of a host, and advise how to fix faults')
     .addOption(configOption())
     .addOption(jsonOption())
     .action((flags) => act(async (terminal) => (await import('./commands/doctor.ts')).doctor(flags, terminal)));
@@ -391,7 +391,7 @@ function addTrust(program: Command, act: (action: Act) => Promise<void>): void {
   const commands = () => import('./commands/trust.ts');
   const trust = program
     .command('trust')
-    .description('what this user trusts of the folders they work in')
+    .description('the content of folders that this user trusts')
     .addHelpText(
       'after',
       `
@@ -401,12 +401,12 @@ is used as it is. At a terminal the commands ask; elsewhere they fail with exit 
     );
   trust
     .command('ls')
-    .description('list what is trusted, and whether it has changed')
+    .description('list trusted content, and whether it has changed')
     .addOption(jsonOption())
     .action(() => act(async (terminal) => (await commands()).trustList(terminal)));
   trust
     .command('add [folder]')
-    .description('show what a folder brings, and trust it as it is now')
+    .description('show the content of a folder, and trust it as it is now')
     .option('--yes', 'do not ask; required without a terminal')
     .addOption(jsonOption('print what was trusted; needs --yes'))
     .action((folder, flags) => act(async (terminal) => (await commands()).trustAdd(folder ?? '.', flags, terminal)));

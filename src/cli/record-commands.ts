@@ -43,7 +43,7 @@ export function addRecording(program: Command, act: (action: Act) => Promise<voi
 Without a further word it records, as "handfast record run" does.`,
     );
   redacting(record.command('run [command...]', { isDefault: true }))
-    .description('stand between clients and a host, and store what passes')
+    .description('stand between clients and a host, and store their messages')
     .requiredOption('--out <folder>', 'folder for the recording: missing or empty')
     .addOption(new Option('--connect <address>', `the host: ${ADDRESS_FORMS}`))
     .option('--listen <address>', 'listen here for clients: http://, tcp:// or unix://; without it on stdin and stdout')
@@ -62,7 +62,7 @@ environment variables that are named as secrets, and by the shapes of keys.`,
     );
   record
     .command('check <recording>')
-    .description('check that a recording is whole and unchanged, and show what is in it')
+    .description('check that a recording is whole and unchanged, and show its content')
     .addOption(jsonOption())
     .action((path, _flags) =>
       act(async (terminal) => (await import('./commands/record-check.ts')).recordCheck(path, terminal)),

@@ -78,7 +78,7 @@ const approvalRule = group(
       text('An option.', 'an option'),
     ),
     // biome-ignore lint/suspicious/noThenProperty: the key of the file
-    then: choice('What the rule decides.', ['allow', 'ask', 'deny']),
+    then: choice('The decision of the rule.', ['allow', 'ask', 'deny']),
     reason: optional(text('Shown to the person who is asked, and to the model when a call is denied.', 'a text')),
     matches: list({ default: [], description: 'Calls this rule must match; checked when it is loaded.' }, example),
     not: list({ default: [], description: 'Calls this rule must not match.' }, example),
@@ -128,7 +128,7 @@ const approvals = group(
 
 export const control = group(
   {
-    description: 'Sessions with agents: session RPC and what is behind it.',
+    description: 'Sessions with agents: session RPC and its services.',
     formerly: { data: 'data_dir' },
   },
   {
@@ -152,7 +152,7 @@ export const control = group(
     ),
     backend: optional(
       text(
-        'What runs the turns of new sessions: model, rehearsal or the name of an agent below. Left out: model once a provider is configured, until then rehearsal.',
+        'The backend of new sessions, which runs their turns: model, rehearsal or the name of an agent below. Left out: model once a provider is configured, until then rehearsal.',
         'the name of a backend',
         'model',
       ),

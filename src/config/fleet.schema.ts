@@ -121,7 +121,7 @@ const routing = group('Where tasks go.', {
   hooks: list({ default: [], description: 'Rules in the Common Expression Language.' }, hook),
 });
 
-const blockedPolicy = group('What happens to a task that a worker refused.', {
+const blockedPolicy = group('The treatment of a task that a worker refused.', {
   max_reroutes: integer('Times it goes to another worker.', [0, 100], 3),
   max_retries: integer('Times it waits and is tried again.', [0, 100], 3),
   backoff_s: list(

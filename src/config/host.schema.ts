@@ -34,7 +34,7 @@ import {
 const DAY_MS = 86_400_000;
 
 export const http = group(
-  'Who may reach the HTTP addresses: pages in a browser, and clients behind a proxy. Loopback names are always allowed.',
+  'Rules for the HTTP addresses: pages in a browser, and clients behind a proxy. Loopback names are always allowed.',
   {
     allowed_hosts: list(
       { default: [], description: 'Further values of the Host header.', example: '[box.lan]' },
@@ -115,10 +115,10 @@ const reach = (what: string) => optional(choice(what, ['own', 'all']));
 const grantFields = {
   ...useFields,
   sessions: optional(
-    group('Sessions with agents: its own, or those of all. What is left out is refused.', {
-      read: reach('Whose sessions it sees.'),
-      drive: reach('Whose sessions it creates, steers, ends and deletes.'),
-      approve: reach('Whose approvals it answers.'),
+    group('Sessions with agents: its own, or those of all. A right that is left out is refused.', {
+      read: reach('The sessions it sees.'),
+      drive: reach('The sessions it creates, steers, ends and deletes.'),
+      approve: reach('The approvals it answers.'),
     }),
   ),
   backends: optional(list('Backends its sessions may run on.', namePattern('the name of a backend'))),
@@ -151,7 +151,7 @@ const grantFields = {
     Type.Boolean({ description: 'Changes provider keys, addresses, sign-ins and defaults of the server.' }),
   ),
   fleet: optional(
-    group('What it may do in the fleet. What is left out is refused.', {
+    group('Its rights in the fleet. A right that is left out is refused.', {
       worker: optional(list('Names it may join as.', namePattern('the name of a worker'))),
       pools: optional(list('Pools its workers may be in. Left out: any.', namePattern('the name of a pool'))),
       submit: optional(Type.Boolean({ description: 'Hands tasks in, and reads and changes its own.' })),
@@ -175,7 +175,9 @@ const grantFields = {
       receive_buffer_bytes: optional(receiveBufferBytes()),
     }),
   ),
-  admin: optional(Type.Boolean({ description: 'Everything, less what its own capabilities and tools leave out.' })),
+  admin: optional(
+    Type.Boolean({ description: 'All rights, except capabilities and tools that its own lists leave out.' }),
+  ),
 };
 
 const token = group(
@@ -209,7 +211,7 @@ const token = group(
 );
 
 export const auth = group(
-  { description: 'Who may connect and what each may do.', secret: true },
+  { description: 'The principals that may connect, and the rights of each.', secret: true },
   {
     required: flag(
       'A connection must bring a token. When no token is listed, one is made and stored where the command line of this user finds it.',
@@ -232,7 +234,7 @@ export const auth = group(
     ),
     roles: optional(
       mapOf(
-        group('What the role grants.', grantFields),
+        group('The grants of the role.', grantFields),
         {
           pattern: '^[a-z][\\w.-]{0,63}$',
           expected: 'the name of a role: lower-case letters, digits, ".", "_" or "-"',
@@ -402,7 +404,7 @@ export const journal = group('The log of every session, which resume and history
     {
       default: 'nothing',
       description:
-        'What sqlite has on disk before it leaves the host. nothing (the default): a kill may cost the last 100 ms, reported as a gap. replies: every reply that was sent is stored; each waits for the disk.',
+        'The messages that sqlite has on disk before they leave the host. nothing (the default): a kill may cost the last 100 ms, reported as a gap. replies: every reply that was sent is stored; each waits for the disk.',
       example: 'replies',
     },
     ['nothing', 'replies'],
@@ -495,7 +497,7 @@ export const plugins = ({ options, byDefault }: BuiltinPlugins) =>
     {
       default: [...byDefault],
       shown: true,
-      description: 'What this host can do: built-in plugins and installed packages by name, own ones by path.',
+      description: 'The capabilities of this host: built-in plugins and installed packages by name, own ones by path.',
       example: [
         'plugins:',
         '  - use: tools',

@@ -113,7 +113,13 @@ export const toolPattern = Type.String({
   description: 'A tool name; * stands for any letters.',
 });
 
-export const risk = choice('What a tool can do to the world.', ['reads', 'writes', 'destructive', 'network', 'exec']);
+export const risk = choice('A risk of a tool: the effect it can have on the world.', [
+  'reads',
+  'writes',
+  'destructive',
+  'network',
+  'exec',
+]);
 
 /** Capabilities and tools that may be used: by a role, by a token, and in the environment that a worker lends. */
 export const useFields = {

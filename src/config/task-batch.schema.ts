@@ -25,7 +25,10 @@ const task = group('One task.', {
   min_context: optional(integer('The smallest context window, in tokens.', [1, 1_000_000_000])),
   access: optional(choice('Whether it changes the repository.', ['read', 'write'])),
   worktree: optionalFlag('In a git worktree of its own.'),
-  environment_capabilities: words('What its executor may use of the environment of the worker.', 'A capability.'),
+  environment_capabilities: words(
+    'The capabilities of the environment of the worker that its executor may use.',
+    'A capability.',
+  ),
   environment_tools: words('Tools of that environment it may call; * stands for any letters.', 'A tool.'),
   context: optionalText('The conversation it belongs to.', 'an id'),
   retry_safe: optionalFlag('A second run does no harm.'),

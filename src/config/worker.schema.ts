@@ -63,7 +63,7 @@ const acpMcpServer = group(
 
 /** The settings of an executor; `executor-settings.ts` lists the ones that each kind supports. */
 export const executor = group(
-  { description: 'What does the work.', short: 'kind', notBoth: TOKEN_PLACES },
+  { description: 'The executor, which does the work.', short: 'kind', notBoth: TOKEN_PLACES },
   {
     kind: choice('Which adapter drives it.', EXECUTOR_KINDS),
     command: optional(
@@ -88,7 +88,7 @@ export const executor = group(
       Type.Unsafe<(typeof CODEX_SANDBOXES)[number] | boolean>({
         enum: [...CODEX_SANDBOXES, true, false],
         description:
-          'What its commands may do. codex: one of the words, workspace-write if left out; agy: true or false.',
+          'The rights of its commands. codex: one of the words, workspace-write if left out; agy: true or false.',
       }),
     ),
     conversations_file: optional(
@@ -98,7 +98,7 @@ export const executor = group(
       ),
     ),
     output: optional(
-      choice('What a command prints: its reply (text, if left out), or JSON lines.', ['text', 'json_lines']),
+      choice('The output of a command: its reply (text, if left out), or JSON lines.', ['text', 'json_lines']),
     ),
     permissions: optional(
       choice('The answer to permission requests of an ACP agent; ask, if left out: the operator of the fleet.', [
@@ -189,7 +189,7 @@ const a2a = group(
 const environment = group(
   {
     description:
-      'What its executors may use over MCP while their task runs: tools in the folder of the task, within these rights and those the task asks for. Left out: nothing.',
+      'The tools that its executors may use over MCP while their task runs, in the folder of the task, within these rights and those the task asks for. Left out: nothing.',
   },
   {
     config: optional(
@@ -219,7 +219,7 @@ const workerFields = {
   tools: list(
     {
       default: ['terminal', 'file'],
-      description: 'What it can do, e.g. terminal, file, browser.',
+      description: 'Its capabilities, e.g. terminal, file, browser.',
     },
     word('A tool.'),
   ),

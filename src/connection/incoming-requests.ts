@@ -5,6 +5,7 @@
  * @see docs/architecture.md#concurrency-limit and docs/architecture.md#deadlines-and-cancel
  */
 
+import { counted } from '../base/counted.ts';
 import { Deadlines } from '../base/deadlines.ts';
 import { Fifo } from '../base/fifo.ts';
 import type { Capacity, MessageId } from '../wire/codec.ts';
@@ -131,7 +132,7 @@ export class IncomingRequests implements RequestCounts {
     const { maxParallel, queueLimit, maxWaiting = MAX_WAITING } = this.limits;
     request.mayWait = request.route.method.waits?.(request.incoming.body as never) === true;
     if (request.mayWait && this.#waiters >= maxWaiting) {
-      const message = `${maxWaiting} requests of this session wait already; await or cancel some of them`;
+      const message = `${counted(maxWaiting, 'request of this session waits', 'requests of this session wait')} already; await or cancel some of them`;
       return this.#owner.reply(request, undefined, fail('over_capacity', message, { max_waiting: maxWaiting }));
     }
     // Queued requests may wait for the next turn although places are free.

@@ -11,6 +11,7 @@
  * @see docs/fleet.md#routing
  */
 
+import { counted } from '../base/counted.ts';
 import { Heap } from '../base/heap.ts';
 import type { Priority } from '../protocol/fleet.ts';
 import { fail } from '../wire/errors.ts';
@@ -69,9 +70,13 @@ export class TaskQueue {
   push(task: QueuedTask): void {
     this.remove(task.task_id);
     if (this.#byId.size >= this.#maxTasks) {
-      throw fail('over_capacity', `the queue is full: ${this.#maxTasks} tasks wait; submit again later`, {
-        limit: this.#maxTasks,
-      });
+      throw fail(
+        'over_capacity',
+        `the queue is full: ${counted(this.#maxTasks, 'task waits', 'tasks wait')}; submit again later`,
+        {
+          limit: this.#maxTasks,
+        },
+      );
     }
     const pool = this.#poolOf(task.pool);
     const turnMs = task.enqueuedAtMs - HEAD_START_S[task.priority] * 1000;

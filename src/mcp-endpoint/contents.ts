@@ -90,7 +90,7 @@ async function serveResources({ mcp, memory }: OpenHost, request: ServedRequest)
   return { contents: contents.map((content) => contentOf(content, uri)) };
 }
 
-const MEMORY = 'What is remembered under a key.';
+const MEMORY = 'The memory under a key.';
 
 async function messagesOf(
   { mcp, skill }: OpenHost,

@@ -64,7 +64,7 @@ export function searchTool(
     risks: [],
     tool: {
       name: 'tool_search',
-      description: `Find further tools by what they do: ${known.size} are not listed here. What is found can be called by its name.`,
+      description: `Find further tools by what they do: ${known.size} are not listed here. A tool that is found can be called by its name.`,
       inputSchema: {
         type: 'object',
         properties: {

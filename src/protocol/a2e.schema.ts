@@ -39,7 +39,7 @@ export const answer = {
 export const eventFields = {
   ...answer,
   kind: Type.Optional(Type.String({ description: 'progress, artifact, log or status; other strings occur.' })),
-  data: open('What happened; its shape depends on the kind.'),
+  data: open('Details of the event; their shape depends on the kind.'),
   seq: Type.Optional(Type.Integer({ minimum: 0, description: 'Counts from 0 within one request.' })),
 };
 
@@ -141,7 +141,7 @@ export const JournalFollowReq = Type.Object(
   {
     ...base,
     type: Type.Literal('journal/follow/req'),
-    session_id: text('Whose journal; empty for the own session.'),
+    session_id: text('The session of the journal; empty: the session of the request.'),
     after: Type.Optional(Type.Integer({ minimum: 0, description: 'Entries with a higher cursor, default 0.' })),
     follow: Type.Optional(Type.Boolean({ description: 'Stay and send what arrives, default false.' })),
     limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100000, description: 'Entries at most without follow.' })),
@@ -172,7 +172,7 @@ export const CapabilitiesChanged = Type.Object(
     type: Type.Literal('capabilities/changed/push'),
     capability: Type.String({ description: 'The capability whose offer or lists changed.' }),
     enabled: Type.Optional(Type.Boolean({ description: 'False while the host cannot serve it; default true.' })),
-    metadata: open('What the handshake would report of it now.'),
+    metadata: open('Its metadata, as a handshake would report them now.'),
   },
   { ...fromHost, description: 'Extension handfast/capabilities: read its lists again. Belongs to no request.' },
 );

@@ -17,9 +17,9 @@ const texts = (description: string) => list(text(), { description });
 
 /** Every member of a request but its id, as a record has it. */
 const spec = {
-  brief: text('What is to be done, in words.'),
+  brief: text('The work to do, in words.'),
   priority: oneOf(PRIORITIES, 'Default `normal`.'),
-  reply_schema: oneOf(REPLY_SCHEMAS, 'What the reply of the executor must look like. Default `structured`.'),
+  reply_schema: oneOf(REPLY_SCHEMAS, 'The required form of the executor’s reply. Default `structured`.'),
   answer_schema: orNull(anyObject('JSON Schema of `answer` in the result.')),
   token_budget: orNull(number('Tokens the task may spend.')),
   required_mcp: texts('MCP servers that must be configured and healthy.'),
@@ -94,7 +94,7 @@ const reasons = (description: string) =>
     description,
   });
 
-export const Learned = shape('What learning made of a decision (`routing.learn`).', {
+export const Learned = shape('The effect of learning on a decision (`routing.learn`).', {
   best_by_score: text('The worker with the highest score.'),
   probabilities: Type.Unsafe<Readonly<Record<string, number>>>({
     type: 'object',
@@ -185,7 +185,7 @@ export const WorkerEntry = shape('A worker as an operator sees it.', {
   version: orNull(text()),
   warning: orNull(text()),
   claimed_agent_id: orNull(text()),
-  profile: orNull(anyObject('What routing knows of it.')),
+  profile: orNull(anyObject('Its profile, as routing has it.')),
   announced: orNull(anyObject('Its announce, normalised.')),
   tasks: list(text(), { description: 'Ids of the tasks it has now.' }),
   last_seen_at: number(),

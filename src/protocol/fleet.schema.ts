@@ -91,14 +91,14 @@ export const Lease = shape('The right to run one attempt of a task.', {
 });
 
 export const Envelope = shape(
-  'Who sent a message, when, and for which attempt. Not part of the identity of a task: digests leave it out.',
+  'The sender, time and attempt of a message. Not part of the identity of a task: digests leave it out.',
   {
     message_id: may(id('Unique per message.')),
     context_id: orNull(id('The conversation the message belongs to.')),
     correlation_id: may(id('`task_id` of the root task.')),
     causation_id: may(id('`message_id` of the message this one follows from.')),
     sent_at: may(moment('When it was sent, for measuring clock skew.')),
-    sender: may(id('Who sent it.')),
+    sender: may(id('The sender.')),
     attempt: may(positive('1 for the first dispatch of a task, more for each one after it.')),
     lease: may(Lease),
     token: may(
@@ -133,7 +133,7 @@ const group = <P extends Readonly<Record<string, TSchema>>>(description: string,
 
 const taskId = { task_id: id('The task it is about.') };
 
-export const Worker = group('Who the worker is.', {
+export const Worker = group('The identity of the worker.', {
   agent_id: agentId('Identifies the worker. Stands in subjects, file names and logs.'),
   model: orNull(text('Its model, where that is known.')),
   model_tier: absentAs(
@@ -146,14 +146,14 @@ export const Worker = group('Who the worker is.', {
   ),
   context_window: orNull(positive('Tokens. Absent: unknown.')),
   protocol_versions: may(texts('All versions it speaks. Absent: `protocol_version` alone.')),
-  features: absentAs([], may(texts('What it understands beside the three messages; see Features.'))),
+  features: absentAs([], may(texts('The features it understands beside the three messages; see Features.'))),
   max_concurrent: may(positive('Turns it runs at once. Absent: 3.')),
   overhead_tokens: orNull(count('Measured cost of an empty first turn, tokens.')),
   pools: absentAs([], may(names('Pools whose tasks it accepts.'))),
 });
 
-export const Capabilities = group('What a dispatch can ask for.', {
-  tools: names('What its executor can do. May be empty.'),
+export const Capabilities = group('The capabilities that a dispatch can ask for.', {
+  tools: names('The capabilities of its executor. May be empty.'),
   mcp_servers: names('MCP servers that are configured. May be empty.'),
 });
 
@@ -188,7 +188,7 @@ export const Session = group('The state of the worker now.', {
 
 export const SessionAnnounce = message(
   'SESSION_ANNOUNCE',
-  'Who a worker is, what it can do, and its state. Replaces the announce before it as a whole.',
+  'The identity, capabilities and state of a worker. Replaces the announce before it as a whole.',
   protocol('worker'),
   {
     worker: Worker,
@@ -212,7 +212,7 @@ export const Task = group('The identity of a task and how it is to be run.', {
   ),
   reply_schema: absentAs(
     'structured',
-    orNull(oneOf(REPLY_SCHEMAS, 'What the reply of the executor must look like. Absent: `structured`.')),
+    orNull(oneOf(REPLY_SCHEMAS, 'The required form of the executor’s reply. Absent: `structured`.')),
   ),
   token_budget: orNull(positive('Tokens the task may spend. Absent: no limit.')),
   answer_schema: orNull(anyObject('JSON Schema of `answer` in the result.')),
@@ -220,7 +220,7 @@ export const Task = group('The identity of a task and how it is to be run.', {
   parent_task_id: orNull(id('The task whose budget this one takes a part of.')),
 });
 
-export const Requirements = group('What must hold for a task to be started.', {
+export const Requirements = group('The conditions for the start of a task.', {
   required_mcp: absentAs([], orNull(names('MCP servers that must be configured and `ok`.'))),
   required_capabilities: absentAs([], orNull(names('Tools the worker must have.'))),
   min_tier: orNull(name('Lowest tier of the model.')),
@@ -246,7 +246,7 @@ export const TaskDispatch = message('TASK_DISPATCH', 'A task and what must hold 
   task: Task,
   requirements: orNull(Requirements),
   deadline: orNull(moment('RFC 3339 with an offset. Absent: none.')),
-  brief: prompt('What is to be done, in words. At most 262,144 bytes of UTF-8; never cut.'),
+  brief: prompt('The work to do, in words. At most 262,144 bytes of UTF-8; never cut.'),
 });
 
 export const Blocked = shape('Why a task did not start.', {
@@ -258,7 +258,7 @@ export const Blocked = shape('Why a task did not start.', {
 
 const SOURCES = ['measured', 'provider', 'claimed', 'unknown'] as const;
 
-export const Usage = shape('What a turn of an executor has used.', {
+export const Usage = shape('The usage of a turn of an executor.', {
   source: absentAs(
     'unknown',
     oneOf(
@@ -283,9 +283,9 @@ export const TaskResult = message('TASK_RESULT', 'How a task ended.', protocol('
     '`done`, `blocked` (needs `blocked_reason`), `error` (needs `error_summary`), `partial` (needs `next_steps`).',
   ),
   tokens_spent: orNull(count('Absent or null: unknown, never zero.')),
-  next_steps: absentAs([], orNull(texts('What remains.'))),
+  next_steps: absentAs([], orNull(texts('The remaining steps.'))),
   blocked_reason: orNull(text('Why it could not continue; of a refusal `code: detail`.')),
-  error_summary: orNull(text('What went wrong.', { unused: true })),
+  error_summary: orNull(text('The error, in words.', { unused: true })),
   error: may(
     Type.Unknown({
       description:
@@ -293,7 +293,7 @@ export const TaskResult = message('TASK_RESULT', 'How a task ended.', protocol('
       ...note({ unused: true }),
     }),
   ),
-  summary: orNull(text('What was done, in a few lines.')),
+  summary: orNull(text('The work done, in a few lines.')),
   artifacts: orNull(
     anyObject(
       'Products of the task: `pr` (an http or https address), `files_changed` (paths from the folder of the worker), and more.',
@@ -301,7 +301,7 @@ export const TaskResult = message('TASK_RESULT', 'How a task ended.', protocol('
   ),
   blocked: orNull(Blocked),
   usage: orNull(Usage),
-  answer: may(Type.Unknown({ description: 'What `answer_schema` asked for.' })),
+  answer: may(Type.Unknown({ description: 'The answer that `answer_schema` asked for.' })),
   prose: orNull(text('Text of the executor beside the result, at most 262,144 bytes of UTF-8.')),
   conformance: may(
     text('How the result was found: `strict`, `degraded` or `unstructured`. Absent: it was no text of a model.'),
@@ -359,7 +359,7 @@ export const TaskPoll = message(
 
 export const QuestionTool = shape('A call of a tool that waits for permission.', {
   name: filled('The tool.'),
-  input: anyObject('What it is to be called with.'),
+  input: anyObject('The arguments of the call.'),
 });
 
 export const TaskQuestion = message(
@@ -372,7 +372,7 @@ export const TaskQuestion = message(
     kind: oneOf(['tool', 'question'], '`tool`: may this be done? `question`: something is to be filled in.'),
     title: filled('One line for people.'),
     tool: may(QuestionTool),
-    risks: may(texts('What may come of it.')),
+    risks: may(texts('Its possible effects.')),
     schema: may(anyObject('JSON Schema of the answer’s `content`.')),
     expires_s: may(seconds('Seconds after which the worker continues as if refused.')),
   },
@@ -382,7 +382,7 @@ export const TaskAnswer = message('TASK_ANSWER', 'The answer to a question.', ad
   ...taskId,
   question_id: id('The question.'),
   allowed: flag('Continue.'),
-  content: may(anyObject('What was filled in.')),
+  content: may(anyObject('The fields that were filled in.')),
   reason: may(text('For the executor.')),
 });
 
@@ -411,7 +411,7 @@ export const SessionAccept = message(
   additive('accept', 'orchestrator'),
   {
     peer_id: id('The name the worker has here; its tasks are addressed to it.'),
-    features: texts('What the orchestrator understands beside the three messages.'),
+    features: texts('The features that the orchestrator understands beside the three messages.'),
     heartbeat_s: seconds('Seconds between heartbeats.'),
     lease_ttl_s: seconds('How long leases hold without renewal, seconds.'),
   },

@@ -147,7 +147,7 @@ export const sessionSteer = rpcMethod('session.steer', 'Adds input to the runnin
     expected_turn_id: optionalText('The turn it is meant for; where another one runs, it is rejected.'),
     when_late: optionalWord(
       ['report', 'queue'],
-      'What becomes of it when no round follows: `report` (default, as 1.0.0), or `queue`: it becomes a turn.',
+      'Its treatment when no round follows: `report` (default, as 1.0.0), or `queue`: it becomes a turn.',
     ),
   })
   .returns(
@@ -256,14 +256,17 @@ export const modelSelect = rpcMethod(
       selected_openrouter_provider: text(),
       compression: may(anyObject()),
       replaced_thinking: may(
-        text('Addition: what was asked for, where the model has no such level and another one is used.'),
+        text('Addition: the requested level, where the model has no such level and another one is used.'),
       ),
     }),
   );
-export const openrouterProviders = rpcMethod('model.openrouter.providers', 'Who serves a model on OpenRouter.')
+export const openrouterProviders = rpcMethod(
+  'model.openrouter.providers',
+  'Lists the providers that serve a model on OpenRouter.',
+)
   .params({ model_id: textParam() })
   .returns(object({ model_id: text(), providers: list(text()) }));
-export const limitsGet = rpcMethod('limits.get', 'What remains of the limits of the providers.')
+export const limitsGet = rpcMethod('limits.get', 'Returns the remaining limits of the providers.')
   .anyParams()
   .returns(anyObject());
 
@@ -325,7 +328,7 @@ export const eventsSubscribe = rpcMethod(
     session_id: optionalText(),
     after_seq: optionalNumber(),
     types: optionalTexts('Exact types, or prefixes that end in `*`.'),
-    role: optionalWord(['driver', 'observer', 'approver'], 'What this client is to the session; shown to others.'),
+    role: optionalWord(['driver', 'observer', 'approver'], 'The role of this client in the session; shown to others.'),
   })
   .returns(
     object({
@@ -471,7 +474,7 @@ export const editorReply = rpcMethod('editor.reply', 'Answers a request to an ed
   .params({
     session_id,
     request_id: textParam(),
-    result: optionalObject('What the editor answered.'),
+    result: optionalObject('The reply of the editor.'),
     error: optionalText('Why it refused.'),
   })
   .returns(object({ accepted: flag() }));
@@ -495,7 +498,7 @@ export const authSetKey = rpcMethod('auth.set.api_key', 'Stores and checks an AP
   );
 export const modelStatus = rpcMethod(
   'model.status',
-  'What a turn would use, and which providers and backends can be used. Waits a moment for lists that are being read. Holds no key.',
+  'Returns the model that a turn would use, and the providers and backends can be used. Waits a moment for lists that are being read. Holds no key.',
 )
   .optionalParams({ session_id: optionalText() })
   .returns(

@@ -52,7 +52,7 @@ export const QueueItem = shape('A prompt that waits.', {
   enqueuedAt: text('ISO 8601.'),
 });
 
-export const ContextBreakdown = shape('What the estimate of a context consists of, tokens.', {
+export const ContextBreakdown = shape('The parts of the estimate of a context, in tokens.', {
   pinned_tokens: number(),
   conversation_tokens: number(),
   tool_schema_tokens: number(),
@@ -68,38 +68,35 @@ export const Usage = shape('Tokens and cost of a turn or a session, as the provi
   cost_usd: may(number('Only where the provider reported it.')),
 });
 
-export const SessionSettings = shape(
-  'What a session decides for itself; what is absent follows the choice of the server.',
-  {
-    model: may(text()),
-    provider: may(Provider),
-    thinking: may(Thinking),
-    openRouterProvider: may(text()),
-    backend: may(text('Name of a backend of the server.')),
-    parallelTools: may(flag('Tool calls of one round at the same time. Default false, as the protocol has it.')),
-    maxRounds: may(number('Most model rounds of a turn.')),
-    turnTimeoutMs: may(number('Longest duration of a turn, milliseconds.')),
-    approvals: may(
-      oneOf(
-        ['ask', 'allow', 'deny'],
-        '`ask`: the policy decides; `allow`: nothing is asked; `deny`: what would be asked is denied.',
-      ),
+export const SessionSettings = shape('The settings of a session; an absent one follows the choice of the server.', {
+  model: may(text()),
+  provider: may(Provider),
+  thinking: may(Thinking),
+  openRouterProvider: may(text()),
+  backend: may(text('Name of a backend of the server.')),
+  parallelTools: may(flag('Tool calls of one round at the same time. Default false, as the protocol has it.')),
+  maxRounds: may(number('Most model rounds of a turn.')),
+  turnTimeoutMs: may(number('Longest duration of a turn, milliseconds.')),
+  approvals: may(
+    oneOf(
+      ['ask', 'allow', 'deny'],
+      '`ask`: the policy decides; `allow`: nothing is asked; `deny`: what would be asked is denied.',
     ),
-    recall: may(flag('False: nothing is recalled from memory at the start of a turn. Default true.')),
-    mode: may(text('Mode of the agent behind an ACP session.')),
-    agentSession: may(
-      shape(
-        'The session of the agent behind this one, written by the `acp` backend so that the agent finds its context again after a restart. Holds only where `session` is this session: a fork has its own.',
-        { backend: text(), id: text(), session: text() },
-      ),
+  ),
+  recall: may(flag('False: nothing is recalled from memory at the start of a turn. Default true.')),
+  mode: may(text('Mode of the agent behind an ACP session.')),
+  agentSession: may(
+    shape(
+      'The session of the agent behind this one, written by the `acp` backend so that the agent finds its context again after a restart. Holds only where `session` is this session: a fork has its own.',
+      { backend: text(), id: text(), session: text() },
     ),
-    mcpServers: may(
-      list(anyObject(), {
-        description: 'MCP servers of the session, passed to the host once it serves that capability.',
-      }),
-    ),
-  },
-);
+  ),
+  mcpServers: may(
+    list(anyObject(), {
+      description: 'MCP servers of the session, passed to the host once it serves that capability.',
+    }),
+  ),
+});
 
 export const ApprovalAnswer = shape('An answer to an approval.', {
   decision: oneOf(['allow', 'deny']),
@@ -107,7 +104,7 @@ export const ApprovalAnswer = shape('An answer to an approval.', {
     ['once', 'session', 'directory'],
     'How long the decision holds: this call, this session, or this working directory permanently.',
   ),
-  content: may(anyObject('What was filled in, of a question.')),
+  content: may(anyObject('The fields that were filled in, of a question.')),
   reason: may(text('Why it is denied, in the words of the user, for the model.')),
 });
 
@@ -115,8 +112,8 @@ export const Approval = shape('A question that waits for an answer, or waited.',
   id: text(),
   session_id: text(),
   turn_id: text(),
-  kind: oneOf(['tool', 'question'], 'What is asked for: permission, or data.'),
-  title: text('One line: what is asked.'),
+  kind: oneOf(['tool', 'question'], 'The kind of the request: for permission, or for data.'),
+  title: text('The request, in one line.'),
   tool: may(shape('Of `tool`: what is to be called.', { name: text(), input: anyObject(), call_id: text() })),
   risks: list(text()),
   reason: text('Why it is asked, e.g. the rule of the policy.'),
@@ -244,7 +241,7 @@ export const SavedChat = Type.Object({
 
 export const SavedChatRecord = Type.Object({ ...SavedChat.properties, messages: list(ChatMessage) });
 
-export const Chunk = shape('What is new: thoughts, or a piece of the answer.', {
+export const Chunk = shape('The new piece: thoughts, or text of the answer.', {
   thoughts: list(text()),
   answerText: text(),
   segments: may(list(Type.Object({ kind: oneOf(['thought', 'answer']), text: text() }))),

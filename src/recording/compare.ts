@@ -3,7 +3,7 @@
  * 3339 are equal to each other, ids that a program made up are equal when they correspond to each other everywhere, and
  * a placeholder of the redactor is equal to one text, everywhere the same. Pure except for the bindings it learns.
  *
- * @see docs/record-replay.md#what-is-compared
+ * @see docs/record-replay.md#compared-content
  */
 import { keysOf, pointer } from '../wire/findings.ts';
 import { badRecording, type Protocol, type VolatileFields } from './format.ts';

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { lstatSync } from 'node:fs';
 import { join } from 'node:path';
 import { readBounded } from '../base/bounded-file.ts';
+import { counted } from '../base/counted.ts';
 import { parseNested } from '../wire/depth.ts';
 import { fail, HandfastError } from '../wire/errors.ts';
 import { defaultVolatile, VolatilePaths } from './compare.ts';
@@ -77,7 +78,9 @@ export function rawBundle(path: string): RawBundle {
   const facts = manifest.files[MESSAGES_FILE];
   if (facts !== undefined) {
     if (facts.bytes !== messages.length)
-      throw badRecording(`${MESSAGES_FILE} has ${messages.length} bytes, and the manifest says ${facts.bytes}`);
+      throw badRecording(
+        `${MESSAGES_FILE} has ${counted(messages.length, 'byte')}, and the manifest says ${facts.bytes}`,
+      );
     if (createHash('sha256').update(messages).digest('hex') !== facts.sha256)
       throw badRecording(`${MESSAGES_FILE} is not what its hash in the manifest says: it was changed`);
   }
@@ -122,9 +125,9 @@ export function entriesOf(manifest: Manifest, messages: Buffer): Entry[] {
   if (manifest.complete) {
     const { connections, messages: count } = checker;
     if (connections !== manifest.connections)
-      throw badRecording(`it has ${connections} connections, and the manifest says ${manifest.connections}`);
+      throw badRecording(`it has ${counted(connections, 'connection')}, and the manifest says ${manifest.connections}`);
     if (count !== manifest.messages)
-      throw badRecording(`it has ${count} messages, and the manifest says ${manifest.messages}`);
+      throw badRecording(`it has ${counted(count, 'message')}, and the manifest says ${manifest.messages}`);
   }
   return entries;
 }

@@ -4,6 +4,7 @@
  * A message that races its session's expiry is either served or gets `session_expired`: sessions are marked active when
  * a message is read and expired only in a sweep that finds the mark missing.
  */
+import { counted } from '../base/counted.ts';
 import type { ShareUsage } from '../base/share-usage.ts';
 import { NO_REQUEST } from '../wire/a2e.ts';
 import { fail } from '../wire/errors.ts';
@@ -55,7 +56,10 @@ export class SessionRegistry {
   /** Fails with `over_capacity` when the host, or this principal, may not have one more session. */
   mustHaveRoom(principal: Principal): void {
     const { size } = this.#sessions;
-    this.#share.mustHaveRoom(size, `the host has ${size} sessions, its limit; end some, or raise limits.max_sessions`);
+    this.#share.mustHaveRoom(
+      size,
+      `the host has ${counted(size, 'session')}, its limit; end some, or raise limits.max_sessions`,
+    );
     this.#share.mustHaveShare(principal, this.#counts.get(principal.name) ?? 0);
   }
 

@@ -4,6 +4,7 @@
  *
  * For sessions of the environment, and for those of the control edge. @see SECURITY.md#limits
  */
+import { counted } from '../base/counted.ts';
 import { type ShareUsage, shareUsage } from '../base/share-usage.ts';
 import { fail, type HandfastError } from '../wire/errors.ts';
 import type { Principal } from './principal.ts';
@@ -55,7 +56,7 @@ export class SessionShare {
   mustHaveShare(principal: Principal, has: number): void {
     const most = sessionShare(principal, this.#limits);
     if (has < most) return;
-    throw this.#refusal(`${principal.name} has ${has} sessions, its share; end some of them`, most);
+    throw this.#refusal(`${principal.name} has ${counted(has, 'session')}, its share; end some of them`, most);
   }
 
   /** Fails with `over_capacity` when the sessions of all have reached their bound. */

@@ -2,6 +2,7 @@
  * Recordings in tests: a host that is recorded, the recorded host for an agent or client under test, and the recorded
  * client for a host under test. The same work as `handfast record` and `handfast replay`, inside one process.
  */
+import { counted } from '../base/counted.ts';
 import { type Divergence, type DivergenceKind, diffRecordings } from '../recording/diff.ts';
 import { readBundle } from '../recording/read-bundle.ts';
 import { Recorder } from '../recording/recorder.ts';
@@ -97,7 +98,11 @@ export function replayedHost(path: string, options: ReplayOptions = {}): Replaye
     async assertPlayed() {
       await replay.close();
       const { misses, missed, missing } = replay.report;
-      if (misses > 0) throw fail('not_found', `${misses} messages were not recorded: ${missed.join('; ')}`);
+      if (misses > 0)
+        throw fail(
+          'not_found',
+          `${counted(misses, 'message was', 'messages were')} not recorded: ${missed.join('; ')}`,
+        );
       if (missing > 0) throw fail('not_found', `${missing} recorded messages did not come`);
     },
     [Symbol.asyncDispose]: () => replay.close(),

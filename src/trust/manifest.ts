@@ -5,6 +5,7 @@
  * It runs only when a user asks for it: the file is parsed here, and no setting in it takes effect.
  */
 import { basename, isAbsolute, relative, resolve } from 'node:path';
+import { counted } from '../base/counted.ts';
 import { moduleOfPackage } from '../base/package-module.ts';
 import { handfast } from '../config/handfast.generated.ts';
 import type { ConfigNode } from '../config/reader.ts';
@@ -71,7 +72,9 @@ export function manifestOfJson(found: FoundFile): Pick<Manifest, 'starts' | 'con
   try {
     reader.readRoot({ [basename(found.file)]: JSON.parse(found.bytes.toString('utf8')) });
   } catch {
-    reader.settings.push(`${quoted(basename(found.file))}: ${found.bytes.length} bytes that are not JSON`);
+    reader.settings.push(
+      `${quoted(basename(found.file))}: ${counted(found.bytes.length, 'byte that is', 'bytes that are')} not JSON`,
+    );
   }
   return reader;
 }

@@ -104,7 +104,7 @@ export const errorTable = {
     403,
     3,
     false,
-    'What came with a folder is not trusted by this user. Look at it and trust it with `handfast trust add`.',
+    'This user does not trust the content that came with a folder. Look at it and trust it with `handfast trust add`.',
   ),
   foreign_listener: row(
     'unauthorized',

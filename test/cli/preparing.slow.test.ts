@@ -163,7 +163,7 @@ test('the audit of a host is whole, and a changed line is found', async () => {
   assert.equal(report.ok, true);
   const { file, head } = report.chains[0];
   assert.equal((await user.json(['audit', 'verify', file, '--head', head.hash])).ok, true);
-  assert.match((await user.run(['audit', 'verify'])).stdout, /\nwhole: \d+ lines in 1 files\n$/);
+  assert.match((await user.run(['audit', 'verify'])).stdout, /\nwhole: \d+ lines in 1 file\n$/);
 
   const text = readFileSync(file, 'utf8');
   assert.match(text, /"tool":"list_dir"/);

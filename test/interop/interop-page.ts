@@ -104,7 +104,7 @@ function sdkFaults({ stdio }: Readonly<Record<Transport, Report>>): string {
       const failed = error === '' ? 'a wrong result' : error.replace(/^(\S+) in (\S+)$/, '`$1` in `$2`');
       return [`${name}`, list(calls), reason, `${failed}; ${wire}`, remedy];
     });
-  return table(['Fault', 'Calls', 'What the SDK does', 'As it is', 'Mended, in the test, so that'], rows);
+  return table(['Fault', 'Calls', 'Behaviour of the SDK', 'As it is', 'Mended, in the test, so that'], rows);
 }
 
 function sdkHost(outcomes: Readonly<Record<'stdio' | 'http', readonly Outcome[]>>): string {
@@ -136,7 +136,7 @@ function sdkHost(outcomes: Readonly<Record<'stdio' | 'http', readonly Outcome[]>
     '',
     table(['Of Handfast', 'Works', 'Additions'], rows),
     '',
-    'What its host does otherwise than A2E 1.0 says:',
+    'Differences of its host from A2E 1.0:',
     '',
     table(['Call', 'Outcome', 'Reason'], differences),
   ].join('\n');

@@ -64,7 +64,7 @@ test('a client that does something else, or too little, fails its test', async (
   const agent = await connect(other, { capabilities: ['tools'] });
   await assert.rejects(agent.tools.call('greet', { name: 'Alan' }), { code: 'recording.not_recorded' });
   await agent.close();
-  await assert.rejects(other.assertPlayed(), /1 messages were not recorded: .*received "Alan"/);
+  await assert.rejects(other.assertPlayed(), /1 message was not recorded: .*received "Alan"/);
   const idle = replayedHost(file);
   await (await connect(idle, { capabilities: ['tools'] })).close();
   await assert.rejects(idle.assertPlayed(), /2 recorded messages did not come/);

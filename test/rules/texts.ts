@@ -99,18 +99,24 @@ export function bareFilesNamedInComments(text: string): string[] {
 const vagueWords =
   /\b(?:who(?:m)?ever|whatever|somebody|nobody|anew|doorkeeper|doorway|front doors?|sh(?:ake|akes|aking|ook) hands|(?:is|are|was|were|be|being) told|go(?:es|ing|ne)? on|went on)\b/gi;
 
-/** Returns the comments of a source and the titles of its tests, everything else blank; lines stay at their positions. */
-function wordsOf(text: string): string {
+/** Returns the comments of a source and its matches of `expression`, without their first characters; lines stay in place. */
+function wordsOf(text: string, expression: RegExp): string {
   const { withStrings } = blank(text);
   const blanked = text.replace(/[^\n]/g, (char, at: number) => (withStrings[at] === char ? ' ' : char));
   const kept = [...blanked.matchAll(/\/\*.*?\*\/|\/\/[^\n]*/gs)];
-  const titles = [...withStrings.matchAll(/\b(?:test|it|describe|natsTest)(?:\.\w+)?\(\s*(['`]).*?\1/gs)];
   const chars = [...text.replace(/[^\n]/g, ' ')];
-  for (const { index, 0: words } of [...kept, ...titles]) {
-    for (let at = 0; at < words.length; at += 1) chars[index + at] = text[index + at]!;
+  for (const { index, 0: words } of [...kept, ...withStrings.matchAll(expression)]) {
+    for (let at = 1; at < words.length; at += 1) chars[index + at] = text[index + at]!;
   }
   return chars.join('');
 }
+
+/** The call of a test with its title. */
+const titles = /\b(?:test|it|describe|natsTest)(?:\.\w+)?\(\s*(['`]).*?\1/gs;
+/** Any string: those of a schema with a capital are descriptions. */
+const strings = /(['"`])(?:\\.|(?!\1)[^\\\n])*\1/g;
+/** A description of a tool, or the help of a command. */
+const descriptions = /(?<=\b(?:description|help)\s*:\s*)(['"`])(?:\\.|(?!\1)[^\\])*\1/g;
 
 /**
  * Returns vague words in texts for readers: pages without their code, sources, and for tests the comments and titles;
@@ -122,9 +128,33 @@ export function wordViolations(files: Iterable<{ readonly path: string; readonly
     if (!/\.(?:ts|md)$/.test(path) || text.search(vagueWords) < 0) continue;
     let words = text;
     if (path.endsWith('.md')) words = text.replace(/`[^`\n]*`/g, (code) => ' '.repeat(code.length));
-    else if (path.startsWith('test/')) words = wordsOf(text);
+    else if (path.startsWith('test/')) words = wordsOf(text, titles);
     for (const { index, 0: word } of words.matchAll(vagueWords)) {
       violations.push(`${path}:${text.slice(0, index).split('\n').length}: "${word}"`);
+    }
+  }
+  return violations;
+}
+
+/** A first word that makes a clause of the subject, with the rest of its sentence. */
+const clauseStarts =
+  /(?<![\w"'`“-])(?:What|Who|Whose|That which|So many)\b(?!\.\w)(?:(?![.!?](?:[\s"')*]|$)|\n\s*\n|\|)[\s\S])*[.!?|]?/g;
+
+/**
+ * Returns sentences, headings, list items and table cells that begin with a clause in place of a subject: in pages
+ * without their code, in comments, and in descriptions of schemas and commands. Questions are free, and titles of decisions.
+ */
+export function clauseViolations(files: Iterable<{ readonly path: string; readonly text: string }>): string[] {
+  const violations: string[] = [];
+  for (const { path, text } of files) {
+    if (!/\.(?:ts|md)$/.test(path) || text.search(clauseStarts) < 0) continue;
+    const words = path.endsWith('.md')
+      ? text.replace(/^ *```.*?^ *```|`[^`\n]*`/gms, (code) => code.replace(/[^\n]/g, ' '))
+      : wordsOf(text, path.endsWith('.schema.ts') ? strings : descriptions);
+    for (const { index, 0: sentence } of words.matchAll(clauseStarts)) {
+      const line = text.slice(0, index).split('\n').length;
+      if (sentence.endsWith('?') || (line === 1 && path.startsWith('docs/decisions/'))) continue;
+      violations.push(`${path}:${line}: "${/^[\w ]{0,40}(?<=\w)/.exec(sentence)![0]}"`);
     }
   }
   return violations;

@@ -1,4 +1,5 @@
 /** The chains capability as a value: its parts for hosts, agents and the command line. */
+import { counted } from '../../base/counted.ts';
 import { nextTurn } from '../../base/next-turn.ts';
 import { defineCapability } from '../../packages/capability.ts';
 import { CHAIN_DEFAULTS, chainsOffer } from './offer.ts';
@@ -32,7 +33,10 @@ export const chains = defineCapability({
     const { durable, maxNodes, maxRunning } = { ...CHAIN_DEFAULTS, ...(options as ChainsOptions) };
     const survive = durable ? 'runs are journaled and can be resumed' : 'runs are journaled where their request asks';
     return [
-      { status: 'ok', message: `chains of at most ${maxNodes} nodes, ${maxRunning} runs of a principal; ${survive}` },
+      {
+        status: 'ok',
+        message: `chains of at most ${counted(maxNodes, 'node')}, ${counted(maxRunning, 'run')} of a principal; ${survive}`,
+      },
     ];
   },
   client: async (agent) => new (await import('./client.ts')).ChainsClient(agent),

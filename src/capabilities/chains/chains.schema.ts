@@ -133,7 +133,7 @@ const ChainCheckResp = object(
     depth: integer('Nodes on the longest path.'),
     samples: may(list(Sample, { description: 'The dry run, in the order of the nodes.' })),
   },
-  { ...fromHost, description: 'What was found.' },
+  { ...fromHost, description: 'The problems that were found.' },
 );
 
 const ChainPutReq = object(
@@ -205,7 +205,7 @@ const ChainRemoveReq = object(
 );
 const ChainRemoveResp = object(
   { ...answer, type: Literal('chain/remove/resp'), versions: integer('How many versions were removed.') },
-  { ...fromHost, description: 'What was removed.' },
+  { ...fromHost, description: 'The removal of the versions.' },
 );
 
 const ChainRunsReq = object(

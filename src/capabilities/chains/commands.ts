@@ -1,6 +1,7 @@
 /** `handfast chain …` with a host: runs chains, and shows, continues and ends runs. */
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import { counted } from '../../base/counted.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
 import { jsonOrText, wholeNumber } from '../../packages/command-values.ts';
 import { lastOrByPrefix, type Sought } from '../../packages/named-id.ts';
@@ -119,7 +120,7 @@ function failureText({ node_id: node, error, items, items_failed: failed, places
   const why = `${error.message} [${error.code}]`;
   if (failed === undefined) return `${node} failed: ${why}`;
   const at = `${places.slice(0, MAX_PLACES).join(', ')}${failed > MAX_PLACES ? ', …' : ''}`;
-  return `${node}: ${failed} of ${items} items failed, at ${at}; the first: ${why}`;
+  return `${node}: ${failed} of ${counted(items ?? failed, 'item')} failed, at ${at}; the first: ${why}`;
 }
 
 /** Places of failed items that a line names. */
@@ -199,7 +200,8 @@ function itemLines({ node_id, items, items_failed: failed = 0, items_skipped: sk
     const places = failed_items?.map(({ index }) => index) ?? [];
     lines.push(failureText({ node_id, error: first.error, items, items_failed: failed, places }));
   }
-  if (skipped > 0) lines.push(`${node_id}: ${skipped} of ${items} items skipped by their condition`);
+  if (skipped > 0)
+    lines.push(`${node_id}: ${skipped} of ${counted(items ?? skipped, 'item')} skipped by their condition`);
   return lines;
 }
 
@@ -208,7 +210,9 @@ function oneLine(found: ChainRun, terminal: CommandTerminal): void {
   const { chain_id: id, state, nodes_ended: ended, nodes_total: total, error } = found;
   if (terminal.json) terminal.document(found);
   else
-    terminal.line(`run ${id}: ${state}, ${ended} of ${total} nodes ended${error === null ? '' : `: ${error.message}`}`);
+    terminal.line(
+      `run ${id}: ${state}, ${ended} of ${counted(total, 'node')} ended${error === null ? '' : `: ${error.message}`}`,
+    );
 }
 
 async function history(context: Context): Promise<undefined> {
@@ -316,10 +320,7 @@ async function deliver(context: Context): Promise<undefined> {
     signal,
   });
   if (terminal.json) terminal.document({ nodes });
-  else
-    terminal.line(
-      nodes === 0 ? 'stored: no node waits for it yet' : `${nodes} node${nodes === 1 ? '' : 's'} waited for it`,
-    );
+  else terminal.line(nodes === 0 ? 'stored: no node waits for it yet' : `${counted(nodes, 'node')} waited for it`);
 }
 
 const ABOUT_RUN = 'RUN is an id, the beginning of one, or "last".';
@@ -337,7 +338,7 @@ export const commands: readonly CapabilityCommand[] = [
     usage: 'run <chain>',
     about: 'run a chain file or a stored chain on the host, and print its final output; exit code 1 when it failed',
     options: [['--input <json>', 'the initial input: a JSON object, or @FILE with one']],
-    help: 'What ends in .yaml, .yml or .json, or has a "/", is a file.\nElse NAME is the newest version of a stored chain, NAME@VERSION one of them.',
+    help: 'A NAME that ends in .yaml, .yml or .json, or has a "/", is a file.\nElse NAME is the newest version of a stored chain, NAME@VERSION one of them.',
     run,
   },
   ...storedCommands,

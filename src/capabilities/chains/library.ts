@@ -6,6 +6,7 @@
  * versions is read once and held in memory, because a chain may be as long as a message and a request must not read them all.
  */
 import { digestOfJson } from '../../base/canonical-json.ts';
+import { counted } from '../../base/counted.ts';
 import { Page } from '../../base/page.ts';
 import type { Turns } from '../../base/turns.ts';
 import type { CallContext } from '../../host/context.ts';
@@ -71,10 +72,14 @@ export class Library {
       throw failure('conflict', `the newest version is ${version}, not ${ifVersion}`, { name, version });
     }
     if (countOf(all) >= this.#maxChains) {
-      throw failure('full', `${this.#maxChains} versions of chains are stored, as many as a principal may have`, {
-        limit: 'max_chains',
-        max: this.#maxChains,
-      });
+      throw failure(
+        'full',
+        `${counted(this.#maxChains, 'version of chains is', 'versions of chains are')} stored, as many as a principal may have`,
+        {
+          limit: 'max_chains',
+          max: this.#maxChains,
+        },
+      );
     }
     const { description = '', nodes, ...rest } = given;
     const how = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));

@@ -1,6 +1,7 @@
 /** The commands of `handfast chain` that need no host: they make, check, draw and dry-run chain files. */
 import { writeFile } from 'node:fs/promises';
 import { basename, extname } from 'node:path';
+import { counted } from '../../base/counted.ts';
 import { formatProblem } from '../../config/open-config.ts';
 import type { CapabilityLocalCommand, CommandContext } from '../../packages/capability.ts';
 import { fail } from '../../wire/errors.ts';
@@ -49,8 +50,6 @@ async function check(context: LocalContext): Promise<number> {
   }
   return found.every(({ ok }) => ok) ? 0 : 1;
 }
-
-const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? '' : 's'}`;
 
 async function tryOut(context: LocalContext): Promise<number> {
   const { terminal, options } = context;

@@ -16,7 +16,9 @@ export const texts = (description: string) => list(Type.String(), { description 
 export const RetryPolicy = shape('When a node that failed runs again.', {
   max_attempts: mayInteger('Runs in all, the first included.', 1),
   delay_ms: mayInteger('Delay before the second run, in milliseconds. Default 1,000.'),
-  factor: may(Type.Number({ minimum: 1, description: 'What the delay is multiplied by after each run. Default 2.' })),
+  factor: may(
+    Type.Number({ minimum: 1, description: 'The factor by which the delay grows after each run. Default 2.' }),
+  ),
   max_delay_ms: mayInteger('Longest delay, in milliseconds. Default 30,000.'),
   jitter: may(
     Type.Number({ minimum: 0, maximum: 1, description: 'Part of the delay that is random. Default 0.5; 0: none.' }),
@@ -24,7 +26,7 @@ export const RetryPolicy = shape('When a node that failed runs again.', {
   codes: may(texts('Only for these error codes. Default: errors that say retryable.')),
 });
 
-export const WaitFor = shape('What a wait node waits for: one of these.', {
+export const WaitFor = shape('The condition of a wait node: one of these.', {
   ms: mayInteger('A duration, in milliseconds.'),
   until: mayText('A point in time, RFC 3339 with an offset.'),
   approval: mayText('A question that is approved or denied by chain/approve/req.'),
@@ -50,9 +52,9 @@ export const Jmespath = shape('A JMESPath expression over the context.', { jmesp
 /** The members of a node; those of A2E 1.0 first. */
 const nodeMembers = {
   node_id: text('Unique in the chain; 128 characters at most.'),
-  kind: oneOf(NODE_KINDS, 'What it does.'),
+  kind: oneOf(NODE_KINDS, 'The kind of its work.'),
   name: mayText(
-    'What it calls: the tool, skill, MCP tool or memory operation; of agent and task the kind of subagent, empty: the first.',
+    'The target of its call: the tool, skill, MCP tool or memory operation; of agent and task the kind of subagent, empty: the first.',
   ),
   input: may(anyObject('Its input where input_map is empty.')),
   input_map: may(
@@ -94,7 +96,7 @@ export const ChainNode = shape('A node of a chain. A2E 1.0 has the first twelve 
 });
 
 export const Budget = shape(
-  'What a run may use in all, before it was resumed too. Once it is used up, the run ends with chains.budget.',
+  'The budget of a run in all, before it was resumed too. Once it is used up, the run ends with chains.budget.',
   {
     nodes: mayInteger('Runs of nodes, items of maps and retries included.', 1),
     tokens: mayInteger('Tokens of models, where nodes report them.'),
@@ -160,7 +162,7 @@ const NODE_STATES = [
   'compensated',
 ] as const;
 
-export const ChainUsage = shape('What a run has used.', {
+export const ChainUsage = shape('The usage of a run.', {
   nodes: integer('Runs of nodes, items of maps and retries included.'),
   tokens: mayInteger('Tokens of models, as far as nodes reported them.'),
   usd: may(number('Cost in US dollars, as far as nodes reported it.')),
@@ -223,14 +225,14 @@ export const ChainEntry = shape('One entry of the history of a run.', {
   node_id: text('The node; empty: the run itself.'),
   attempt: mayInteger('Which attempt of the node, from 1.'),
   index: mayInteger('The item of a map, from 0.'),
-  data: may(anyObject('What belongs to the phase: output, error, delay_ms, cause, tokens, usd.')),
+  data: may(anyObject('Details of the phase: output, error, delay_ms, cause, tokens, usd.')),
 });
 
-export const Sample = shape('What a node would get in a dry run.', {
+export const Sample = shape('The input of a node in a dry run.', {
   node_id: text('The node.'),
   state: oneOf(NODE_STATES, 'done: it would run. skipped: its condition is false, or no path leads to it.'),
   input: may(anyObject('Its input.')),
-  condition: may(orNull(flag('What its condition is; null: it has none.'))),
+  condition: may(orNull(flag('The value of its condition; null: it has none.'))),
   output: may(unknown({ description: 'The sample, or what the node computes.' })),
   items: mayInteger('Of a map: how many items there are.'),
   error: mayText('Why it failed.'),

@@ -8,6 +8,7 @@
  * principal of the agent above, whose runs have rights and questions that the subagent does not have.
  */
 
+import { counted } from '../../base/counted.ts';
 import { orAborted } from '../../base/race.ts';
 import { parseTimestamp } from '../../base/timestamp.ts';
 import { inTurns, type Turns } from '../../base/turns.ts';
@@ -434,10 +435,14 @@ export class Runs {
     const active = this.#activeOf(context);
     const size = active.size + this.#starting.count(context, active);
     if (size < max) return;
-    throw failure('full', `${size} runs of this principal are running, as many as may be`, {
-      limit: 'max_running',
-      max,
-    });
+    throw failure(
+      'full',
+      `${counted(size, 'run of this principal is', 'runs of this principal are')} running, as many as may be`,
+      {
+        limit: 'max_running',
+        max,
+      },
+    );
   }
 
   /** Runs a chain as the request of `context`. */
@@ -535,10 +540,14 @@ export class Runs {
       break;
     }
     if (oldest === undefined) {
-      throw failure('full', `${all.size - 1} runs of this principal have not ended; resume or cancel some`, {
-        limit: 'max_runs',
-        max: this.#deps.maxRuns,
-      });
+      throw failure(
+        'full',
+        `${counted(all.size - 1, 'run of this principal has', 'runs of this principal have')} not ended; resume or cancel some`,
+        {
+          limit: 'max_runs',
+          max: this.#deps.maxRuns,
+        },
+      );
     }
     await this.#delete(oldest, context);
   }

@@ -1,4 +1,5 @@
 /** The commands of `handfast chain` that store, list, print and remove chains at the host. */
+import { counted } from '../../base/counted.ts';
 import type { CapabilityCommand, CommandContext } from '../../packages/capability.ts';
 import { wholeNumber } from '../../packages/command-values.ts';
 import { asError, fail } from '../../wire/errors.ts';
@@ -98,7 +99,7 @@ async function rm(context: CommandContext): Promise<undefined> {
   const { name, ...which } = refOf(context);
   const versions = await clientOf(context).remove(name, { ...which, signal });
   if (terminal.json) terminal.document({ versions });
-  else terminal.line(`removed ${versions} version${versions === 1 ? '' : 's'} of ${name}`);
+  else terminal.line(`removed ${counted(versions, 'version')} of ${name}`);
 }
 
 const WHICH = 'NAME is the newest version of a stored chain, NAME@VERSION one of them.';

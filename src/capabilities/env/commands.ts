@@ -1,5 +1,6 @@
 /** `handfast env …`: lists, plays, runs and records environments of a host, and runs a host with environments of Python. */
 import type { AgentSession } from '../../agent/agent.ts';
+import { counted } from '../../base/counted.ts';
 import type {
   CapabilityCommand,
   CapabilityHostCommand,
@@ -164,7 +165,9 @@ export const commands: readonly CapabilityCommand[] = [
       const recorded = await writeTrajectories(args[1] as string, events, maxBytes);
       if (terminal.json) terminal.document({ file: args[1], ...recorded });
       else
-        terminal.note(`${recorded.episodes} episodes, ${recorded.steps} steps, ${recorded.bytes} bytes in ${args[1]}`);
+        terminal.note(
+          `${counted(recorded.episodes, 'episode')}, ${counted(recorded.steps, 'step')}, ${counted(recorded.bytes, 'byte')} in ${args[1]}`,
+        );
       return undefined;
     },
   },

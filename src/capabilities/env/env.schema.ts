@@ -11,7 +11,7 @@ const text = (description: string) => Type.String({ description });
 const optionalText = (description: string) => Type.Optional(text(description));
 const options = Type.Optional(
   anyObject(
-    'What the environment’s own reset accepts; `make`: arguments of its construction; `instance`: the name of a separate generator; `autoreset`: what a batch does with an episode that has ended; `durability`: what outlives the host.',
+    'The options of the environment’s own reset. `make`: arguments of its construction; `instance`: the name of a separate generator; `autoreset`: how a batch continues after an episode has ended; `durability`: the part that outlives the host.',
   ),
 );
 const seed = (description: string) =>
@@ -35,7 +35,7 @@ export const EnvObservation = Type.Object(
       }),
     ),
   },
-  { description: 'What an agent sees of an episode.' },
+  { description: 'The view that an agent has of an episode.' },
 );
 
 export const EnvResetReq = Type.Object(
@@ -66,7 +66,7 @@ export const EnvStepReq = Type.Object(
 
 export const EnvStepResp = Type.Object(
   { ...answer, type: Type.Literal('env/step/resp'), obs: EnvObservation },
-  { ...fromHost, description: 'What the step led to.' },
+  { ...fromHost, description: 'The outcome of the step.' },
 );
 
 export const EnvObserveReq = Type.Object(
@@ -99,7 +99,7 @@ const spaceReply = {
   state_schema: anyObject('`space`: the space of observations; `json_schema`: of `state` as JSON Schema.'),
   render_modes: Type.Optional(
     Type.Array(Type.String(), {
-      description: 'What it draws, of `ansi` and `rgb_array`; the latter is sent as PNG too.',
+      description: 'The forms it draws, of `ansi` and `rgb_array`; the latter is sent as PNG too.',
     }),
   ),
 };
@@ -190,7 +190,7 @@ export const EnvBatchStepResp = Type.Object(
         'In order, an `env/step/resp` each. That of a refused step has `error` `{code, message, detail}`, and as `obs` the unchanged observation of its episode.',
     }),
   },
-  { ...fromHost, description: 'What the steps led to.' },
+  { ...fromHost, description: 'The outcome of the steps.' },
 );
 
 export const EnvExpListReq = Type.Object(
@@ -232,7 +232,7 @@ export const EnvListReq = Type.Object(
 
 export const EnvDescription = Type.Object(
   {
-    id: text('What `env_name` is.'),
+    id: text('The value of `env_name`.'),
     about: optionalText('One sentence.'),
     max_episode_steps: Type.Optional(
       Type.Union([Type.Integer(), Type.Null()], { description: 'Steps after which an episode is truncated.' }),
@@ -266,7 +266,7 @@ export const EnvContainsReq = Type.Object(
     ...base,
     type: Type.Literal('env/contains/req'),
     ...spaceOf,
-    value: Type.Optional(Type.Unknown({ description: 'What may be an element of the space.' })),
+    value: Type.Optional(Type.Unknown({ description: 'A value that may be an element of the space.' })),
     values: Type.Optional(Type.Array(Type.Unknown(), { description: 'Several of them.' })),
   },
   { ...fromAgent, description: 'Asks whether values are elements of a space.' },
@@ -324,8 +324,8 @@ export const EnvFinding = Type.Object(
   {
     rule: text('The rule that the environment breaks; docs/environments.md lists them.'),
     step: Type.Union([Type.Integer(), Type.Null()], { description: 'Where; 0 is the first reset. Null: at no step.' }),
-    expected: text('What holds for a correct environment.'),
-    found: text('What was found.'),
+    expected: text('The behaviour of a correct environment.'),
+    found: text('The behaviour that was found.'),
     mend: text('How it is mended.'),
   },
   { description: 'A rule that an environment breaks, at the first place where it does.' },
@@ -344,7 +344,7 @@ export const EnvCheckResp = Type.Object(
       ),
     ),
   },
-  { ...fromHost, description: 'What was found.' },
+  { ...fromHost, description: 'The findings.' },
 );
 
 export const EnvStatePush = Type.Object(
@@ -355,7 +355,7 @@ export const EnvStatePush = Type.Object(
     step_id: Type.Integer({ description: 'Steps completed before it.' }),
     action_id: Type.Optional(Type.Union([Type.String(), Type.Null()], { description: 'The action that led to it.' })),
     event_type: text('Observation, tool_result, status, error; other strings occur.'),
-    reason: optionalText('What happened.'),
+    reason: optionalText('The event that happened.'),
     delta: Type.Optional(anyObject('The members of `state` that changed.')),
     reward: Type.Optional(Type.Union([Type.Number(), Type.Null()], { description: 'Null: none.' })),
     reward_info: Type.Optional(Type.Union([anyObject(), Type.Null()], { description: 'Where the reward comes from.' })),

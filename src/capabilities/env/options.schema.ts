@@ -36,8 +36,8 @@ export const options = group('Environments with the Gymnasium contract.', {
       group(
         { description: 'One environment.', short: 'name' },
         {
-          name: text('What gymnasium.make gets.', 'the id of an environment', 'CartPole-v1'),
-          id: optional(text('What env_name is. Default: gym/ and the name.', 'the id of an environment')),
+          name: text('The id that gymnasium.make gets.', 'the id of an environment', 'CartPole-v1'),
+          id: optional(text('The env_name. Default: gym/ and the name.', 'the id of an environment')),
           make: optional(anything('Keyword arguments of gymnasium.make.')),
           module: optional(text('A module that is imported first, because it registers the environment.', 'a module')),
           python: optional(program('The Python that has gymnasium. Default python3.')),
@@ -54,7 +54,7 @@ export const options = group('Environments with the Gymnasium contract.', {
   ),
   durability: optional(
     choice(
-      'What outlives the host, of episodes whose reset names none: nothing, episodes that have ended, or every step. Left out: nothing, and no request can ask for it.',
+      'The part of an episode that outlives the host where the reset names none: nothing, episodes that have ended, or every step. Left out: nothing, and no request can ask for it.',
       ['none', 'episode', 'step'],
     ),
   ),
@@ -75,8 +75,8 @@ export const options = group('Environments with the Gymnasium contract.', {
       group(
         { description: 'One task.', short: 'id' },
         {
-          id: text('What env_name is.', 'the id of an environment', 'workspace/add'),
-          task: text('What the agent is to do.', 'a sentence'),
+          id: text('The env_name.', 'the id of an environment', 'workspace/add'),
+          task: text('The task of the agent.', 'a sentence'),
           folder: path('The files of the task. The folder is never changed.'),
           check: list('The command that grades, and its arguments; exit code 0 passes.', text('A word.', 'a word')),
           protected: optional(

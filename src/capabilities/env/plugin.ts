@@ -4,6 +4,7 @@
  * Host builders call `envPlugin({ environments })`.
  * @see docs/env.md and docs/protocol/a2e.md#env-messages
  */
+import { counted } from '../../base/counted.ts';
 import { SharedSlots } from '../../base/shared-slots.ts';
 import type { CallContext, SessionView } from '../../host/context.ts';
 import { definePlugin, handle, type Plugin } from '../../host/plugin.ts';
@@ -425,12 +426,19 @@ function batchStep(
 ): Soon<{ results: JsonObject[] }> {
   const { episode_ids, actions } = request;
   if (episode_ids.length !== actions.length) {
-    throw fail('schema_violation', `${episode_ids.length} episodes, but ${actions.length} actions`, {
-      path: '/actions',
-    });
+    throw fail(
+      'schema_violation',
+      `${counted(episode_ids.length, 'episode')}, but ${counted(actions.length, 'action')}`,
+      {
+        path: '/actions',
+      },
+    );
   }
   if (episode_ids.length > maxBatch) {
-    throw fail('schema_violation', `a batch has at most ${maxBatch} steps`, { path: '/episode_ids', limit: maxBatch });
+    throw fail('schema_violation', `a batch has at most ${counted(maxBatch, 'step')}`, {
+      path: '/episode_ids',
+      limit: maxBatch,
+    });
   }
   const { id = '' } = request as { readonly id?: string };
   const one = (at: number): Soon<JsonObject> => {

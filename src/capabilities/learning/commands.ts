@@ -1,5 +1,6 @@
 /** `handfast learning …`: the learned state, decisions and rewards by hand, refinements and estimates. */
 import { PARAMETERS, POLICY_NAMES, type PolicyName, type PolicySettings } from '../../base/bandits/settings.ts';
+import { counted } from '../../base/counted.ts';
 import { suggest } from '../../base/suggest.ts';
 import type { CapabilityCommand, CommandContext, CommandTerminal } from '../../packages/capability.ts';
 import { oneOf, typedObject, wholeNumber } from '../../packages/command-values.ts';
@@ -50,8 +51,6 @@ function numberOf(text: unknown, what: string): number {
   if (Number.isFinite(value)) return value;
   throw fail('usage', `${what} must be a number, got "${textOf(text)}"`);
 }
-
-const counted = (count: number, one: string): string => `${count} ${one}${count === 1 ? '' : 's'}`;
 
 const fixed = (value: number, digits = 3): string => value.toFixed(digits);
 
@@ -345,7 +344,10 @@ export const commands: readonly CapabilityCommand[] = [
       if (terminal.json) terminal.document(back);
       else if (back.rolled_back) {
         const lost = back.rewards_since ?? 0;
-        terminal.note(back.error || `rolled back; ${lost} rewards since then are in the log only`);
+        terminal.note(
+          back.error ||
+            `rolled back; ${counted(lost, 'reward since then is', 'rewards since then are')} in the log only`,
+        );
       } else terminal.note(`not rolled back: ${back.error}; all of them: handfast learning history`);
       return back.rolled_back ? undefined : 1;
     },

@@ -5,6 +5,7 @@
  * loses nothing that was acknowledged. Writes of a request are durable together or not at all.
  */
 import { describePolicy, type PolicyName, type PolicySettings } from '../../base/bandits/settings.ts';
+import { counted } from '../../base/counted.ts';
 import { pageOf } from '../../base/page.ts';
 import type { Store } from '../../host/store/store.ts';
 import type { Body } from '../../protocol/method.ts';
@@ -303,6 +304,10 @@ function adaptMessage(
   const changed = applied?.applied_edits ?? 0;
   if (components === 0 && recommendations.length === 0) parts.push('nothing was learned of it yet');
   else
-    parts.push(changed === 0 ? 'no edit was needed' : `${changed} edits applied, refinement ${applied?.refinement_id}`);
+    parts.push(
+      changed === 0
+        ? 'no edit was needed'
+        : `${counted(changed, 'edit')} applied, refinement ${applied?.refinement_id}`,
+    );
   return parts.join('. ');
 }

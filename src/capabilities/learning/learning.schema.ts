@@ -23,8 +23,8 @@ const ofAgent = {
 const unit = (description: string) => Type.Number({ minimum: 0, maximum: 1, description });
 
 export const RatedTurn = shape('A turn that feedback is about.', {
-  prompt: text('What was asked.'),
-  response: text('What was replied.'),
+  prompt: text('The prompt.'),
+  response: text('The reply.'),
   model: text('The model that replied.'),
   environment: may(Type.Unknown({ description: 'Where, or null.' })),
   version: may(orNull(text('Version of the prompt or skill, or null.'))),
@@ -32,7 +32,7 @@ export const RatedTurn = shape('A turn that feedback is about.', {
 
 export const Feedback = shape('A judgement of a turn or of a decision.', {
   feedback_id: may(name('A second feedback of the same id is not recorded. Default: generated.')),
-  correlation_id: may(text('What it is about: the experience_id of a decision makes it the reward of that decision.')),
+  correlation_id: may(text('Its subject: the experience_id of a decision makes it the reward of that decision.')),
   session_id: may(text('The session it is about.')),
   rated_turn: may(orNull(RatedTurn)),
   polarity: oneOf(['positive', 'negative', 'neutral', 'corrective'], 'corrective needs a correction.'),
@@ -40,16 +40,16 @@ export const Feedback = shape('A judgement of a turn or of a decision.', {
   dimension: may(oneOf(['correctness', 'helpfulness', 'safety', 'tone', 'plan_quality'], 'Default helpfulness.')),
   confidence: may(unit('Its weight in the running score. Default 1.')),
   comment: may(text('Free text.')),
-  correction: may(text('What would have been right.')),
+  correction: may(text('The right answer.')),
   correction_span: may(
     orNull(Type.Array(Type.Integer(), { minItems: 2, maxItems: 2, description: 'Characters it is about.' })),
   ),
   source: may(oneOf(['human', 'env', 'self'], 'Default human.')),
-  annotator_id: may(text('Who judged.')),
+  annotator_id: may(text('The annotator that judged.')),
   ts: may(number('When, epoch seconds.')),
 });
 
-export const Experience = shape('What came of an action. With the experience_id of a decision it is its reward.', {
+export const Experience = shape('The outcome of an action. With the experience_id of a decision it is its reward.', {
   experience_id: may(name('A second experience of the same id is not stored. Default: generated.')),
   state: may(anyObject('The situation.')),
   action: may(anyObject('component_name names what acted; success and duration_ms, where given, count in its record.')),
@@ -61,7 +61,7 @@ export const Experience = shape('What came of an action. With the experience_id 
   ts: may(number('When, epoch seconds.')),
 });
 
-export const ComponentPerformanceRecord = shape('What is known of one tool, skill, model or prompt.', {
+export const ComponentPerformanceRecord = shape('The record of one tool, skill, model or prompt.', {
   component_name: text('Its name: the option of decisions.'),
   calls_total: integer('Experiences.'),
   calls_success: integer('Those with success, or with a reward above 0.'),
@@ -146,7 +146,7 @@ export const LearnExperienceReq = Type.Object(
     type: Type.Literal('learn/experience/req'),
     experiences: may(Type.Array(Experience, { maxItems: 1000, description: 'Stored together, or none.' })),
   },
-  { ...fromAgent, description: 'Stores what came of actions, the rewards of decisions among them.' },
+  { ...fromAgent, description: 'Stores the outcomes of actions, the rewards of decisions among them.' },
 );
 
 export const LearnExperienceResp = Type.Object(
@@ -163,7 +163,7 @@ export const LearnDecideReq = Type.Object(
   {
     ...base,
     type: Type.Literal('learn/decide/req'),
-    choice: name('What is chosen, e.g. search. The name under which rewards are learned.'),
+    choice: name('The choice, e.g. search. The name under which rewards are learned.'),
     options: Type.Array(name('An option.'), { minItems: 1, description: 'The options there are now.' }),
     features: may(Type.Array(Type.Number(), { description: 'Numbers that describe the situation, for linucb.' })),
     experience_id: may(name('Repeating a request with the same id gives the same decision. Default: generated.')),
@@ -223,11 +223,11 @@ export const LearnAdaptResp = Type.Object(
     ...answer,
     type: Type.Literal('learn/adapt/resp'),
     updated: may(Type.Array(ComponentPerformanceRecord, { description: 'The components that were looked at.' })),
-    message: may(text('What was done, and which policy really ran, for people.')),
+    message: may(text('The work done and the policy that really ran, for people.')),
     recommendations: may(Type.Array(Recommendation, { description: 'Handfast: for each choice.' })),
-    refinement_id: may(text('Handfast: what was applied, for learn/refinement/rollback/req; empty for nothing.')),
+    refinement_id: may(text('Handfast: the applied refinement, for learn/refinement/rollback/req; empty for nothing.')),
   },
-  { ...fromHost, description: 'What the rewards say, and what was changed.' },
+  { ...fromHost, description: 'The findings from the rewards, and the changes made.' },
 );
 
 export const LearnStatsReq = Type.Object(
@@ -325,7 +325,7 @@ export const LearnRefinementApplyReq = Type.Object(
     type: Type.Literal('learn/refinement/apply/req'),
     proposal: may(anyObject('An edit, or { edits: [...] }.')),
   },
-  { ...fromAgent, description: 'Applies a proposal and stores what was there before.' },
+  { ...fromAgent, description: 'Applies a proposal and stores the earlier state.' },
 );
 
 export const LearnRefinementApplyResp = Type.Object(
@@ -335,10 +335,10 @@ export const LearnRefinementApplyResp = Type.Object(
     refinement_id: may(text('For rollback; empty when no edit was applied.')),
     applied_edits: may(integer('Edits that were applied.')),
     failed_edits: may(integer('Edits that were not.')),
-    rollback_available: may(flag('What was there before is stored.')),
+    rollback_available: may(flag('The earlier state is stored.')),
     error: may(text('Why edits failed; empty when none did.')),
   },
-  { ...fromHost, description: 'What was applied.' },
+  { ...fromHost, description: 'The outcome of the refinement.' },
 );
 
 export const LearnRefinementRollbackReq = Type.Object(
@@ -346,7 +346,7 @@ export const LearnRefinementRollbackReq = Type.Object(
     ...base,
     ...ofAgent,
     type: Type.Literal('learn/refinement/rollback/req'),
-    refinement_id: may(text('What to undo.')),
+    refinement_id: may(text('The refinement to undo.')),
   },
   { ...fromAgent, description: 'Puts back exactly what a refinement replaced, generators included.' },
 );
@@ -355,12 +355,12 @@ export const LearnRefinementRollbackResp = Type.Object(
   {
     ...answer,
     type: Type.Literal('learn/refinement/rollback/resp'),
-    refinement_id: may(text('What was undone.')),
+    refinement_id: may(text('The refinement that was undone.')),
     rolled_back: may(flag('The state is that from before it.')),
     error: may(text('Why not, or "already rolled back".')),
     rewards_since: may(integer('Handfast: rewards learned since it, which the restored policies do not have.')),
   },
-  { ...fromHost, description: 'What was undone.' },
+  { ...fromHost, description: 'The outcome of the rollback.' },
 );
 
 export const LearnRefinementHistoryReq = Type.Object(
@@ -408,9 +408,9 @@ export const LearnEvaluateResp = Type.Object(
     learned_from: integer('Earlier decisions that the policy learned from; 0 for an option.'),
     effective_rows: number('How many rows the weights are worth.'),
     unsupported: number('Share of rows in which the policy wants what was never possible to be logged.'),
-    notes: Type.Array(Type.String(), { description: 'What to beware of, for people.' }),
+    notes: Type.Array(Type.String(), { description: 'Cautions, for people.' }),
   },
-  { ...fromHost, description: 'Estimates with confidence intervals, beside what was earned.' },
+  { ...fromHost, description: 'Estimates with confidence intervals, beside the earned rewards.' },
 );
 
 export const LearnForgetReq = Type.Object(
@@ -420,7 +420,7 @@ export const LearnForgetReq = Type.Object(
     type: Type.Literal('learn/forget/req'),
     choice: may(nameOrEmpty('Delete this choice: policy, log, rewards. Empty: everything this agent learned.')),
   },
-  { ...fromAgent, description: 'Handfast: deletes what was learned.' },
+  { ...fromAgent, description: 'Handfast: deletes learned state.' },
 );
 
 export const LearnForgetResp = Type.Object(

@@ -4,7 +4,7 @@ import { DEFAULT_LIMITS } from './limits.ts';
 
 const most = (description: string, ceiling: number, value: number) => integer(description, [1, ceiling], value);
 
-export const options = group('What each agent may learn.', {
+export const options = group('The choices that each agent may learn.', {
   max_choices: most('Choices of one agent.', 10_000, DEFAULT_LIMITS.maxChoices),
   max_options: most('Options of one choice.', 1024, DEFAULT_LIMITS.maxOptions),
   max_features: most('Features of one decision.', 512, DEFAULT_LIMITS.maxFeatures),

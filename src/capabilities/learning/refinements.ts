@@ -9,6 +9,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { Bandit } from '../../base/bandits/bandit.ts';
 import { describePolicy, type PolicySettings } from '../../base/bandits/settings.ts';
+import { counted } from '../../base/counted.ts';
 import type { Store } from '../../host/store/store.ts';
 import type { Body } from '../../protocol/method.ts';
 import { asError, fail } from '../../wire/errors.ts';
@@ -104,7 +105,7 @@ export class Refinements {
       return [
         edit('router_weight', `router.weights.${name}`, old, share, {
           confidence: round(calls / (calls + LEAST_REWARDS)),
-          why: `${successes} of ${calls} calls succeeded`,
+          why: `${successes} of ${counted(calls, 'call')} succeeded`,
         }),
       ];
     });
@@ -251,7 +252,7 @@ export class Refinements {
           const change = Math.abs(weight - (record?.weight ?? NEUTRAL_WEIGHT));
           const away = Math.abs(weight - share);
           const confidence = round((calls / (calls + LEAST_REWARDS)) * (1 - away));
-          const reason = `${place.component}: weight ${weight}, ${(share * 100).toFixed(0)} % of ${calls} calls succeeded`;
+          const reason = `${place.component}: weight ${weight}, ${(share * 100).toFixed(0)} % of ${counted(calls, 'call')} succeeded`;
           return { approved: calls === 0 || away <= 0.5, confidence, reason, risk: change <= 0.2 ? 0 : 1 };
         }
         case 'policy': {

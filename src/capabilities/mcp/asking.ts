@@ -4,6 +4,7 @@
  *
  * A part of `plugin.ts`. @see docs/mcp.md#questions-of-servers
  */
+import { counted } from '../../base/counted.ts';
 import type { SessionView } from '../../host/context.ts';
 import { ELICITATION_COMPLETE, type McpAnswerer, type McpAsk } from '../../mcp/asks.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
@@ -62,7 +63,7 @@ export class Asking {
   #spend(session: SessionView, tokens: number): void {
     const { maxAsks, maxAskTokens } = this.#limits;
     const spent = this.#spent.get(session) ?? { asks: 0, tokens: 0 };
-    if (spent.asks >= maxAsks) throw failure('refused', `servers may ask this session ${maxAsks} times`);
+    if (spent.asks >= maxAsks) throw failure('refused', `servers may ask this session ${counted(maxAsks, 'time')}`);
     if (spent.tokens + tokens > maxAskTokens) {
       const left = maxAskTokens - spent.tokens;
       throw failure('refused', `servers may sample ${maxAskTokens} tokens of this session; ${left} are left`);

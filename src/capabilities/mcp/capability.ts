@@ -1,4 +1,5 @@
 /** The mcp capability as a value: its parts for hosts, agents and the command line. */
+import { counted } from '../../base/counted.ts';
 import { defineCapability } from '../../packages/capability.ts';
 import { mcpOffer } from './offer.ts';
 import type { McpOptions } from './plugin.ts';
@@ -28,6 +29,11 @@ export const mcp = defineCapability({
       return [{ status: 'ok', message: 'no servers; agents may add what is granted', fix }];
     }
     const off = servers.filter(({ disabled }) => disabled === true).length;
-    return [{ status: 'ok', message: `${servers.length} servers${off > 0 ? `, ${off} of them switched off` : ''}` }];
+    return [
+      {
+        status: 'ok',
+        message: `${counted(servers.length, 'server')}${off > 0 ? `, ${off} of them switched off` : ''}`,
+      },
+    ];
   },
 });

@@ -1,4 +1,5 @@
 /** `handfast mcp …`: the MCP servers of a host, their tools, calls of them, and changed definitions. */
+import { counted } from '../../base/counted.ts';
 import type { CapabilityCommand } from '../../packages/capability.ts';
 import { jsonArguments } from '../../packages/command-values.ts';
 import { fail } from '../../wire/errors.ts';
@@ -115,7 +116,10 @@ async function read(context: Context): Promise<undefined> {
   if (terminal.json) return terminal.document(parts) as undefined;
   for (const { text = '', blob = '', mime_type = '' } of parts) {
     if (blob === '') terminal.line(text);
-    else terminal.note(`${Buffer.byteLength(blob, 'base64')} bytes of ${mime_type}; --json prints them in base64`);
+    else
+      terminal.note(
+        `${counted(Buffer.byteLength(blob, 'base64'), 'byte')} of ${mime_type}; --json prints them in base64`,
+      );
   }
 }
 

@@ -150,7 +150,7 @@ const ServerAcceptReq = object(
   { ...fromAgent, description: 'Accepts changed definitions of tools. Only with a grant.' },
 );
 const ServerAcceptResp = object(
-  { ...answer, type: Literal('mcp/server/accept/resp'), server: ServerInfo, accepted: texts('What was accepted.') },
+  { ...answer, type: Literal('mcp/server/accept/resp'), server: ServerInfo, accepted: texts('The accepted tools.') },
   { ...fromHost, description: 'The tools can be called.' },
 );
 
@@ -279,7 +279,7 @@ const PromptGetResp = object(
     ...answer,
     type: Literal('mcp/prompt/get/resp'),
     description: mayText('For people.'),
-    messages: Type.Array(PromptMessage, { description: 'What to send to a model.' }),
+    messages: Type.Array(PromptMessage, { description: 'The messages to send to a model.' }),
     server_id: mayText('Its server.'),
     ...mayFail,
   },
@@ -316,7 +316,7 @@ const CompleteReq = object(
     prompt: mayText('The prompt whose argument is completed.'),
     uri_template: mayText('Or the template whose variable is completed.'),
     argument: text('The name of the argument or variable.'),
-    value: text('What is typed so far.'),
+    value: text('The text typed so far.'),
     arguments: may(map('The other arguments, as far as they are known.')),
     server_id: mayText('Empty: the server that lists the prompt or template.'),
   },
@@ -340,11 +340,11 @@ const SampleReq = object(
   {
     ...base,
     type: Literal('mcp/sample/req'),
-    server_id: mayText('Who asks.'),
+    server_id: mayText('The server that asks.'),
     mcp_request_id: askId,
     messages: may(Type.Array(anyObject(), { description: '{role, content}, as the server sent them.' })),
     model_preferences: may(anyObject('As the server sent them.')),
-    system_prompt: mayText('What the server wants it to be.'),
+    system_prompt: mayText('The system prompt that the server wants.'),
     include_context: mayText('none, thisServer or allServers.'),
     temperature: may(number('As the server wants it.')),
     max_tokens: may(Type.Integer({ description: 'Most tokens of the answer.' })),
@@ -396,9 +396,9 @@ const ElicitResp = object(
       enum: ['accept', 'decline', 'cancel'],
       description: 'cancel: the person said neither.',
     }),
-    content: may(anyObject('What was asked for, of accept.')),
+    content: may(anyObject('The requested data, of accept.')),
   },
-  { ...fromAgent, description: 'What the person said.' },
+  { ...fromAgent, description: 'The answer of the person.' },
 );
 
 const RootListReq = object(

@@ -92,7 +92,11 @@ const server = group(
     ),
     disabled: flag('Listed, but not used.', false),
     may_ask: list(
-      { default: [], description: 'What it may ask: the agent whose call runs, and for the workspace as its root.' },
+      {
+        default: [],
+        description:
+          'The questions it may ask: those to the agent whose call runs, and the one for the workspace as its root.',
+      },
       choice('A question.', ['sampling', 'elicitation', 'roots']),
     ),
   },

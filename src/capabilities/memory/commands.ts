@@ -1,4 +1,5 @@
 /** `handfast memory …`: the commands of the memory capability. */
+import { counted } from '../../base/counted.ts';
 import { parseExactJson } from '../../base/exact-json.ts';
 import { parseWrittenTimestamp, TIMESTAMP_FORM } from '../../base/timestamp.ts';
 import type { CapabilityCommand, CommandContext } from '../../packages/capability.ts';
@@ -220,7 +221,9 @@ const ls: CapabilityCommand = {
     if (terminal.json) terminal.document(page);
     else shown(context, page.entries);
     if (page.total > page.entries.length && !terminal.json)
-      terminal.note(`the newest ${page.entries.length} of ${page.total} entries; more with --limit`);
+      terminal.note(
+        `the newest ${page.entries.length} of ${counted(page.total, 'entry', 'entries')}; more with --limit`,
+      );
     return undefined;
   },
 };
@@ -286,7 +289,7 @@ const forget: CapabilityCommand = {
     const memory = await open({ ...context, options: { ...options, space: undefined } });
     const { deleted = 0, erased } = await memory.forget(what, { signal });
     if (terminal.json) terminal.document({ deleted, erased });
-    else terminal.note(deleted === 1 ? '1 entry deleted' : `${deleted} entries deleted`);
+    else terminal.note(`${counted(deleted, 'entry', 'entries')} deleted`);
     return undefined;
   },
 };
@@ -325,8 +328,7 @@ const publish: CapabilityCommand = {
       );
     }
     if (terminal.json) terminal.document({ published });
-    else
-      terminal.note(published.length === 1 ? `1 entry is in ${space}` : `${published.length} entries are in ${space}`);
+    else terminal.note(`${counted(published.length, 'entry is', 'entries are')} in ${space}`);
     return undefined;
   },
 };
@@ -349,7 +351,9 @@ const stats: CapabilityCommand = {
         ['all', `${used.entries} of ${quota.entries}`, `${used.bytes} of ${quota.bytes}`],
       ],
     );
-    terminal.note(`vectors: ${embedder}${pending > 0 ? `, ${pending} entries wait for theirs` : ''}`);
+    terminal.note(
+      `vectors: ${embedder}${pending > 0 ? `, ${counted(pending, 'entry waits for its vector', 'entries wait for theirs')}` : ''}`,
+    );
     if (problem !== undefined) terminal.note(problem);
     return undefined;
   },
@@ -368,7 +372,7 @@ const exportEntries: CapabilityCommand = {
       terminal.document(entry);
       count += 1;
     }
-    if (!terminal.json) terminal.note(count === 1 ? '1 entry' : `${count} entries`);
+    if (!terminal.json) terminal.note(counted(count, 'entry', 'entries'));
     return undefined;
   },
 };
@@ -418,9 +422,9 @@ const importEntries: CapabilityCommand = {
     }
     if (batch.length > 0) await flush();
     if (terminal.json) terminal.document({ stored: count, expired, errors: problems });
-    else terminal.note(count === 1 ? '1 entry stored' : `${count} entries stored`);
+    else terminal.note(`${counted(count, 'entry', 'entries')} stored`);
     if (!terminal.json && expired > 0) {
-      terminal.note(expired === 1 ? '1 entry had expired' : `${expired} entries had expired`);
+      terminal.note(`${counted(expired, 'entry', 'entries')} had expired`);
     }
     if (!terminal.json) for (const problem of problems) terminal.note(problem);
     return problems.length > 0 ? 1 : undefined;

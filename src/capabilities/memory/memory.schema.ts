@@ -19,7 +19,7 @@ const tags = may(texts('Any of these tags.'));
 const tier = (description: string) => may(Type.String({ description }));
 const limit = (most: string) =>
   may(Type.Integer({ minimum: 0, description: `Most entries of the reply; default 10, ${most}. 0: the total alone.` }));
-const asOf = may(orNull(number('What was valid at this time, epoch seconds. Default: now.')));
+const asOf = may(orNull(number('Only entries valid at this time, epoch seconds. Default: now.')));
 
 export const MemoryParts = shape('How a search found an entry.', {
   lexical: number('BM25 of the words, scaled to 0 to 1; 0 when no word matches.'),
@@ -88,7 +88,7 @@ export const MemoryInitResp = Type.Object(
     namespace: text('As asked for.'),
     success: may(flag('True.')),
     spaces: may(texts('The shared spaces its searches read.')),
-    embedder: may(text('What makes the vectors.')),
+    embedder: may(text('The embedder, which makes the vectors.')),
   },
   { ...fromHost, description: 'The memory.' },
 );
@@ -110,7 +110,7 @@ export const MemoryStoreResp = Type.Object(
     stored: may(Type.Array(anyObject(), { description: 'The keys that are on disk.' })),
     errors: may(texts('Why entries were not stored, with their index.')),
   },
-  { ...fromHost, description: 'What was stored.' },
+  { ...fromHost, description: 'The stored entries.' },
 );
 
 export const MemoryRetrieveReq = Type.Object(
@@ -222,7 +222,7 @@ export const MemoryPublishResp = Type.Object(
     type: Type.Literal('memory/publish/resp'),
     published: Type.Array(anyObject(), { description: 'The keys that are in the space now.' }),
   },
-  { ...fromHost, description: 'What was published.' },
+  { ...fromHost, description: 'The published entries.' },
 );
 
 export const MemoryWatchReq = Type.Object(
@@ -256,7 +256,7 @@ export const MemoryChangedPush = Type.Object(
     ...base,
     type: Type.Literal('memory/changed/push'),
     memory_id: text('The memory.'),
-    keys: Type.Array(anyObject(), { description: 'What was stored or deleted, at most 100 keys.' }),
+    keys: Type.Array(anyObject(), { description: 'The stored or deleted keys, at most 100.' }),
     more: flag('There are further keys.'),
   },
   {
@@ -303,11 +303,11 @@ export const MemoryStatsResp = Type.Object(
     tiers: anyObject('MemoryAmount by tier.'),
     used: MemoryAmount,
     quota: MemoryAmount,
-    embedder: text('What makes the vectors.'),
+    embedder: text('The embedder, which makes the vectors.'),
     pending: integer('Entries that wait for a vector of this embedder.'),
     problem: may(text('Why the embedder does not get on, if so.')),
   },
-  { ...fromHost, description: 'What is stored for this principal.' },
+  { ...fromHost, description: 'The amounts stored for this principal.' },
 );
 
 /** Every message and shape, in the order in which the documentation shows them. */

@@ -36,7 +36,7 @@ const MultiAgentSpawn = object(
     ...base,
     type: Literal('multi_agent/spawn'),
     name: text('For people.'),
-    role: mayText('What it is for; its backend gets it.'),
+    role: mayText('Its purpose; its backend gets it.'),
     model: mayText('The model, where its backend has a choice; or the kind.'),
     max_steps: may(Type.Integer({ description: 'Steps of one task after which it ends. Default 20.' })),
     metadata,
@@ -77,7 +77,7 @@ const MultiAgentDelegate = object(
     type: Literal('multi_agent/delegate'),
     subagent_id: id,
     task_name: text('A short name.'),
-    instruction: text('What to do.'),
+    instruction: text('The work to do.'),
     success_criteria: may(texts('When it is done.')),
     result_schema: may(
       anyObject(
@@ -117,7 +117,7 @@ const MultiAgentAwait = object(
 
 const MultiAgentAwaitResp = object(
   { ...answer, type: Literal('multi_agent/await/resp'), subagent_id: id, status, ...outcome, ...moreOfOutcome },
-  { ...fromHost, description: 'What came of the task.' },
+  { ...fromHost, description: 'The outcome of the task.' },
 );
 
 const MultiAgentList = object(
@@ -137,10 +137,10 @@ const SubagentSummary = shape('A subagent.', {
   subagent_id: id,
   name: mayText('For people.'),
   status: mayText(STATUS),
-  role: mayText('What it is for.'),
+  role: mayText('Its purpose.'),
   model: mayText('The model.'),
   kind: mayText('Its kind.'),
-  backend: mayText('What runs it: function, command, …'),
+  backend: mayText('Its backend: function, command, …'),
   parent_agent_id: mayText('The agent that made it.'),
   root_agent_id: mayText('The agent at the top.'),
   depth: may(count('1 below an agent, one more below each subagent.')),
@@ -183,7 +183,7 @@ const MultiAgentTerminateResp = object(
 
 const SubagentKind = shape('A kind of subagent.', {
   kind: text('Its name.'),
-  about: text('What it is for.'),
+  about: text('Its purpose.'),
   backend: text('function, command, or what else runs it.'),
 });
 const MultiAgentKindsReq = object(
@@ -225,16 +225,16 @@ const MultiAgentTaskReq = object(
 const SubagentWork = shape('A task as its subagent gets it.', {
   task_id: text('The task.'),
   name: text('A short name.'),
-  instruction: text('What to do.'),
+  instruction: text('The work to do.'),
   success_criteria: texts('When it is done.'),
   result_schema: may(anyObject('JSON Schema that the result must fit.')),
   metadata: anyObject('Free facts.'),
-  role: text('What the subagent is for.'),
+  role: text('The purpose of the subagent.'),
   model: text('The model that was asked for.'),
   system_prompt: text('Instructions for all its tasks.'),
   max_steps: Type.Integer({ description: 'Steps after which it ends.' }),
   seconds_left: orNull(number('Time until it ends; null: none.')),
-  tokens_left: orNull(number('What it may spend; null: no limit.')),
+  tokens_left: orNull(number('The tokens it may spend; null: no limit.')),
 });
 const MultiAgentTaskResp = object(
   { ...answer, type: Literal('multi_agent/task/resp'), task: orNull(SubagentWork) },
@@ -251,7 +251,7 @@ const MultiAgentProgressReq = object(
     cost_usd: may(Type.Number({ minimum: 0, description: 'Cost of this task so far: a total.' })),
     steps: may(count('Steps of this task so far that are no requests of this host: a total.')),
   },
-  { ...fromAgent, description: 'Of a subagent: how its task goes, and what it has spent.' },
+  { ...fromAgent, description: 'Of a subagent: the progress of its task, and its usage.' },
 );
 const MultiAgentProgressResp = object(
   { ...answer, type: Literal('multi_agent/progress/resp'), ended: flag('True: the task has ended; stop.') },
@@ -278,7 +278,7 @@ const MultiAgentMergeReq = object(
   {
     ...base,
     type: Literal('multi_agent/merge/req'),
-    subagent_ids: texts('Whose last results, in this order.'),
+    subagent_ids: texts('The subagents whose last results are merged, in this order.'),
     strategy: may(
       oneOf(
         STRATEGIES,
@@ -368,7 +368,7 @@ const MultiAgentHistoryReq = object(
     after: may(count('Messages behind this one. Default 0.')),
     limit: may(count('At most so many, and as many as a message may hold. Default 100.')),
   },
-  { ...fromAgent, description: 'Reads what was said in a channel, also before one was a member.' },
+  { ...fromAgent, description: 'Reads the messages of a channel, also those before one was a member.' },
 );
 const MultiAgentHistoryResp = object(
   {

@@ -32,7 +32,7 @@ export const multiAgentOffer = ({
     properties: {
       delegate: {
         type: 'object',
-        description: 'What its subagents may do. Default: what it may do itself.',
+        description: 'The rights of its subagents. Default: its own rights.',
         properties: {
           capabilities: names('Capabilities; * = all.'),
           tools: {

@@ -55,7 +55,7 @@ const kind = group(
       expected: 'a name of 1 to 64 letters, digits, "_" or "-"',
       description: 'Its name; agents spawn it by this.',
     }),
-    about: optional(text('What it is for; agents read it.', 'a sentence', 'Reads files and summarizes them')),
+    about: optional(text('Its purpose; agents read it.', 'a sentence', 'Reads files and summarizes them')),
     command: optional(
       list(
         'A program that speaks A2E as an agent over its pipes, with its arguments. No shell is involved.',
@@ -76,7 +76,7 @@ const kind = group(
     ),
     tools: optional(tools('Tools that it may call at most.')),
     delegate: optional(
-      group('What its own subagents may do, within what was delegated to it. Default: what it may do itself.', {
+      group('The rights of its subagents, within those delegated to it. Default: its own rights.', {
         capabilities: list({ default: [], description: 'Capabilities.' }, capability),
         tools: optional(tools('Tools.')),
       }),

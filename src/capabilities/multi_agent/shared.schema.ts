@@ -11,14 +11,14 @@ export const STATUS = 'READY, RUNNING, COMPLETED, FAILED or TERMINATED.';
 export const status = text(STATUS);
 export const metadata = may(anyObject('Free facts; the host does not read them.'));
 export const SubagentBudget = shape(
-  'What a subagent and all below it may spend. Left out: as much as its parent has left.',
+  'The budget of a subagent and all below it. Left out: as much as its parent has left.',
   {
     tokens: may(Type.Number({ minimum: 0, description: 'Tokens, as its backend reports them.' })),
     cost_usd: may(Type.Number({ minimum: 0, description: 'Cost, as its backend reports it.' })),
   },
 );
 
-export const SubagentUsage = shape('What was spent.', {
+export const SubagentUsage = shape('The resources spent.', {
   tokens: number('Tokens that were reported.'),
   cost_usd: number('Cost that was reported.'),
   steps: count('Requests that the subagent made of this host, with the steps that its backend reported.'),
@@ -33,7 +33,7 @@ export const Refusal = shape('Why it was refused.', {
 
 /** The outcome of a task, in both forms of the reply. */
 export const outcome = {
-  result: may(orNull(anyObject('What the task has given; null without a result.'))),
+  result: may(orNull(anyObject('The result of the task; null without one.'))),
   error: may(orNull(text('Why it failed; null: it did not.'))),
 };
 export const moreOfOutcome = {
@@ -43,12 +43,15 @@ export const moreOfOutcome = {
   score: may(number('How good the subagent finds its result.')),
   usage: may(SubagentUsage),
   verified: may(
-    oneOf(['yes', 'no', 'not_checked'], 'What came of checking the result: its schema, and the changes that it names.'),
+    oneOf(
+      ['yes', 'no', 'not_checked'],
+      'The outcome of checking the result: its schema, and the changes that it names.',
+    ),
   ),
 };
 
-export const SubagentMessage = shape('What one says to another.', {
-  type: text('What it is, e.g. note.'),
+export const SubagentMessage = shape('A message of one subagent to another.', {
+  type: text('Its kind, e.g. note.'),
   content: Type.Unknown({ description: 'Any JSON.' }),
 });
 

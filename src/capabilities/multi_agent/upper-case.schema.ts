@@ -26,7 +26,7 @@ const subagentStatus = text(SUBAGENT_STATUS);
 
 export const SubagentConfig = shape('How a subagent is to be.', {
   name: text('For people.'),
-  role: may(orNull(text('What it is for.'))),
+  role: may(orNull(text('Its purpose.'))),
   model: text('As in multi_agent/spawn.'),
   system_prompt: may(orNull(text('Instructions for all its tasks.'))),
   capabilities: may(texts('Capabilities that it may use; none: all that may be delegated.')),
@@ -39,7 +39,7 @@ export const SubagentConfig = shape('How a subagent is to be.', {
 
 export const SubagentTask = shape('A task.', {
   name: text('A short name.'),
-  instruction: text('What to do.'),
+  instruction: text('The work to do.'),
   success_criteria: may(texts('When it is done.')),
   result_schema: may(anyObject('As in multi_agent/delegate.')),
   metadata,
@@ -87,7 +87,7 @@ export const SubagentAwaitResp = object(
     ...outcome,
     ...moreOfOutcome,
   },
-  { ...fromHost, description: 'What came of the task.' },
+  { ...fromHost, description: 'The outcome of the task.' },
 );
 export const SubagentMessageReq = object(
   {
@@ -136,7 +136,7 @@ export const SubagentMergeReq = object(
   {
     ...bare,
     type: Literal('SUBAGENT_MERGE_REQ'),
-    subagent_ids: texts('Whose last results.'),
+    subagent_ids: texts('The subagents whose last results are merged.'),
     strategy: may(
       text(
         'hierarchical_summary, voting, custom, concat, vote, first_success or best_by_score. Default hierarchical_summary.',
@@ -147,7 +147,7 @@ export const SubagentMergeReq = object(
   { ...fromAgent, description: 'As multi_agent/merge/req.' },
 );
 export const SubagentMergeResp = object(
-  { ...answer, type: Literal('SUBAGENT_MERGE_RESP'), merged_result: anyObject('What came of it.') },
+  { ...answer, type: Literal('SUBAGENT_MERGE_RESP'), merged_result: anyObject('The merged result.') },
   { ...fromHost, description: 'The results as one.' },
 );
 export const SubagentEvent = object(
@@ -156,7 +156,7 @@ export const SubagentEvent = object(
     type: Literal('SUBAGENT_EVENT'),
     subagent_id: id,
     event: text('started, progress, waiting, resumed, message, completed, failed, cancelled or terminated.'),
-    content: may(anyObject('What happened; left_out names what no message may hold.')),
+    content: may(anyObject('Details of the event; left_out names values that no message may hold.')),
   },
   {
     ...fromHost,

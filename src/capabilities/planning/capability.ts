@@ -1,4 +1,5 @@
 /** The planning capability as a value: its parts for hosts, agents and the command line. */
+import { counted } from '../../base/counted.ts';
 import { defineCapability } from '../../packages/capability.ts';
 import { noteOnRetry } from './dispatched.ts';
 import { PLAN_LIMITS, planningOffer } from './offer.ts';
@@ -16,7 +17,7 @@ export const planning = defineCapability({
     return [
       {
         status: 'ok',
-        message: `at most ${maxPlans} plans of ${maxTasks} tasks of each principal; its agents share them`,
+        message: `at most ${counted(maxPlans, 'plan')} of ${counted(maxTasks, 'task')} of each principal; its agents share them`,
       },
     ];
   },

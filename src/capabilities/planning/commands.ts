@@ -2,6 +2,7 @@
 import { access, constants, readFile, writeFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { AgentSession } from '../../agent/agent.ts';
+import { counted } from '../../base/counted.ts';
 import { folded } from '../../base/fold-text.ts';
 import { suggest } from '../../base/suggest.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
@@ -508,7 +509,11 @@ export const commands: readonly CapabilityCommand[] = [
       if (context.args[1] === undefined) {
         return onPlan(async ({ planning, plan, terminal, signal }) => {
           const deleted = await planning.deletePlan(plan.plan_id, { force }, { signal });
-          return print(terminal, deleted, `${plan.name}: deleted, ${deleted.tasks} tasks, ${deleted.entries} entries`);
+          return print(
+            terminal,
+            deleted,
+            `${plan.name}: deleted, ${counted(deleted.tasks, 'task')}, ${counted(deleted.entries, 'entry', 'entries')}`,
+          );
         })(context);
       }
       return onTask(async ({ planning, plan, task, terminal, signal }) => {

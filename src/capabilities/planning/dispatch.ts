@@ -8,6 +8,7 @@
  *
  * After a lost connection, the caller connects again and calls `run` again.
  */
+import { counted } from '../../base/counted.ts';
 import { sleep } from '../../base/sleep.ts';
 import type { CommandFleet, FleetTask, FleetTaskSpec } from '../../packages/capability.ts';
 import { asError, type HandfastError } from '../../wire/errors.ts';
@@ -227,7 +228,7 @@ export class Dispatcher {
       const blocked = task.blocked_by.length;
       const reason =
         blocked > 0
-          ? `it waits for ${blocked} tasks that are not done`
+          ? `it waits for ${counted(blocked, 'task that is', 'tasks that are')} not done`
           : task.archived
             ? 'it is archived'
             : `it is in ${JSON.stringify(task.status)}${task.assignee === '' ? '' : `, assigned to ${task.assignee}`}`;

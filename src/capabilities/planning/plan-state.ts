@@ -5,6 +5,7 @@
  * Leases are measured on a monotonic clock. A restart, and a takeover by another host, give every claim its whole lease again,
  * counted from the first use of the store: a lease may then last longer, never shorter, even when the wall clock jumped.
  */
+import { counted } from '../../base/counted.ts';
 import { failure } from './errors.ts';
 import type { TaskGraph } from './graph.ts';
 import type { Limits } from './limits.ts';
@@ -136,7 +137,8 @@ export class PlanState {
     const { key, ...given } = fields;
     this.#mustBeOpen();
     if (this.graph.size >= this.#limits.maxTasks) {
-      throw failure('full', `the plan has ${this.graph.size} tasks, as many as a plan may have; delete some`, {
+      const tasks = counted(this.graph.size, 'task');
+      throw failure('full', `the plan has ${tasks}, as many as a plan may have; delete some`, {
         limit: 'max_tasks',
         max: this.#limits.maxTasks,
       });
@@ -223,7 +225,8 @@ export class PlanState {
     const attached = [...new Set([...dependents, ...parts])];
     if (attached.length > 0 && !force) {
       const ids = attached.map(({ task_id }) => task_id);
-      throw failure('blocked', `${ids.length} tasks depend on it or are parts of it; force detaches them`, {
+      const which = counted(ids.length, 'task depends on it or is part of it', 'tasks depend on it or are parts of it');
+      throw failure('blocked', `${which}; force detaches ${ids.length === 1 ? 'it' : 'them'}`, {
         dependents: ids.slice(0, 100),
       });
     }

@@ -83,7 +83,7 @@ const TaskAddReq = object(
     title: text('One line.'),
     status: mayText('Its column; default backlog, or the first column of a plan without one.'),
     description: mayText('For people and models.'),
-    assignee: mayText('Who is to do it.'),
+    assignee: mayText('The assignee: the agent or person that is to do it.'),
     deps: may(texts('Tasks that must be done first.')),
     metadata: may(anyObject('Free facts.')),
     parent: mayText('The task it is a part of.'),
@@ -248,7 +248,7 @@ const PlanDeleteResp = object(
     tasks: integer('Tasks that were deleted.'),
     entries: integer('Entries of its history that were deleted.'),
   },
-  { ...fromHost, description: 'What was deleted.' },
+  { ...fromHost, description: 'The deleted items.' },
 );
 
 const PlanShareReq = object(
@@ -364,7 +364,7 @@ const TaskCommentReq = object(
     type: Literal('planning/task/comment/req'),
     plan_id: planId,
     task_id: taskId,
-    text: text('What to say.'),
+    text: text('The text of the comment.'),
   },
   { ...fromAgent, description: 'Comments on a task.' },
 );
@@ -477,8 +477,8 @@ const MarkdownResp = object(
         task_id: taskId,
         code: text('planning.conflict, or why the plan refused the change.'),
         message: text('For people.'),
-        yours: may(anyObject('What the document has.')),
-        current: may(anyObject('What the plan has.')),
+        yours: may(anyObject('The values of the document.')),
+        current: may(anyObject('The values of the plan.')),
       }),
       'Items that were not merged.',
     ),

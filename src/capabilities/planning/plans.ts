@@ -8,6 +8,7 @@
  *
  * One host has exclusive use of the store, so the state in memory is the truth until a write fails.
  */
+import { counted } from '../../base/counted.ts';
 import { orAborted } from '../../base/race.ts';
 import type { TimerQueue } from '../../base/timer-queue.ts';
 import { inTurns, type Turns } from '../../base/turns.ts';
@@ -153,7 +154,7 @@ export class Plans {
     const records = this.#recordsOf(caller.principal, caller.identity);
     const { maxPlans } = this.#deps.limits;
     if (records.size >= maxPlans) {
-      throw failure('full', `there are ${records.size} plans, as many as a principal may have; delete some`, {
+      throw failure('full', `the principal has ${counted(records.size, 'plan')}, as many as it may have; delete some`, {
         limit: 'max_plans',
         max: maxPlans,
       });

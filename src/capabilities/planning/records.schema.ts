@@ -30,7 +30,7 @@ export const Refusal = shape('Why a request with success false was refused.', {
   detail: may(anyObject('More facts; row names the row of docs/errors.md.')),
 });
 
-export const Rules = shape('What a plan makes of its columns.', {
+export const Rules = shape('The rules of a plan for its columns.', {
   done: texts('The columns that end a task. Default: done, else the last column.'),
   active: text('The column a claim moves its task to; empty = it stays. Default: in_progress, else the last but one.'),
   moves: orNull(
@@ -45,7 +45,9 @@ export const Rules = shape('What a plan makes of its columns.', {
     description: 'enforced: a task ends after its dependencies, unless forced.',
   }),
 });
-export const SomeRules = Type.Partial(Rules, { description: 'What a plan makes of its columns; the rest by default.' });
+export const SomeRules = Type.Partial(Rules, {
+  description: 'The rules of a plan for its columns; the rest by default.',
+});
 
 export const Share = shape('Another principal that may use a plan.', {
   principal: text('Its name.'),
@@ -76,7 +78,7 @@ export const Plan = shape('A plan. A2E 1.0 has the first three.', {
 });
 
 export const Claim = shape('The right of one agent to work on a task, for a time.', {
-  principal: text('Whose agent has it.'),
+  principal: text('The principal of the agent that has it.'),
   agent: text('The agent that has it.'),
   fence: integer('Grows with every claim of the task; a stale holder is refused by it.', 1),
   lease_ms: integer('Duration of the lease, milliseconds.', 1),
@@ -88,7 +90,7 @@ const PlainTask = {
   task_id: text('12 hex digits.'),
   title: text('One line.'),
   status: text('Its column.'),
-  assignee: text('Who is to do it: an agent id or any name; of a claimed task without one, the agent of the claim.'),
+  assignee: text('The assignee: an agent id or any name; of a claimed task without one, the agent of the claim.'),
 };
 const MoreTask = {
   plan_id: planId,
@@ -125,14 +127,14 @@ export const Entry = shape('One entry of the history of a plan.', {
     'created, updated, claimed, released, expired, commented, archived, restored, deleted, configured, shared.',
   ),
   at: number('Epoch seconds.'),
-  principal: text('Who did it; empty: the host, when a lease expired.'),
+  principal: text('The principal that did it; empty: the host, when a lease expired.'),
   agent: text('Its agent.'),
   revision: integer('Of the task or the plan afterwards.'),
   changes: Type.Unsafe<Readonly<Record<string, readonly [unknown, unknown]>>>({
     type: 'object',
     description: 'Before and after, by field.',
   }),
-  comment: mayText('What was said.'),
+  comment: mayText('The text of the comment.'),
   fence: may(fence),
   prev: integer('The entry of the same task before this one; 0: none.'),
 });

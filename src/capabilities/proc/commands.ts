@@ -1,5 +1,6 @@
 /** `handfast proc …`: runs programs at a host, and lists, reads and ends running ones. */
 import type { AgentSession } from '../../agent/agent.ts';
+import { counted } from '../../base/counted.ts';
 import type { CapabilityCommand, CommandTerminal } from '../../packages/capability.ts';
 import { lastOrByPrefix, type Sought } from '../../packages/named-id.ts';
 import { asError, fail, HandfastError } from '../../wire/errors.ts';
@@ -35,7 +36,8 @@ async function print(
       terminal.document(value);
       continue;
     }
-    if (value.missed !== undefined) terminal.note(`${value.missed} pieces of output are no longer stored`);
+    if (value.missed !== undefined)
+      terminal.note(`${counted(value.missed, 'piece of output is', 'pieces of output are')} no longer stored`);
     if (value.stream === 'stdout') terminal.exact(value.text);
     else terminal.exactError(value.text);
   }

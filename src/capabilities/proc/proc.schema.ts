@@ -45,7 +45,7 @@ const ProcSpawnReq = object(
     overflow: may(
       oneOf(
         ['drop', 'pause'],
-        'What happens to a full store of output without a reader: the oldest output is dropped, or the process waits. Default drop.',
+        'The treatment of a full store of output without a reader: the oldest output is dropped, or the process waits. Default drop.',
       ),
     ),
     chunks: may(flag('Output as it comes, not line by line.')),
@@ -95,7 +95,7 @@ const ProcWriteResp = object(
     error: text('Empty when it was written.'),
     refusal: may(Refusal),
   },
-  { ...fromHost, description: 'What came of the write.' },
+  { ...fromHost, description: 'The outcome of the write.' },
 );
 
 const ProcReadEvent = object(
@@ -133,7 +133,7 @@ const ProcKillResp = object(
     error: mayText('Why it was refused.'),
     refusal: may(Refusal),
   },
-  { ...fromHost, description: 'What came of the signal.' },
+  { ...fromHost, description: 'The outcome of the signal.' },
 );
 
 const ProcStatusReq = object(
@@ -154,8 +154,8 @@ const ProcStatus = shape('A process.', {
   exit_code: orNull(integer('Null while it runs; negative for a signal.')),
   started_at: number('When it was started, epoch seconds.'),
   argv: may(Type.Array(Type.String(), { description: 'Program and arguments.' })),
-  agent_id: mayText('Whose it is.'),
-  principal: mayText('Whose it is.'),
+  agent_id: mayText('The agent that owns it.'),
+  principal: mayText('The principal that owns it.'),
   signal: mayText('The signal that ended it; empty for none.'),
   reason: mayText(
     'Why it ended: exited, signal, killed, timedout, limit, session_ended, host_stopped. Empty while it runs.',

@@ -7,6 +7,7 @@
 
 import { type Child, startChild } from '../../base/child.ts';
 import { childEnvironment } from '../../base/child-environment.ts';
+import { counted } from '../../base/counted.ts';
 import { whyNotStarted } from '../../base/not-started.ts';
 import { onceSucceeded } from '../../base/once-succeeded.ts';
 import { openTerminal, type PseudoTerminal, type TerminalSize } from '../../base/pseudo-terminal.ts';
@@ -202,7 +203,11 @@ export class Processes {
     const running = this.#all.values().filter((proc) => proc.running && proc.owner.principal === principal);
     const starting = this.#starting.get(principal) ?? 0;
     if ([...running].length + starting >= max) {
-      throw failure('limit', `${max} processes of this principal run already`, { limit: 'processes', max });
+      throw failure(
+        'limit',
+        `${counted(max, 'process of this principal runs', 'processes of this principal run')} already`,
+        { limit: 'processes', max },
+      );
     }
     this.#starting.set(principal, starting + 1);
   }

@@ -1,6 +1,7 @@
 /** `handfast skill …`: lists, shows and runs the skills of a host; checks folders of skills and makes new ones without a host. */
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { counted } from '../../base/counted.ts';
 import type { CallEvent } from '../../connection/call.ts';
 import type { CapabilityCommand, CapabilityLocalCommand, CommandTerminal } from '../../packages/capability.ts';
 import { jsonArguments } from '../../packages/command-values.ts';
@@ -59,7 +60,7 @@ async function show(context: Context): Promise<undefined> {
   if ((skill.tools ?? []).length > 0) terminal.line(`may call: ${(skill.tools ?? []).join(', ')}`);
   terminal.line(`arguments: ${JSON.stringify(skill.input_schema)}`);
   terminal.line(`digest: ${String(skill.metadata?.digest)}`);
-  for (const { path, bytes } of files) terminal.line(`  ${path}  ${bytes} bytes`);
+  for (const { path, bytes } of files) terminal.line(`  ${path}  ${counted(bytes, 'byte')}`);
   if (skill.instructions) terminal.line(`\n${skill.instructions}`);
 }
 
@@ -102,7 +103,8 @@ function printResult({ data, tier, left_out = [] }: SkillResult, terminal: Comma
   const { instructions, resources } = data as SkillContext;
   terminal.line(instructions);
   for (const { path, text } of resources) terminal.line(`\n--- ${path}\n${text.replace(/\n$/, '')}`);
-  for (const { path, bytes, reason } of left_out) terminal.note(`left out: ${path}, ${bytes} bytes (${reason})`);
+  for (const { path, bytes, reason } of left_out)
+    terminal.note(`left out: ${path}, ${counted(bytes, 'byte')} (${reason})`);
 }
 
 async function check(context: LocalContext): Promise<number> {

@@ -24,11 +24,10 @@ export const options = group('Skills: folders with a SKILL.md, whose code runs i
     ),
   ),
   tier: optional(
-    choice('What the code of skills runs in. Where it does not work, skills with code do not run. Default quickjs.', [
-      'quickjs',
-      'process',
-      'bubblewrap',
-    ]),
+    choice(
+      'The sandbox that the code of skills runs in. Where it does not work, skills with code do not run. Default quickjs.',
+      ['quickjs', 'process', 'bubblewrap'],
+    ),
   ),
   view: optional(
     choice('Of the tier bubblewrap: what skills may read beside the files of the system. Default none.', [

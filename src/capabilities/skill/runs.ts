@@ -4,6 +4,7 @@
  *
  * One sandbox serves all runs; it is tried before the first.
  */
+import { counted } from '../../base/counted.ts';
 import { foreignSchemas } from '../../base/foreign-schemas.ts';
 import { orAborted } from '../../base/race.ts';
 import { viewOf } from '../../base/workspace/path-cover.ts';
@@ -123,7 +124,7 @@ export class Runs {
       return {
         ...common,
         data,
-        summary: `instructions and ${data.resources.length} files${more}`,
+        summary: `instructions and ${counted(data.resources.length, 'file')}${more}`,
         truncated: leftOut.some(({ reason }) => reason === 'size'),
         left_out: [...leftOut],
         digest: skill.digest,
@@ -165,7 +166,12 @@ export class Runs {
     const max = (grant as SkillGrant | undefined)?.max_runs ?? this.#limits.maxRuns;
     const { name } = session.principal;
     const running = this.#running.get(name) ?? 0;
-    if (running >= max) throw fail('over_capacity', `${max} skills of this principal run already`, { limit: max });
+    if (running >= max)
+      throw fail(
+        'over_capacity',
+        `${counted(max, 'skill of this principal runs', 'skills of this principal run')} already`,
+        { limit: max },
+      );
     this.#running.set(name, running + 1);
     return () => {
       const left = (this.#running.get(name) ?? 1) - 1;

@@ -21,7 +21,7 @@ const LlmConfig = shape('A model; skills of this host call none.', {
   is_default: may(orNull(flag('It is the default.'))),
 });
 
-const SkillProblem = shape('What was not loaded, and why.', {
+const SkillProblem = shape('A skill that was not loaded, and the reason.', {
   path: text('Of the file or folder, below its root; whole for administrators.'),
   message: text('For people.'),
 });
@@ -41,7 +41,7 @@ const SkillLeftOut = shape('A file whose text is not in the reply.', {
 const SkillDefinition = shape('A skill.', {
   name: text('Its name.'),
   version: text('The version that a call runs which names none.'),
-  description: text('What it does and when to use it.'),
+  description: text('Its effect and when to use it.'),
   triggers: texts('Words that ask for it.'),
   tools: may(orNull(list(unknown(), { description: 'Tools that it may call.' }))),
   toolkits: may(orNull(list(unknown(), { description: 'Unused here.' }))),
@@ -114,12 +114,12 @@ const SkillEvent = object(
   },
 );
 
-const SkillResult = shape('What a skill returned.', {
+const SkillResult = shape('The result of a skill.', {
   success: flag('False in replies of hosts that do not send an error instead.'),
-  data: may(unknown({ description: 'What it returned; of a skill without an entry SkillContext.' })),
+  data: may(unknown({ description: 'The value it returned; of a skill without an entry SkillContext.' })),
   summary: may(unknown({ description: 'One line, or null.' })),
   truncated: may(orNull(flag('True when something was left out for its size.'))),
-  error: may(orNull(text('What went wrong when success is false.'))),
+  error: may(orNull(text('The error when success is false.'))),
   error_code: may(orNull(text('Its code.'))),
   duration_ms: Type.Integer({ description: 'Whole milliseconds.' }),
   events: may(list(unknown(), { description: 'Unused here: events are messages.' })),
@@ -129,7 +129,7 @@ const SkillResult = shape('What a skill returned.', {
   left_out: may(list(SkillLeftOut, { description: 'Files whose text is missing in data.' })),
 });
 
-const SkillContext = shape('What a skill without an entry gives to a model.', {
+const SkillContext = shape('The texts that a skill without an entry gives to a model.', {
   instructions: text('Its text.'),
   resources: list(
     shape('A file with its text.', { path: text('Below the folder of the skill.'), text: text('Its text.') }),

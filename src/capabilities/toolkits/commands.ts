@@ -1,4 +1,5 @@
 /** `handfast toolkits …`: the toolkits of a host, for the session of an agent, and their tools. */
+import { counted } from '../../base/counted.ts';
 import type { CapabilityCommand } from '../../packages/capability.ts';
 import { typedObject } from '../../packages/command-values.ts';
 import { type ToolkitInfo, ToolkitsClient } from './client.ts';
@@ -27,7 +28,7 @@ function print({ terminal }: Context, toolkit: ToolkitInfo): undefined {
   if (terminal.json) terminal.document(toolkit);
   else
     terminal.line(
-      `${toolkit.name}: ${stateOf(toolkit)}; ${toolkit.tools.length} tools, about ${toolkit.tokens} tokens`,
+      `${toolkit.name}: ${stateOf(toolkit)}; ${counted(toolkit.tools.length, 'tool')}, about ${toolkit.tokens} tokens`,
     );
 }
 

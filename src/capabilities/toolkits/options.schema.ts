@@ -23,7 +23,7 @@ const secret = group(
     name: Type.String({
       pattern: '^[A-Za-z0-9][\\w.-]{0,63}$',
       expected: 'a name of 1 to 64 letters, digits, ".", "_" or "-"',
-      description: 'What configurations of toolkits call it.',
+      description: 'Its name in configurations of toolkits.',
     }),
     env: optional(variable('The variable that holds it.', 'GITHUB_TOKEN')),
     file: optional(path('Or the file with it, read whenever it is used.', './github.token')),

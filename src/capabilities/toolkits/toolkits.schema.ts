@@ -16,9 +16,9 @@ const count = (description: string) => Type.Integer({ minimum: 0, description })
 const toolkitName = mayText('The name of a toolkit.');
 const sessionId = mayText('The session it is for; empty: the own one.');
 
-const FieldError = shape('What does not fit in a configuration.', {
+const FieldError = shape('A field of a configuration that does not fit.', {
   path: text('JSON Pointer of the field.'),
-  message: text('What is expected there.'),
+  message: text('The expected value.'),
 });
 
 const Refusal = shape('Why a configuration was refused.', {
@@ -30,7 +30,7 @@ const Refusal = shape('Why a configuration was refused.', {
 const ToolkitInfo = shape('A toolkit, as it is in a session.', {
   name: text('Its name.'),
   alias: mayText('A shorter name.'),
-  description: mayText('What it is for.'),
+  description: mayText('Its purpose.'),
   category: mayText('Free label that filter_kind selects.'),
   tags: may(texts('Labels that filter_tags selects.')),
   icon_svg: may(orNull(Type.String({ description: 'An icon, or null.' }))),
@@ -38,13 +38,13 @@ const ToolkitInfo = shape('A toolkit, as it is in a session.', {
     anyObject('JSON Schema of its configuration. Fields of format secret hold the name of a secret of the host.'),
   ),
   tools: texts('The names of its tools that this principal may call.'),
-  configured: may(flag('This session configured it. What it holds is never sent.')),
+  configured: may(flag('This session configured it. Its values are never sent.')),
   version: mayText('Its version.'),
   enabled: may(flag('Its tools can be called in this session.')),
   deferred: may(flag('Its tools are found by search, and left out of plain lists until then.')),
   listed: may(texts('Those of its tools that plain lists have now.')),
-  tokens: may(count('What the definitions of all its tools cost a model, estimated.')),
-  listed_tokens: may(count('What those cost that plain lists have now.')),
+  tokens: may(count('The tokens that the definitions of all its tools cost a model, estimated.')),
+  listed_tokens: may(count('The tokens that the definitions in plain lists cost now.')),
 });
 
 const ToolkitListReq = object(
@@ -83,10 +83,10 @@ const ToolkitConfigureResp = object(
     toolkit_name: text('The toolkit.'),
     status: text('ok or error.'),
     message: may(orNull(Type.String({ description: 'Why it was refused, or null.' }))),
-    errors: may(Type.Array(FieldError, { description: 'What does not fit, field by field.' })),
+    errors: may(Type.Array(FieldError, { description: 'The fields that do not fit.' })),
     refusal: may(Refusal),
   },
-  { ...fromHost, description: 'What came of the configuration. A refused one changes nothing.' },
+  { ...fromHost, description: 'The outcome of the configuration. A refused one changes nothing.' },
 );
 
 const ToolkitDescribeReq = object(
@@ -138,9 +138,9 @@ const ToolkitSearchResp = object(
     type: Literal('toolkit/search/resp'),
     tools: Type.Array(ToolDescription, { description: 'Best match first.' }),
     loaded: texts('Those that plain lists did not have before.'),
-    tokens: count('What these definitions cost a model, estimated.'),
+    tokens: count('The tokens that these definitions cost a model, estimated.'),
   },
-  { ...fromHost, description: 'What was found.' },
+  { ...fromHost, description: 'The tools that were found.' },
 );
 
 /** Every message and shape, in the order in which the documentation shows them. */

@@ -25,7 +25,7 @@ export const ToolParameter = Type.Object(
 export const ToolDescription = Type.Object(
   {
     name: Type.String({ description: 'Unique in its host.' }),
-    description: Type.String({ description: 'What it does and when to use it, for models.' }),
+    description: Type.String({ description: 'Its effect and when to use it, for models.' }),
     input_parameters: Type.Optional(Type.Array(ToolParameter, { description: 'Its arguments, in the flat form.' })),
     output_parameters: Type.Optional(Type.Array(ToolParameter, { description: 'Its result, in the flat form.' })),
     streaming: Type.Optional(Type.Boolean({ description: 'Can send tool/event.' })),
@@ -90,11 +90,11 @@ export const ToolResult = Type.Object(
   {
     success: Type.Boolean({ description: 'False in answers of hosts that do not send an error instead.' }),
     tool_name: Type.String({ description: 'The tool that was called.' }),
-    data: Type.Optional(Type.Unknown({ description: 'What the tool returned.' })),
+    data: Type.Optional(Type.Unknown({ description: 'The value that the tool returned.' })),
     summary: Type.Optional(Type.Unknown({ description: 'One line for people and models, or null.' })),
     truncated: orNull(Type.Boolean(), 'True when there is more than what is returned.'),
     exit_code: orNull(Type.Integer(), 'Of a program, else null.'),
-    error: orNull(Type.String(), 'What went wrong when success is false.'),
+    error: orNull(Type.String(), 'The error when success is false.'),
     error_code: orNull(Type.String(), 'Its code.'),
     duration_ms: Type.Integer({ description: 'Whole milliseconds.' }),
     events: Type.Optional(Type.Array(Type.Unknown(), { description: 'Unused here: events are messages.' })),

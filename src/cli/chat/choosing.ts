@@ -2,6 +2,7 @@
  * The commands of a chat that let its user choose: `/model`, `/auth`, `/sessions`, `/queue`. Without a screen they list the
  * choices.
  */
+import { counted } from '../../base/counted.ts';
 import { type ModelOption, PROVIDERS, type Provider, type Thinking } from '../../protocol/session-types.ts';
 import { fail } from '../../wire/errors.ts';
 import { signIn, storeKey } from '../commands/auth.ts';
@@ -89,7 +90,7 @@ export async function chooseAuth(place: ChatPlace): Promise<void> {
   const choices = status.providers.map((row) => ({
     value: row.provider,
     label: row.usable ? `${row.provider} ✓` : row.provider,
-    about: row.usable ? `${enabledBy(row)}, ${row.model_count} models` : 'not set up',
+    about: row.usable ? `${enabledBy(row)}, ${counted(row.model_count, 'model')}` : 'not set up',
   }));
   const name = await chosen(place, 'Provider', choices);
   const provider = PROVIDERS.find((one) => one === name);

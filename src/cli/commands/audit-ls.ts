@@ -1,6 +1,7 @@
 /**
  * `handfast audit ls`: the handled requests, their principals, and their ends. Reads the files, as their owner.
  */
+import { counted } from '../../base/counted.ts';
 import { parseSince } from '../../config/parse-deadline.ts';
 import { type AuditLine, type AuditPage, followAudit, listAudit } from '../../host/audit/list.ts';
 import { configOf } from '../config-file.ts';
@@ -48,7 +49,10 @@ export async function auditLs(file: string | undefined, flags: AuditLsFlags, ter
 }
 
 function hints({ unreadable, ends }: AuditPage, terminal: Terminal): void {
-  if (unreadable > 0) terminal.note(`! ${unreadable} lines are not lines of an audit; see: handfast audit verify`);
+  if (unreadable > 0)
+    terminal.note(
+      `! ${counted(unreadable, 'line is no line', 'lines are not lines')} of an audit; see: handfast audit verify`,
+    );
   if (ends.length > 1) {
     const files = ends.map(({ file }) => file).join(', ');
     terminal.note(`lines of ${ends.length} audits; name one to see it alone: ${files}`);
@@ -88,7 +92,7 @@ function cellsOf(line: AuditLine): string[] {
     via && `via ${via}`,
     by && `by the ${by}`,
     peer && `from ${peer}`,
-    count && `${count} requests`,
+    count && counted(count, 'request'),
   ].filter(Boolean);
   return [
     new Date(time).toISOString(),

@@ -1,6 +1,7 @@
 /**
  * `handfast audit verify`: checks that the audit is whole and unchanged.
  */
+import { counted } from '../../base/counted.ts';
 import { type AuditReport, verifyAudit } from '../../host/audit/verify.ts';
 import { errorTable } from '../../wire/errors.ts';
 import { configOf } from '../config-file.ts';
@@ -38,6 +39,6 @@ function print({ ok, lines, files, chains, firstBreak }: AuditReport, terminal: 
     terminal.line(`${file}: lines ${first} to ${head.n}${tornTail ? ', the next one is not complete' : ''}`);
     terminal.line(`  head ${head.hash}`);
   }
-  if (ok) terminal.line(`whole: ${lines} lines in ${files} files`);
+  if (ok) terminal.line(`whole: ${counted(lines, 'line')} in ${counted(files, 'file')}`);
   else terminal.line(`broken at ${firstBreak?.file}:${firstBreak?.line}: ${firstBreak?.reason}`);
 }

@@ -4,6 +4,7 @@
  * see those.
  */
 import { text as textOfStream } from 'node:stream/consumers';
+import { counted } from '../../base/counted.ts';
 import { headerProblem } from '../../base/secret-text.ts';
 import type { LoginProvider } from '../../control/providers/http/endpoints.ts';
 import type { ControlClient } from '../../control-client/control.ts';
@@ -96,7 +97,9 @@ export async function storeKey(
     );
   }
   const checked =
-    stored.verified === true ? `${stored.model_count} models` : `not checked: ${stored.message ?? 'no answer'}`;
+    stored.verified === true
+      ? `${counted(stored.model_count, 'model')}`
+      : `not checked: ${stored.message ?? 'no answer'}`;
   if (!terminal.json) terminal.note(`stored the key of ${provider} (${checked})`);
 }
 

@@ -1,6 +1,7 @@
 /**
  * `handfast fleet workers|top|drain` and `handfast route explain`: looks at a running fleet. Starting one is `fleet-up.ts`.
  */
+import { counted } from '../../base/counted.ts';
 import { fail } from '../../wire/errors.ts';
 import type { ControlFlags } from '../connect/open-control.ts';
 import { openTasks, resolveTask, withFleet } from '../connect/open-fleet.ts';
@@ -81,7 +82,7 @@ export async function fleetDrain(
       if (!terminal.json && tasks.length > 0) terminal.note(`waiting for ${amount(tasks.length, 'task')}`);
       // It is given no more: when these have ended it has nothing to do.
       for (const [ended, taskId] of tasks.entries()) {
-        terminal.passing(`${ended} of ${tasks.length} tasks have ended`);
+        terminal.passing(`${ended} of ${counted(tasks.length, 'task')} ended`);
         await fleet.ended(taskId, signal);
       }
     }

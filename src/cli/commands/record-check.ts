@@ -1,6 +1,7 @@
 /**
  * `handfast record check`: checks that a recording is whole and unchanged, and shows its content.
  */
+import { counted } from '../../base/counted.ts';
 import { whatIsMissing } from '../../recording/missing.ts';
 import { readBundle } from '../../recording/read-bundle.ts';
 import type { Terminal } from '../output/terminal.ts';
@@ -27,7 +28,9 @@ export async function recordCheck(path: string, terminal: Terminal): Promise<voi
     return;
   }
   terminal.line(missing ?? 'complete');
-  terminal.line(`${protocol}, ${messages} messages of ${connections} connections, since ${started}`);
+  terminal.line(
+    `${protocol}, ${counted(messages, 'message')} of ${counted(connections, 'connection')}, since ${started}`,
+  );
   for (const { rule, count, values } of redacted)
     terminal.line(`  ${rule}: ${count} places, ${values} different values`);
 }

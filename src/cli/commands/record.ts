@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import { addressOf } from '../../agent/addresses.ts';
+import { counted } from '../../base/counted.ts';
 import { handfastHome } from '../../base/handfast-home.ts';
 import { readRegularSync } from '../../base/regular-file.ts';
 import { webSocketAddress } from '../../base/web-address.ts';
@@ -112,7 +113,7 @@ async function finish(recorder: Recorder, terminal: Terminal): Promise<void> {
   const { connections, messages } = recorder.counts;
   const places = recorder.redacted.reduce((sum, { count }) => sum + count, 0);
   terminal.note(
-    `recorded ${messages} messages of ${connections} connections; secrets were replaced in ${places} places`,
+    `recorded ${counted(messages, 'message')} of ${counted(connections, 'connection')}; secrets were replaced in ${counted(places, 'place')}`,
   );
 }
 

@@ -1,4 +1,5 @@
 /** `handfast replay`: serves the host of a recording to live clients, or plays its client against a live host. */
+import { counted } from '../../base/counted.ts';
 import { webSocketAddress } from '../../base/web-address.ts';
 import { checkBind } from '../../config/listen-address.ts';
 import type { Recording } from '../../recording/format.ts';
@@ -59,7 +60,7 @@ async function asHost(
   const host = new ReplayHost(recording, { speed, order, volatile, log: (line) => terminal.note(line) });
   const listener = await listenLinks(address, (link) => host.accept(link), { ...host.limits, rpc: true });
   if (terminal.json) terminal.document({ ready: true, address: listener.address, pid: process.pid });
-  else terminal.line(`replaying ${host.plans.length} connections at ${listener.address}; Ctrl-C ends it`);
+  else terminal.line(`replaying ${counted(host.plans.length, 'connection')} at ${listener.address}; Ctrl-C ends it`);
   await Promise.race([untilSignal(terminal), ...(once ? [host.ended] : [])]);
   const { report } = host;
   await host.close();
@@ -68,7 +69,9 @@ async function asHost(
   if (terminal.json) terminal.document(report);
   else {
     const { matched, misses, missing } = report;
-    terminal.line(`found ${matched} messages; ${misses} were not recorded, ${missing} recorded ones did not come`);
+    terminal.line(
+      `found ${counted(matched, 'message')}; ${misses} ${misses === 1 ? 'was' : 'were'} not recorded, ${missing} recorded ones did not come`,
+    );
   }
   return report.misses === 0 ? 0 : 1;
 }

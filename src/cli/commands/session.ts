@@ -3,6 +3,7 @@
  */
 import { writeFile } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import { counted } from '../../base/counted.ts';
 import { escapedJsonText } from '../../base/escape-controls.ts';
 import type { ControlClient } from '../../control-client/control.ts';
 import type { ControlEvent, EventGap } from '../../control-client/control-event.ts';
@@ -208,7 +209,7 @@ export async function sessionExport(
     do {
       const page = await control.rpc.sessionExport({ session_id, after_seq });
       lines.push(...page.lines.map(escapedJsonText));
-      terminal.passing(`${lines.length} lines read`);
+      terminal.passing(`${counted(lines.length, 'line')} read`);
       after_seq = page.next_after_seq ?? undefined;
     } while (after_seq !== undefined);
     const text = `${lines.join('\n')}\n`;
@@ -218,7 +219,7 @@ export async function sessionExport(
     } else {
       // The conversation may hold secrets.
       await writeFile(out, text, { mode: 0o600 });
-      terminal.note(`${lines.length} lines written to ${out}`);
+      terminal.note(`${counted(lines.length, 'line')} written to ${out}`);
     }
   });
 }

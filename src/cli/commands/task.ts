@@ -1,6 +1,7 @@
 /**
  * `handfast task …`: hands tasks to a fleet, looks at them and acts on them, from any terminal.
  */
+import { counted } from '../../base/counted.ts';
 import { builtinCapabilities } from '../../capabilities/index.ts';
 import { parseDeadline } from '../../config/parse-deadline.ts';
 import { loadTaskBatch } from '../../config/task-batch.ts';
@@ -127,7 +128,7 @@ export async function taskBatch(file: string, flags: BatchFlags, terminal: Termi
       for (const task of tasks) terminal.line(task.task_id);
       const [first] = tasks;
       terminal.note(
-        `${tasks.length} tasks accepted; see them with: handfast task ls --batch ${first?.spec.batch ?? ''}`,
+        `${counted(tasks.length, 'task')} accepted; see ${tasks.length === 1 ? 'it' : 'them'} with: handfast task ls --batch ${first?.spec.batch ?? ''}`,
       );
     }
     return 0;

@@ -4,6 +4,7 @@
  * The content is read to be shown; nothing of it is acted upon.
  */
 import { join } from 'node:path';
+import { counted } from '../../base/counted.ts';
 import { scanSkills, skillRoots } from '../../base/skills/scan.ts';
 import {
   agentFilesOf,
@@ -100,7 +101,7 @@ async function skillsFinding(place: Place, store: TrustStore): Promise<Finding |
   );
   await scanSkills(roots, async (path, bytes) => {
     files[placedSkill(path).name] = digestOf(bytes);
-    lines.push(`${quoted(nameIn(place, path))}  (${bytes.length} bytes)`);
+    lines.push(`${quoted(nameIn(place, path))}  (${counted(bytes.length, 'byte')})`);
     trusted &&= await isTrustedSkill(path, bytes, store);
     return false;
   });

@@ -16,7 +16,7 @@ const DEFAULT_FOUND = 5;
 export const searchOffer: ToolOffer = Object.freeze({
   name: 'tool_search',
   description:
-    'Finds further tools by what they do. What is found is listed from then on and can be called by its name. Search when no listed tool fits.',
+    'Finds further tools by what they do. A tool that is found is listed from then on and can be called by its name. Search when no listed tool fits.',
   inputSchema: {
     type: 'object',
     additionalProperties: false,

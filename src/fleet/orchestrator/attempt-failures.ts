@@ -3,6 +3,7 @@
  * task is run twice automatically unless a second run does no harm or the first did not start.
  * @see docs/fleet.md#blocked-task-policy
  */
+import { counted } from '../../base/counted.ts';
 import type { Log } from '../../base/log.ts';
 import type { TaskResult } from '../../protocol/fleet.ts';
 import { type BlockedAction, type BlockedPolicy, blockedStep } from '../blocked-policy.ts';
@@ -155,7 +156,7 @@ export class AttemptFailures {
     } else if (retry_safe && record.retries < policy.max_retries) {
       registry.apply(tracked, { type: 'requeued', cause: 'retry' });
     } else {
-      const why = retry_safe ? `lost ${record.retries + 1} times` : 'lost, and a second run may do harm';
+      const why = retry_safe ? `lost ${counted(record.retries + 1, 'time')}` : 'lost, and a second run may do harm';
       this.#park(tracked, `${why}: ${reason}`);
     }
   }

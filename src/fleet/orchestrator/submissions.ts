@@ -3,6 +3,7 @@
  * the existing task; another one of its name is refused.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { counted } from '../../base/counted.ts';
 import { Turns } from '../../base/turns.ts';
 import { asError, fail } from '../../wire/errors.ts';
 import { rankedTiers } from '../route/tiers.ts';
@@ -244,7 +245,7 @@ export class Submissions {
     this.#engine.shares.mustHaveOpen(count, submitter);
     const { registry, maxOpenTasks } = this.#engine;
     if (registry.openCount + count <= maxOpenTasks) return;
-    throw fail('over_capacity', `${registry.openCount} tasks are open already`, {
+    throw fail('over_capacity', `${counted(registry.openCount, 'task is', 'tasks are')} open already`, {
       limit: maxOpenTasks,
       retry_after_ms: 1000,
     });

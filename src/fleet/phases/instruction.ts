@@ -54,7 +54,9 @@ function deadlineRule({ deadline, nowMs }: InstructionInput): string[] {
   if (deadline === null) return [];
   const minutes = nowMs === undefined ? undefined : Math.floor((Date.parse(deadline) - nowMs) / 60_000);
   const left = minutes === undefined || Number.isNaN(minutes) ? '' : `, in ${Math.max(0, minutes)} min`;
-  return [`Deadline: ${deadline}${left}. What is not finished by then counts for nothing: hand in partial before it.`];
+  return [
+    `Deadline: ${deadline}${left}. Work that is not finished by then counts for nothing: hand in partial before it.`,
+  ];
 }
 
 const hasAnswer = (schema: InstructionInput['answerSchema']): schema is Readonly<Record<string, unknown>> =>

@@ -6,6 +6,7 @@
  * acceptance. Permanent reasons come before transient ones, so that no task waits for a worker that can never accept it.
  * @see docs/protocol/fleet.md#preflight
  */
+import { counted } from '../../base/counted.ts';
 import type { Status, TaskResult } from '../../protocol/fleet.ts';
 import { shortPath } from '../../wire/check.ts';
 import type { Dispatched, Finding, RepoState } from '../messages/decoded.ts';
@@ -123,7 +124,7 @@ function seenBefore({ state, digestMatches, status, tokensSpent }: JournalFact):
   };
 }
 
-const counted = (ms: number): string => `${Math.floor(ms / 1000)} s`;
+const inSeconds = (ms: number): string => `${Math.floor(ms / 1000)} s`;
 
 function lateness(deadline: string | null, facts: PreflightFacts, nowMs: number): Refusal | undefined {
   if (deadline === null) return undefined;
@@ -131,7 +132,7 @@ function lateness(deadline: string | null, facts: PreflightFacts, nowMs: number)
   const left = Date.parse(deadline) - (nowMs + (facts.skewMs ?? 0));
   const lead = facts.minLeadS ?? DEFAULT_MIN_LEAD_S;
   if (left <= 0) return refuse('deadline_passed', `the deadline was ${deadline}`);
-  if (left < lead * 1000) return refuse('deadline_too_close', `${counted(left)} left, min_lead_s is ${lead}`);
+  if (left < lead * 1000) return refuse('deadline_too_close', `${inSeconds(left)} left, min_lead_s is ${lead}`);
   return undefined;
 }
 
@@ -216,7 +217,7 @@ export function preflight(dispatch: Dispatched | readonly Finding[], facts: Pref
     return refuse('dirty_repo', `uncommitted changes on ${where}${uncommitted && `: ${uncommitted}`}`, true);
   }
   const most = facts.maxConcurrent ?? DEFAULT_MAX_CONCURRENT;
-  if (facts.activeTasks >= most) return refuse('busy', `${facts.activeTasks} of ${most} tasks`, true);
+  if (facts.activeTasks >= most) return refuse('busy', `${facts.activeTasks} of ${counted(most, 'task')}`, true);
   return ACCEPTED;
 }
 

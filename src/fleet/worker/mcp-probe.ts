@@ -3,6 +3,7 @@
  *
  * A probe is bounded, and a process it started has ended when it resolves.
  */
+import { counted } from '../../base/counted.ts';
 import type { McpState } from '../../mcp/definition.ts';
 import { McpServer } from '../../mcp/server.ts';
 import type { Health } from '../../protocol/fleet.ts';
@@ -23,7 +24,7 @@ export async function probeMcpServer(server: McpServerOptions, options: ProbeOpt
   const { tools, health } = probed;
   await probed.close();
   if (health.state === 'ready') {
-    return { health: 'ok', tools: tools.map(({ name }) => name), detail: `${tools.length} tools` };
+    return { health: 'ok', tools: tools.map(({ name }) => name), detail: counted(tools.length, 'tool') };
   }
   return { health: HEALTH_OF[health.state] ?? 'unknown', tools: [], detail: health.detail };
 }

@@ -53,9 +53,9 @@ export const agentOffers = [
     [],
     {
       task: text('The whole task: the subagent knows nothing of this conversation.'),
-      kind: text('What kind of subagent, as agent_list has them. Left out: the first.'),
+      kind: text('The kind of subagent, as agent_list has them. Left out: the first.'),
       name: text('A short name, for the user.'),
-      role: text('What it is, in a few words.'),
+      role: text('Its role, in a few words.'),
       criteria: texts('When the task is done.'),
       agent_id: text('A subagent that was kept: it gets this task too. No new one is made.'),
       keep: flag('True: it stays for further tasks, until agent_stop. Default false: it ends with its task.'),
@@ -90,7 +90,7 @@ export const agentOffers = [
     'agent_message',
     'Sends a message to a subagent while it works.',
     [],
-    { ...AGENT, message: text('What it is to know.') },
+    { ...AGENT, message: text('The message to it.') },
     ['agent_id', 'message'],
   ),
   foundOffer(
@@ -111,7 +111,7 @@ export const agentOffers = [
     'agent_say',
     'Says something to all in a channel: one that you made, or one that you are in as a subagent.',
     [],
-    { ...CHANNEL, message: text('What they are to know.') },
+    { ...CHANNEL, message: text('The message to them.') },
     ['channel', 'message'],
   ),
   foundOffer(

@@ -150,7 +150,7 @@ function toolsOfPlanning(planning: PlanningClient): CapabilityTool[] {
       'plan_task_add',
       'Adds a task to a plan of the user.',
       ['writes'],
-      { ...PLAN, title: text('What is to be done.'), description: text('More of it.'), status },
+      { ...PLAN, title: text('The work to do.'), description: text('More of it.'), status },
       ['plan_id', 'title'],
       ({ plan_id, title, description, status }, call) =>
         Promise.resolve(
@@ -172,7 +172,7 @@ function toolsOfPlanning(planning: PlanningClient): CapabilityTool[] {
         task_id: text('Id of the task.'),
         status,
         title: text('A new title.'),
-        comment: text('What is said about it.'),
+        comment: text('A comment on it.'),
       },
       ['plan_id', 'task_id'],
       ({ plan_id, task_id, status, title, comment }, call) =>

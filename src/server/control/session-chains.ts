@@ -70,7 +70,7 @@ export const chainOffers = [
     {
       name: text('The chain, as chain_list has it.'),
       version: whole('Left out: the newest.', 1, MAX_VERSION),
-      input: { type: 'object', description: 'What its steps see as $.name.' },
+      input: { type: 'object', description: 'The input of its steps, as $.name.' },
       wait_seconds: waitSeconds,
       stop_with_turn: flag(
         'True: the run is cancelled when the user interrupts this turn. Default false: it continues.',
@@ -81,7 +81,7 @@ export const chainOffers = [
   foundOffer(
     'chain',
     'chain_result',
-    'Waits (awaits) for a run of a chain and gives its result. What the run asks is put to the user.',
+    'Waits (awaits) for a run of a chain and gives its result. Questions of the run are put to the user.',
     ['reads'],
     { chain_id: text('The run, as chain_run gave it.'), wait_seconds: waitSeconds },
     ['chain_id'],

@@ -71,7 +71,7 @@ const processOffers = (rules: readonly string[] | undefined): readonly ToolOffer
   foundOffer(
     'process',
     'proc_run',
-    'Starts a program as a process (no shell) in the workspace of the host and waits for its end. What has not ended by then runs on in the ' +
+    'Starts a program as a process (no shell) in the workspace of the host and waits for its end. A program that has not ended by then runs on in the ' +
       'background, beyond your turn: servers, watchers, long builds. Read it with proc_output. An end that comes after your turn is ' +
       `given to you with the next prompt.${programsShown(rules)}`,
     ['exec'],

@@ -300,7 +300,7 @@ function outcomeOf({ state, parked, result, dead_letter, attempts }: TaskRecord,
   if (state === 'canceled') return { stopReason: 'interrupted' };
   if (state === 'partial') {
     const left = (result?.next_steps ?? []).map((step) => `- ${step}`).join('\n');
-    turn.answer(`${text === '' ? '' : '\n\n'}What remains:\n${left}`);
+    turn.answer(`${text === '' ? '' : '\n\n'}Remaining steps:\n${left}`);
     return { stopReason: 'end_turn' };
   }
   const why = result?.error_summary ?? result?.blocked_reason ?? dead_letter ?? attempts.at(-1)?.reason ?? '';

@@ -101,7 +101,7 @@ test('a chain file is stored in versions, listed, run by name and version, and r
   await assert.rejects(type('runs', undefined, { limit: '0' }), { code: 'usage' });
   for (const word of [newest, newest.slice(0, 13), 'last']) {
     const shown = await type('status', word);
-    assert.equal(shown.lines.at(-1), `run ${newest}: done, 1 of 1 nodes ended`);
+    assert.equal(shown.lines.at(-1), `run ${newest}: done, 1 of 1 node ended`);
   }
   await assert.rejects(type('status', 'nothing'), { code: 'chains.unknown_run', message: /see: handfast chain runs$/ });
   await assert.rejects(type('cancel', ''), { code: 'usage' });

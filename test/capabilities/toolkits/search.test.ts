@@ -201,7 +201,7 @@ test('over the wire: in a thread, with an index in the data folder that outlives
       data?.passages.map(({ path, line, text }) => [path, line, text]),
       [['notes.md', 1, 'The build needs three steps.']],
     );
-    assert.match(String(summary), /1 passages of 1 files/);
+    assert.match(String(summary), /1 passage of 1 file/);
     await agent.close();
     await host.close(0);
   }

@@ -213,7 +213,7 @@ test('writing is there only where the host has it, and for principals that may',
   const { call, query } = await agentIn(t, workspace, true);
   const write = (sql: string, more: object = {}) => call('execute', { database: 'a.db', sql, ...more });
   const inserted = await write('INSERT INTO t VALUES (?, ?, NULL)', { parameters: [901, 'x'] });
-  assert.deepEqual([inserted.data?.changes, inserted.summary], [1, '1 rows changed']);
+  assert.deepEqual([inserted.data?.changes, inserted.summary], [1, '1 row changed']);
   assert.deepEqual((await query('SELECT name FROM t WHERE id = 901')).data?.rows, [{ name: 'x' }]);
   assert.equal((await call('execute', { database: 'new.db', sql: 'CREATE TABLE n (a)' })).success, true);
   for (const sql of ["ATTACH 'other.db' AS o", "VACUUM INTO 'other.db'", 'PRAGMA writable_schema = ON']) {

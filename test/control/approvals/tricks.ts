@@ -30,7 +30,7 @@ const rows = (...tricks: readonly [call: TrickInput, outcome: Outcome, about: st
 
 /** Tricks by their method. */
 export const TRICKS: Readonly<Record<string, readonly Trick[]>> = {
-  'What rules allow': rows(
+  'Allowed by rules': rows(
     ['npm test', 'allow', 'the words of the rule'],
     ["  'npm'   te\\st  ", 'allow', 'quotes and blanks are not part of words'],
     [{ argv: ['npm', 'test'] }, 'allow', 'a list of words'],
@@ -171,7 +171,7 @@ export const TRICKS: Readonly<Record<string, readonly Trick[]>> = {
     [{ command: 'npm test', argv: ['rm', 'x'] }, 'deny', 'two commands'],
     [{ command: ['npm', 'test', ';', 'rm'] }, 'ask', 'a list is words and no line'],
   ),
-  'What cannot be read': rows(
+  'Commands that cannot be read': rows(
     ['npm test "', 'ask', 'a quote that does not end'],
     ['npm test $(', 'ask', 'a substitution that does not end'],
     ['npm test; if true', 'ask', 'a command that does not end'],

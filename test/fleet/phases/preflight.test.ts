@@ -95,7 +95,7 @@ describe('a dispatch', () => {
   test('is refused in plain words', () => {
     assert.equal(said(asked(), { draining: true }), 'draining: the worker is shutting down');
     assert.equal(said(asked(), { activeTasks: 3 }), 'busy: 3 of 3 tasks');
-    assert.equal(said(asked(), { activeTasks: 1, maxConcurrent: 1 }), 'busy: 1 of 1 tasks');
+    assert.equal(said(asked(), { activeTasks: 1, maxConcurrent: 1 }), 'busy: 1 of 1 task');
     assert.equal(said(asked(), { executorPresent: false }), 'executor_missing: its program was not found');
     assert.equal(said(asked(), { executorAuthenticated: false }), 'auth_required: its agent is not signed in');
     assert.equal(said(asked(), { executorAuthenticated: true }), 'accept');

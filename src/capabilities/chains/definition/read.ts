@@ -4,6 +4,7 @@
  * Reads in steps, each of which needs the findings of the step before: the members of nodes, their references, their
  * expressions, the graph, and types where schemas are known.
  */
+import { counted } from '../../../base/counted.ts';
 import { MAX_STEPS } from '../../../base/steps.ts';
 import { suggest } from '../../../base/suggest.ts';
 import { parseTimestamp, TIMESTAMP_FORM } from '../../../base/timestamp.ts';
@@ -99,7 +100,7 @@ function* readNodes(
     return undefined;
   }
   if (raw.length > maxNodes) {
-    problems.add('too_large', `a chain has at most ${maxNodes} nodes, got ${raw.length}`, 'nodes');
+    problems.add('too_large', `a chain has at most ${counted(maxNodes, 'node')}, got ${raw.length}`, 'nodes');
     return undefined;
   }
   if (raw.length === 0) problems.add('bad_entry', 'the chain has no nodes', 'nodes');

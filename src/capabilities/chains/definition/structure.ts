@@ -2,6 +2,7 @@
  * Builds the graph of a chain whose nodes and references are known: entries, cycles, unreachable nodes, the order, the depth.
  * All of it takes time and memory linear in nodes and edges, without recursion.
  */
+import { counted } from '../../../base/counted.ts';
 import type { ChainNode } from '../chains.schema.ts';
 import { reportCalled } from './called-nodes.ts';
 import {
@@ -50,7 +51,7 @@ export function* graphOf(parts: GraphParts, problems: Problems): Generator<void,
   yield* reportCalled(nodes, callsOf(links), scheduled, problems);
   const { order, depth } = yield* orderOf(links, roots, scheduled);
   if (depth > limits.maxDepth) {
-    problems.add('too_large', `a chain has at most ${limits.maxDepth} nodes on a path, got ${depth}`);
+    problems.add('too_large', `a chain has at most ${counted(limits.maxDepth, 'node')} on a path, got ${depth}`);
   }
   if (problems.list.length > 0) return undefined;
   const before = yield* predecessorsOf(nodes, links, indexOf, scheduled);

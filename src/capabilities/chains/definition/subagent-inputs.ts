@@ -21,14 +21,14 @@ const flag = { type: 'boolean' } as const;
 const count = { type: 'integer', minimum: 1 } as const;
 
 const common = {
-  task: { description: 'What to do: a text. Any other value is given as JSON.' },
+  task: { description: 'The work to do: a text. Any other value is given as JSON.' },
   criteria: { ...texts, description: 'When it is done.' },
-  role: { ...text, description: 'What it is for.' },
+  role: { ...text, description: 'Its purpose.' },
   system_prompt: { ...text, description: 'Instructions beside the task.' },
   metadata: { ...object, description: 'Free facts.' },
   budget: {
     ...object,
-    description: 'What it may spend, within what the run has left.',
+    description: 'Its budget, within the rest of the run’s budget.',
     properties: { tokens: amount, usd: amount },
     additionalProperties: false,
   },

@@ -4,6 +4,7 @@
  *
  * Pure; the same chain and states make the same text.
  */
+import { counted } from '../../../base/counted.ts';
 import type { ChainGraph } from '../definition/graph.ts';
 import { type Layout, layOut, type Place, type Segment } from './layers.ts';
 import {
@@ -100,7 +101,7 @@ export function drawSvg(graph: ChainGraph, { states, title = '' }: SvgOptions = 
   const at: Frame = { left: (width - layout.width) / 2, top };
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace">`,
-    `<title>${escaped(title === '' ? `A chain of ${picture.nodes} nodes` : title)}</title>`,
+    `<title>${escaped(title === '' ? `A chain of ${counted(picture.nodes, 'node')}` : title)}</title>`,
     `<defs>${[LINE, ERROR_LINE, CALL_LINE].map(arrow).join('')}</defs>`,
     title === ''
       ? ''

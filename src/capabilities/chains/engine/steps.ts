@@ -3,6 +3,7 @@
  * the run, except waits.
  */
 import { backoffMs } from '../../../base/backoff.ts';
+import { counted } from '../../../base/counted.ts';
 import { sleep } from '../../../base/sleep.ts';
 import { parseTimestamp } from '../../../base/timestamp.ts';
 import { waiting } from '../../../host/waiting.ts';
@@ -269,7 +270,7 @@ export class Steps {
     const template = graph.nodes[planned.mapNode as number] as GraphNode;
     const items = planned.items === undefined ? [] : itemsOf(planned.items, run.context);
     if (items.length > limits.maxItems) {
-      throw failure('too_large', `the map has ${items.length} items, more than ${limits.maxItems}`, {
+      throw failure('too_large', `the map has ${counted(items.length, 'item')}, more than ${limits.maxItems}`, {
         max: limits.maxItems,
       });
     }

@@ -18,7 +18,7 @@ const aNode = 'the id of a node';
 const retry = group('When it runs again after it failed.', {
   max_attempts: mayInteger('Runs in all, the first included.', 1),
   delay_ms: mayInteger('Delay before the second run, in milliseconds. Default 1,000.'),
-  factor: number('What the delay is multiplied by after each run. Default 2.', 1),
+  factor: number('The factor by which the delay grows after each run. Default 2.', 1),
   max_delay_ms: mayInteger('Longest delay, in milliseconds. Default 30,000.'),
   jitter: number('Part of the delay that is random, 0 to 1. Default 0.5.', 0, 1),
   codes: optional(
@@ -28,9 +28,9 @@ const retry = group('When it runs again after it failed.', {
 
 const node = group('One node.', {
   node_id: text('Its name in the chain.', 'a text'),
-  kind: choice('What it does.', NODE_KINDS),
+  kind: choice('The kind of its work.', NODE_KINDS),
   name: mayText(
-    'What it calls: the tool, skill, MCP tool or memory operation; of agent and task the kind of subagent, empty: the first.',
+    'The target of its call: the tool, skill, MCP tool or memory operation; of agent and task the kind of subagent, empty: the first.',
   ),
   description: mayText('For people.'),
   input: optional(anything('Its input, where it has no input_map.')),
@@ -56,9 +56,9 @@ const node = group('One node.', {
   output_schema: optional(anything('JSON Schema that its output must fit.')),
   reduce: optional(
     group(
-      { description: 'Of a reduce: what it makes of the outputs before it.', short: 'jmespath' },
+      { description: 'Of a reduce: the value it makes of the outputs before it.', short: 'jmespath' },
       {
-        jmespath: text('A JMESPath expression; `@` is what was gathered.', 'a JMESPath expression'),
+        jmespath: text('A JMESPath expression; `@` has the gathered outputs.', 'a JMESPath expression'),
       },
     ),
   ),
@@ -78,7 +78,7 @@ const node = group('One node.', {
   ),
 });
 
-const budget = group('What a run may use.', {
+const budget = group('The budget of a run.', {
   nodes: mayInteger('Runs of nodes, items of maps and retries included.', 1),
   tokens: mayInteger('Tokens of models, where nodes report them.'),
   usd: number('Cost in US dollars, where nodes report it.', 0),

@@ -5,6 +5,7 @@
  * Values pass as JSON in both directions: the spaces check actions, and values from Python are not decoded further.
  */
 import { isDeepStrictEqual } from 'node:util';
+import { counted } from '../../../base/counted.ts';
 import type { HandfastError } from '../../../wire/errors.ts';
 import { isObject, type JsonObject, membersOf } from '../../../wire/json.ts';
 import { type CheckReport, type CheckRule, DETERMINISM, finding, type GymnasiumVerdict } from '../check/findings.ts';
@@ -52,9 +53,12 @@ export function gymKinds(environments: readonly GymEnvironmentOptions[], limits:
     };
     const start = (): Promise<GymProcess> => {
       if (running >= maxProcesses) {
-        throw limitReached(`${maxProcesses} environments run in processes of their own already; close one`, {
-          max_processes: maxProcesses,
-        });
+        throw limitReached(
+          `${counted(maxProcesses, 'environment runs in its process', 'environments run in separate processes')} already; close one`,
+          {
+            max_processes: maxProcesses,
+          },
+        );
       }
       running += 1;
       const onEnd = (): void => {

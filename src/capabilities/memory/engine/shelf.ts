@@ -4,6 +4,7 @@
  */
 import { readdirSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
+import { counted } from '../../../base/counted.ts';
 import type { Damage } from '../../../base/sqlite/database.ts';
 import { isDamage } from '../../../base/sqlite/failure.ts';
 import { setAside } from '../../../base/sqlite/file.ts';
@@ -160,7 +161,7 @@ export class Shelf {
     const name = basename(movedTo);
     const damage = memoryFailure(
       'damaged',
-      `the memory was damaged: ${recovered} entries were recovered, ${lost} could not be read; the damaged file is ${name} in the data folder of the host; repeat the request`,
+      `the memory was damaged: ${counted(recovered, 'entry was', 'entries were')} recovered, ${lost} could not be read; the damaged file is ${name} in the data folder of the host; repeat the request`,
       { recovered, lost, file: name },
     );
     this.#unreported.set(file, damage);

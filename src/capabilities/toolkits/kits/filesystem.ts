@@ -14,13 +14,13 @@ import type { DeleteArgs, MakeArgs, MoveArgs } from './file-changes.ts';
 const moveFile = tool({
   name: 'move_file',
   description:
-    'Moves or renames a file or a directory within the workspace. What is at the new place is never replaced: delete it first.',
+    'Moves or renames a file or a directory within the workspace. A file or directory at the new place is never replaced: delete it first.',
   input: {
     type: 'object',
     additionalProperties: false,
     required: ['from', 'to'],
     properties: {
-      from: pathProperty('What to move.'),
+      from: pathProperty('The file or directory to move.'),
       to: pathProperty('Where to; its directory must exist.'),
     },
   },
@@ -38,7 +38,7 @@ const deleteFile = tool({
     type: 'object',
     additionalProperties: false,
     required: ['path'],
-    properties: { path: pathProperty('What to delete.') },
+    properties: { path: pathProperty('The file or directory to delete.') },
   },
   kind: 'file',
   tags: ['file', 'write'],

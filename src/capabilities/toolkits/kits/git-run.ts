@@ -523,7 +523,7 @@ function gitFailed({ code, stderr, stdout }: ProgramEnd, { workspace }: CallCont
 
 function summaryOf(command: string, { output }: GitOutput): string {
   const lines = output === '' ? 0 : output.trimEnd().split('\n').length;
-  return `git ${command.replace('_', ' ')}: ${lines} lines`;
+  return `git ${command.replace('_', ' ')}: ${lines === 1 ? '1 line' : `${lines} lines`}`;
 }
 
 function plain(value: unknown, what: string, remedy = ''): string {

@@ -34,7 +34,7 @@ const output = {
   type: 'object',
   required: ['output', 'truncated', 'exit_code'],
   properties: {
-    output: { type: 'string', description: 'What git printed.' },
+    output: { type: 'string', description: 'The output of git.' },
     truncated: { type: 'boolean', description: 'True when it printed more.' },
     exit_code: { type: 'integer' },
     files: {
@@ -85,7 +85,7 @@ const local: readonly AnyTool[] = [
     'The differences of a git repository as a unified diff: of what is not staged, of what is staged, or of revisions.',
     reads,
     {
-      staged: flag('What the next commit would have.'),
+      staged: flag('The changes of the next commit.'),
       from: revision,
       to: revision,
       paths,

@@ -149,7 +149,7 @@ export const http = (options: HttpOptions = {}): AnyToolkit =>
           maxLength: 32,
           pattern: '^[\\x20-\\x7e]*$',
           default: 'Bearer ',
-          description: 'What stands before it.',
+          description: 'The text before it.',
         },
       },
     },

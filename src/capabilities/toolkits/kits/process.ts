@@ -154,7 +154,7 @@ const write = tool<{ process: string; text: string; eof: boolean }>({
     required: ['process'],
     properties: {
       process: id,
-      text: { type: 'string', default: '', description: 'What to write.' },
+      text: { type: 'string', default: '', description: 'The text to write.' },
       eof: { type: 'boolean', default: false, description: 'Close its input behind it.' },
     },
   },

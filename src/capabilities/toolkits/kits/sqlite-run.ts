@@ -6,6 +6,7 @@
  */
 import { fileURLToPath } from 'node:url';
 import { compiledCode } from '../../../base/compiled-code.ts';
+import { counted } from '../../../base/counted.ts';
 import { nodeProgram } from '../../../base/node-program.ts';
 import { startProgram } from '../../../base/program.ts';
 import { fileFailure } from '../../../base/workspace/file-error.ts';
@@ -79,7 +80,7 @@ export async function runQuery(
     if ('error' in answer) throw fail('tool_error', answer.error, { reason: answer.reason });
     const { rows } = answer;
     const more = rows.truncated ? ' (there are more)' : '';
-    const summary = writes ? `${rows.changes} rows changed` : `${rows.rows.length} rows${more}`;
+    const summary = writes ? `${counted(rows.changes, 'row')} changed` : `${counted(rows.rows.length, 'row')}${more}`;
     return result(rows, { summary, truncated: rows.truncated });
   } finally {
     release();

@@ -4,6 +4,7 @@
  */
 
 import { isUtf8 } from 'node:buffer';
+import { counted } from '../../../base/counted.ts';
 import { unifiedDiff } from '../../../base/text-diff.ts';
 import { fileError, fileFailure } from '../../../base/workspace/file-error.ts';
 import { locate, type ResolvedPath } from '../../../base/workspace/workspace-path.ts';
@@ -64,7 +65,7 @@ export async function editFile(args: EditFileArgs, context: CallContext): Promis
       diff: await unifiedDiff(before, edited.text),
       ...(written.by && { by: written.by }),
     };
-    const places = edited.replacements === 1 ? '1 replacement' : `${edited.replacements} replacements`;
+    const places = counted(edited.replacements, 'replacement');
     return result(done, { summary: `${places} in ${place.path}` });
   }
   throw fileFailure('conflict', args.path, 'is changed by others all the time');

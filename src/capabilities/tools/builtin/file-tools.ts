@@ -21,7 +21,7 @@ export function pathProperty(description: string, defaultPath?: string): Record<
   return defaultPath === undefined ? property : { ...property, default: defaultPath };
 }
 
-const truncated = { type: 'boolean', description: 'True when there is more than what is returned.' };
+const truncated = { type: 'boolean', description: 'True when more was found than is returned.' };
 const by = { type: 'string', enum: ['editor'], description: 'Present where an editor holds the file, not the disk.' };
 const sha256 = { type: 'string', description: 'SHA-256 of the whole file, in hex.' };
 
@@ -170,7 +170,7 @@ export const editFile = tool({
           required: ['old_text', 'new_text'],
           properties: {
             old_text: { type: 'string', minLength: 1, description: 'The exact text that is there now.' },
-            new_text: { type: 'string', description: 'What comes in its place; empty to delete.' },
+            new_text: { type: 'string', description: 'The text in its place; empty to delete.' },
             replace_all: { type: 'boolean', default: false, description: 'Replace every occurrence.' },
           },
         },
@@ -186,7 +186,7 @@ export const editFile = tool({
       bytes: { type: 'integer', description: 'Size of the file now.' },
       sha256,
       line_endings: { type: 'string', enum: ['lf', 'crlf'] },
-      diff: { type: 'string', description: 'What changed, as a unified diff; cut when very long.' },
+      diff: { type: 'string', description: 'The changes, as a unified diff; cut when very long.' },
       by,
     },
   },

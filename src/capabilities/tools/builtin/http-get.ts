@@ -8,6 +8,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
 import { createBrotliDecompress, createGunzip } from 'node:zlib';
+import { counted } from '../../../base/counted.ts';
 import { type AddressRules, allowedAddresses, requestFrom } from '../../../base/http/checked-request.ts';
 import { errnoOf, shown } from '../../../base/workspace/file-error.ts';
 import type { CallContext } from '../../../host/context.ts';
@@ -88,7 +89,7 @@ export async function fetchUrl(
   try {
     signal.throwIfAborted();
     const page = await follow(args, context, settings, signal);
-    const summary = `${page.status} ${page.content_type || 'no content type'}, ${page.bytes} bytes`;
+    const summary = `${page.status} ${page.content_type || 'no content type'}, ${counted(page.bytes, 'byte')}`;
     return result(page, { summary, truncated: page.truncated });
   } catch (error) {
     signal.throwIfAborted();
@@ -214,7 +215,7 @@ async function readBody(
       reported = size;
       await context.emit('progress', {
         pct: Math.min(99, Math.floor((100 * size) / expected)),
-        message: `${size} bytes`,
+        message: counted(size, 'byte'),
       });
     }
   }

@@ -4,6 +4,7 @@
  */
 import type { Stats } from 'node:fs';
 import { opendir } from 'node:fs/promises';
+import { counted } from '../../../base/counted.ts';
 import { fileError, outsideWorkspace } from '../../../base/workspace/file-error.ts';
 import type { HeldDirectory } from '../../../base/workspace/held-directory.ts';
 import { holdDirectory } from '../../../base/workspace/workspace-path.ts';
@@ -65,7 +66,7 @@ export async function listDir(args: ListDirArgs, context: CallContext): Promise<
     level = entries.slice(before).filter((entry) => entry.type === 'directory');
   }
   entries.sort((one, other) => (one.path < other.path ? -1 : 1));
-  const summary = `${entries.length} entries in ${path}${truncated ? ' (there are more)' : ''}`;
+  const summary = `${counted(entries.length, 'entry', 'entries')} in ${path}${truncated ? ' (there are more)' : ''}`;
   return result({ path, entries, truncated }, { summary, truncated });
 }
 

@@ -2,6 +2,7 @@
  * Captures the start and the end of a stream of bytes in fixed memory, at any length: the start of a program's output shows its
  * work, the end shows the outcome.
  */
+import { counted } from '../../../base/counted.ts';
 import { fromCharacter } from '../../../base/strict-text.ts';
 import { wholeCharacters } from './text-bytes.ts';
 
@@ -53,7 +54,7 @@ export class OutputCapture {
     const front = wholeCharacters(head);
     const back = fromCharacter(tail);
     const missing = this.#bytes - front.length - back.length;
-    return `${front.toString('utf8')}\n… ${missing} bytes left out …\n${back.toString('utf8')}`;
+    return `${front.toString('utf8')}\n… ${counted(missing, 'byte')} left out …\n${back.toString('utf8')}`;
   }
 
   #orderedTail(): Buffer {

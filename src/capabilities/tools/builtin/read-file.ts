@@ -4,6 +4,7 @@
  * The file is streamed through one buffer; memory does not grow with the size of the file, only with the returned part.
  */
 import { createHash, type Hash } from 'node:crypto';
+import { counted } from '../../../base/counted.ts';
 import { fileError, fileFailure } from '../../../base/workspace/file-error.ts';
 import { locate } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
@@ -78,9 +79,10 @@ export async function readFile(args: ReadFileArgs, context: CallContext): Promis
 }
 
 function summaryOf(window: FileWindow): string {
-  if (window.start_line === undefined) return `${window.path}: ${window.size} bytes in all`;
+  if (window.start_line === undefined) return `${window.path}: ${counted(window.size, 'byte')} in all`;
   const total = window.total_lines ?? 'many';
-  if (window.content === '') return `${window.path}: no line ${window.start_line}; it has ${total} lines`;
+  if (window.content === '')
+    return `${window.path}: no line ${window.start_line}; it has ${total === 1 ? '1 line' : `${total} lines`}`;
   return `${window.path}: lines ${window.start_line} to ${window.end_line} of ${total}`;
 }
 
@@ -89,9 +91,14 @@ async function refuseBinary(file: OpenedFile, path: string): Promise<void> {
   const sample = Buffer.allocUnsafe(SAMPLE_BYTES);
   const { bytesRead } = await file.read(sample, 0, SAMPLE_BYTES, 0);
   if (!looksBinary(sample.subarray(0, bytesRead))) return;
-  throw fileFailure('binary_file', path, `is a binary file of ${size} bytes; read it with encoding "base64"`, {
-    size,
-  });
+  throw fileFailure(
+    'binary_file',
+    path,
+    `is a binary file of ${counted(size, 'byte')}; read it with encoding "base64"`,
+    {
+      size,
+    },
+  );
 }
 
 type Part = Omit<FileWindow, 'path' | 'encoding' | 'size'>;

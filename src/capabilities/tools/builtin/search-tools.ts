@@ -22,7 +22,7 @@ const timeLimit = {
   default: 20,
   description: 'Seconds after which the search is stopped and fails.',
 };
-const truncated = { type: 'boolean', description: 'True when there is more than what is returned.' };
+const truncated = { type: 'boolean', description: 'True when more was found than is returned.' };
 
 /** Finds files by name. */
 export const glob = tool({
@@ -78,7 +78,7 @@ export const grep = tool({
     additionalProperties: false,
     required: ['pattern'],
     properties: {
-      pattern: { type: 'string', minLength: 1, maxLength: 4096, description: 'What to search in each line.' },
+      pattern: { type: 'string', minLength: 1, maxLength: 4096, description: 'The pattern to search in each line.' },
       literal: { type: 'boolean', default: false, description: 'Take the pattern as plain text.' },
       ignore_case: { type: 'boolean', default: false, description: 'Do not tell upper and lower case apart.' },
       path: pathProperty('The file or directory to search.', '.'),

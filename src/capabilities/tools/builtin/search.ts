@@ -5,6 +5,7 @@
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { compiledCode } from '../../../base/compiled-code.ts';
+import { counted } from '../../../base/counted.ts';
 import { isShortage, whyNotStarted } from '../../../base/not-started.ts';
 import { within } from '../../../base/race.ts';
 import { processTimer } from '../../../base/timer-queue.ts';
@@ -42,7 +43,7 @@ const END_WAIT_MS = 2_000;
 /** Searches files by name. See `glob.ts`. */
 export async function searchNames(args: GlobArgs, context: CallContext): Promise<ShapedResult<FoundFiles>> {
   const found = (await runSearch({ tool: 'glob', args }, context)) as FoundFiles;
-  const summary = `${found.paths.length} files${found.truncated ? ' (there are more)' : ''}`;
+  const summary = `${counted(found.paths.length, 'file')}${found.truncated ? ' (there are more)' : ''}`;
   return result(found, { summary, truncated: found.truncated });
 }
 
@@ -51,7 +52,7 @@ export async function searchContents(args: GrepArgs, context: CallContext): Prom
   const found = (await runSearch({ tool: 'grep', args }, context)) as GrepResult;
   const more = found.truncated ? ' (there are more)' : '';
   return result(found, {
-    summary: `matches in ${found.files.length} of ${found.files_searched} files${more}`,
+    summary: `matches in ${found.files.length} of ${counted(found.files_searched, 'file')}${more}`,
     truncated: found.truncated,
   });
 }
@@ -66,7 +67,7 @@ export async function searchPassages(args: RankedArgs, context: CallContext): Pr
   const found = (await runSearch({ tool: 'search_files', args, index }, context)) as RankedResult;
   const part = found.complete ? '' : '; the index is not complete';
   return result(found, {
-    summary: `${found.passages.length} passages of ${found.files_searched} files${part}`,
+    summary: `${counted(found.passages.length, 'passage')} of ${counted(found.files_searched, 'file')}${part}`,
     truncated: found.truncated,
   });
 }

@@ -3,6 +3,7 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { createHash } from 'node:crypto';
+import { counted } from '../../../base/counted.ts';
 import { fileFailure } from '../../../base/workspace/file-error.ts';
 import { locate, type ResolvedPath } from '../../../base/workspace/workspace-path.ts';
 import type { CallContext } from '../../../host/context.ts';
@@ -54,7 +55,9 @@ export async function writeFile(args: WriteFileArgs, context: CallContext): Prom
   const created = place.kind === 'missing';
   const { by } = done;
   const written = { path: place.path, bytes: content.length, created, sha256: sha256Of(content), ...(by && { by }) };
-  return result(written, { summary: `${created ? 'created' : 'replaced'} ${place.path} (${content.length} bytes)` });
+  return result(written, {
+    summary: `${created ? 'created' : 'replaced'} ${place.path} (${counted(content.length, 'byte')})`,
+  });
 }
 
 function decodeContent(args: WriteFileArgs): Buffer {

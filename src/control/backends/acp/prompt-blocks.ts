@@ -63,7 +63,7 @@ export function transcript(history: readonly HistoryItem[]): string {
   }
   if (lines.length === 0) return '';
   const text = lines.reverse().join('\n\n');
-  return `This session continues an earlier conversation. What was said and done so far:\n\n${text}\n\nThe next message is the user's.`;
+  return `This session continues an earlier conversation. The conversation so far:\n\n${text}\n\nThe next message is the user's.`;
 }
 
 function lineOf(item: HistoryItem): string {

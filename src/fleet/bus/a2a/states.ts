@@ -90,7 +90,7 @@ function statusText({ status, blocked_reason, error_summary, next_steps, summary
     case 'error':
       return error_summary ?? 'failed';
     case 'partial':
-      return ['Not finished. What remains:', ...(next_steps ?? []).map((step) => `- ${step}`)].join('\n');
+      return ['Not finished. Remaining steps:', ...(next_steps ?? []).map((step) => `- ${step}`)].join('\n');
     default:
       return summary ?? '';
   }

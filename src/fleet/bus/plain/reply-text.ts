@@ -43,7 +43,7 @@ function statusLine({ status, error_summary, blocked_reason, blocked }: TaskResu
 
 function remaining({ status, next_steps }: TaskResult): string[] {
   if (status !== 'partial') return [];
-  return [['Not finished. What remains:', ...(next_steps ?? []).map((step) => `- ${step}`)].join('\n')];
+  return [['Not finished. Remaining steps:', ...(next_steps ?? []).map((step) => `- ${step}`)].join('\n')];
 }
 
 /** Returns the text of a receiver that will send its reply later. Upstream looks at its end. */
