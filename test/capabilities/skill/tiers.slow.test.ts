@@ -1,6 +1,6 @@
 /**
- * The tiers that are processes: what a skill does in them, how they are tried, that nothing of a run is left behind it, the view of
- * the workspace. What they stop is in `escapes.slow.test.ts`.
+ * The tiers that are processes: the actions of a skill in them, how they are tried, that nothing of a run is left behind it, the view of
+ * the workspace. `escapes.slow.test.ts` has the actions that they stop.
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
