@@ -262,6 +262,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         }
         active.run.stop('paused');
         await orAborted(active.ended, context.signal);
+        await active.journal.kept();
         return { run: await view(chainId, context) };
       }),
       aboutRuns(messages.chainResume, async ({ chain_id: chainId, ...decisions }, context) => {
@@ -298,7 +299,7 @@ export function chainsPlugin(options: ChainsOptions = {}): Plugin {
         const who = { by, ...(isOthers && { principal: principal.name }) };
         if (approved) wait.end({ output: { approved, note, ...who } });
         else wait.end({ error: failure('denied', note || `${by} did not approve`, who) });
-        await active.journal.flushed();
+        await active.journal.kept();
         return { run: isOthers ? runView(active) : await view(chainId, context) };
       }),
       handle(messages.chainApprovals, async ({ limit = PAGE }, context) => {

@@ -327,6 +327,7 @@ export class Runs {
     const cancelled =
       active ?? (await this.#changing.do(chainId, context, () => this.#cancelIdle(chainId, error, context)));
     await orAborted(cancelled.ended, context.signal);
+    await active?.journal.kept();
     return cancelled.stored;
   }
 
@@ -363,7 +364,7 @@ export class Runs {
     const active = this.active(chainId, context);
     if (active !== undefined) {
       const ended = active.run.deliver(name, data);
-      await active.journal.flushed();
+      await active.journal.kept();
       return ended;
     }
     return this.#changing.do(chainId, context, async () => {
@@ -460,7 +461,7 @@ export class Runs {
     const { checkOutput, maxOutputChars, maxItems, now, random, turns, maxParallel } = this.#deps;
     const active = this.#activeOf(context);
     const journal = this.#journal(durable ? store : undefined, stored.table, recovered?.seq ?? 0, (error) =>
-      run.stop('interrupted', errorOf(asError(error))),
+      run.lost(errorOf(asError(error))),
     );
     const deadline = parseTimestamp(definition.deadline) ?? Number.POSITIVE_INFINITY;
     const run: ChainRun = new ChainRun({
@@ -497,14 +498,15 @@ export class Runs {
     context.signal.addEventListener('abort', lost, { once: true });
     void run.run().then(async (result) => {
       context.signal.removeEventListener('abort', lost);
-      await this.#ended(one, result, context);
-      resolve(result);
+      resolve(await this.#ended(one, result, context));
     });
     if (context.signal.aborted) lost();
     return one;
   }
 
-  async #ended(one: ActiveRun, { state, success, error, usage }: RunResult, context: CallContext): Promise<void> {
+  /** Stores the end of a run. Resolves with its result; where the end could not be stored the run is interrupted. */
+  async #ended(one: ActiveRun, result: RunResult, context: CallContext): Promise<RunResult> {
+    const { state, success, error, usage } = result;
     const { stored, run, store, durable, journal } = one;
     const isOver = state !== 'paused' && state !== 'interrupted';
     const now: StoredRun = {
@@ -517,11 +519,22 @@ export class Runs {
       success,
     };
     const { chain_id } = stored;
-    // Without this write the run is interrupted, as after a kill.
-    if (durable) await journal.close(() => void store.set(runKey(chain_id), now)).catch(() => {});
-    one.stored = now;
-    if (durable) this.#storedOf(context).set(now);
-    this.#activeOf(context).delete(chain_id);
+    const end = durable ? journal.close(() => void store.set(runKey(chain_id), now)) : Promise.resolve();
+    return end.then(
+      () => {
+        one.stored = now;
+        if (durable) this.#storedOf(context).set(now);
+        this.#activeOf(context).delete(chain_id);
+        return result;
+      },
+      (thrown: unknown) => {
+        // As after a kill: the stored run has no end, and its journal may have entries that its counts lack.
+        one.stored = { ...stored };
+        this.#storedOf(context).set(one.stored);
+        this.#activeOf(context).delete(chain_id);
+        return { ...result, state: 'interrupted', success: false, error: errorOf(asError(thrown)) };
+      },
+    );
   }
 
   #journal(store: Store | undefined, table: string, seq: number, failed: (error: unknown) => void): RunJournal {

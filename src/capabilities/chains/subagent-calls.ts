@@ -62,7 +62,8 @@ export async function runSubagent(
     void (await context.call(terminate, { subagent_id }, { outlives: true }).catch(() => {}));
   const started = await orAborted(starting, signal).catch((thrown: unknown) => {
     void starting.then(ends, () => {});
-    throw thrown;
+    const { code, message, detail } = asError(thrown);
+    throw INTERRUPTED.has(code) ? fail('interrupted', message, { ...detail }) : thrown;
   });
   let isKept = false;
   try {

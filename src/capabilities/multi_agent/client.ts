@@ -144,7 +144,7 @@ export class MultiAgentClient {
 
   /**
    * Makes a subagent, which waits for tasks. Rejects with `multi_agent.not_configured`, `multi_agent.unknown_kind`,
-   * `multi_agent.denied`, `multi_agent.limit`, `multi_agent.budget_spent`, `multi_agent.not_started`.
+   * `multi_agent.denied`, `multi_agent.limit`, `multi_agent.budget_spent`, `multi_agent.not_started`, `multi_agent.interrupted`.
    */
   async spawn(name: string, options: SubagentOptions = {}): Promise<RemoteSubagent> {
     const { role, model, metadata, kind, systemPrompt, maxSteps, timeoutSeconds } = options;

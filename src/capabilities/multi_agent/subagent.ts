@@ -190,7 +190,7 @@ export class Subagent {
     return subagentPrincipal(within, this.id, this.settings);
   }
 
-  /** Starts the subagent. Rejects with `multi_agent.not_started`; then it has ended. */
+  /** Starts the subagent. Rejects with `multi_agent.not_started`, or `interrupted` while its server ends; then it has ended. */
   async start(
     backend: SubagentBackend,
     host: {
@@ -221,8 +221,9 @@ export class Subagent {
         lost: (reason) => void this.end('TERMINATED', failure('lost', `the subagent was lost: ${reason}`), true),
       });
     } catch (thrown) {
-      const { message } = asError(thrown);
-      const error = failure('not_started', `the subagent could not be started: ${message}`, {}, thrown);
+      const { code, message } = asError(thrown);
+      const name = code === 'interrupted' ? 'interrupted' : 'not_started';
+      const error = failure(name, `the subagent could not be started: ${message}`, {}, thrown);
       await this.end('TERMINATED', error);
       throw error;
     }

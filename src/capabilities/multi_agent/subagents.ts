@@ -152,7 +152,7 @@ export class Subagents {
     await Promise.all([...this.#byId.values()].map(({ subagent }) => subagent.end('TERMINATED', error, true)));
   }
 
-  /** Makes a subagent. Rejects with `denied`, `limit`, `budget_spent`, `not_started`, and with `disk_full` and the like. */
+  /** Makes a subagent. Rejects with `denied`, `limit`, `budget_spent`, `not_started`, `interrupted`, and with `disk_full` and the like. */
   async spawn(
     kind: Kind,
     settings: SubagentSettings,

@@ -3,10 +3,12 @@
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import type { SubagentBackend } from '../../../src/capabilities/multi_agent/backend.ts';
 import type { SubagentFunction } from '../../../src/capabilities/multi_agent/functions.ts';
 import { multiAgentPlugin, type SubagentKindOptions } from '../../../src/capabilities/multi_agent/plugin.ts';
 import type { ChainNode } from '../../../src/capability.ts';
 import { connect } from '../../../src/connect.ts';
+import { asError, fail } from '../../../src/wire/errors.ts';
 import { forever, until } from '../multi_agent/support.ts';
 import { agentOf, call, chainHost } from './support.ts';
 
@@ -340,4 +342,26 @@ test('a clock that is set forward takes no time from a subagent', async (t) => {
   ahead = 3_600_000;
   release('hold');
   assert.deepEqual((await run).outputs.b, { answer: 1 });
+});
+
+test('a run whose subagent cannot be started because the server ends is interrupted, and not failed', async (t) => {
+  let isEnding = true;
+  const backend: SubagentBackend = {
+    name: 'any',
+    open() {
+      if (isEnding) throw fail('interrupted', 'the server is ending');
+      return { run: async () => ({ result: { answer: 1 } }), close: async () => {} };
+    },
+  };
+  const { host } = await chainHost(t, { plugins: [multiAgentPlugin({ kinds: [{ name: 'helper', backend }] })] });
+  const agent = await connect(host, { capabilities: ['chains', 'multi_agent'], agentId: 'ana' });
+  t.after(() => agent.close());
+  const codeOf = (one: PromiseLike<unknown>) => Promise.resolve(one).then(undefined, (thrown) => asError(thrown).code);
+  assert.equal(await codeOf(agent.multi_agent.spawn('helper')), 'multi_agent.interrupted');
+  assert.equal(await codeOf(agent.chains.run({ nodes: [ask('one')] }, {}, { chainId: 'ended' })), 'interrupted');
+  assert.equal((await agent.chains.status('ended')).run.state, 'interrupted');
+  isEnding = false;
+  assert.equal(await codeOf(agent.chains.resume('ended')), 'chains.uncertain');
+  const resumed = await agent.chains.resume('ended', { rerun: ['one'] });
+  assert.deepEqual([resumed.state, resumed.outputs], ['done', { one: { answer: 1 } }]);
 });

@@ -78,7 +78,7 @@ export class RunJournal {
   #pending: Entry[] = [];
   #flushed: PromiseWithResolvers<void> | undefined;
   #last: Promise<void> | undefined;
-  #broken = false;
+  #broken: { readonly error: unknown } | undefined;
 
   /** @param seq of the last entry that is stored */
   constructor(deps: JournalDeps, seq = 0) {
@@ -92,7 +92,7 @@ export class RunJournal {
   }
 
   append(entry: Entry): void {
-    if (this.#deps.store === undefined || this.#broken) {
+    if (this.#deps.store === undefined || this.#broken !== undefined) {
       this.#seq += 1;
       return;
     }
@@ -106,12 +106,21 @@ export class RunJournal {
     process.nextTick(this.#flush);
   }
 
-  /** Settles when all entries so far are on disk; undefined: they are, or nothing is stored. Never rejects: see `failed`. */
+  /** Settles when all entries so far are on disk or lost; undefined: they are, or nothing is stored. Never rejects: see `failed`. */
   flushed(): Promise<void> | undefined {
     return this.#flushed?.promise ?? this.#last;
   }
 
-  /** Writes the remaining entries now, in one transaction with the writes of `more`. Rejects with the error of the store. */
+  /** Resolves when all entries so far are on disk. Rejects with the error of the store that refused or lost any. */
+  async kept(): Promise<void> {
+    await this.flushed();
+    if (this.#broken !== undefined) throw this.#broken.error;
+  }
+
+  /**
+   * Writes the remaining entries now, in one transaction with the writes of `more`. Rejects with the error of the store, also
+   * with that of earlier entries: nothing of this run may follow them.
+   */
   async close(more?: () => void): Promise<void> {
     const { store } = this.#deps;
     if (store === undefined) return;
@@ -119,10 +128,14 @@ export class RunJournal {
     const waiting = this.#flushed;
     this.#flushed = undefined;
     try {
+      if (this.#broken !== undefined) throw this.#broken.error;
       await store.atomically(() => {
         if (entries.length > 0) this.#write(store, entries);
         more?.();
       });
+    } catch (error) {
+      this.#broken ??= { error };
+      throw error;
     } finally {
       waiting?.resolve();
     }
@@ -137,7 +150,7 @@ export class RunJournal {
     this.#last = waiting.promise;
     written
       .catch((error) => {
-        this.#broken = true;
+        this.#broken ??= { error };
         this.#deps.failed(error);
       })
       .finally(() => {

@@ -123,7 +123,12 @@ export class OutgoingEvents {
     return undefined;
   }
 
-  /** @param stored resolves when the entry of the event is on disk */
+  /** Sends no further event, also none that waits for its entry: the entry was lost. */
+  stop(): void {
+    for (const outlet of this.#outlets) outlet.stop();
+  }
+
+  /** @param stored resolves when the entry of the event is on disk; {@link stop} comes before it where the entry is lost */
   add(event: RunEvent, stored: Promise<void> | undefined): void {
     for (const outlet of this.#outlets) {
       if (outlet.behind !== undefined && outlet.waiting >= MAX_BEHIND) {

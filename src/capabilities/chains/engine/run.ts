@@ -171,6 +171,12 @@ export class ChainRun implements StepRun {
     this.pump();
   }
 
+  /** Interrupts the run: the store refused or lost its entries. Nothing of it is reported that is not on disk. */
+  lost(error: ChainError): void {
+    this.events.stop();
+    this.stop('interrupted', error);
+  }
+
   readonly #late = (): void => {
     this.stop('failed', { code: 'timeout', message: 'the run did not end within its time' });
   };
