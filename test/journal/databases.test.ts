@@ -2,6 +2,7 @@
  * The databases of the project, each as its owner opens it: its permissions, its promises about the disk, and the
  * errors of one that is locked, damaged, newer, or another program's.
  */
+// A process of its own: its stores fail, and the failures stay in the process.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {

@@ -1,6 +1,7 @@
 /**
  * The journal is the session: an emitted event is folded, journaled and published, and exists again after a restart.
  */
+// A process of its own: its stores fail, and the failures stay in the process.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -2,6 +2,7 @@
  * Recovery by a new process from the data of the old one. The old one stays where it was, with a backend that never comes back;
  * killed processes are in `test/faults/session-kill.test.ts`.
  */
+// A process of its own: its stores fail, and the failures stay in the process.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { openSessionStore } from '../../../src/control/sessions/store/store.ts';

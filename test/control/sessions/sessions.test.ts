@@ -1,6 +1,7 @@
 /**
  * Sessions as such: their owners, and how they are listed, opened, closed, forked and deleted.
  */
+// A process of its own: its stores fail, and the failures stay in the process.
 import assert from 'node:assert/strict';
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -2,6 +2,7 @@
  * The SQLite journal as a file: its permissions, its writer, the failures it survives, the files it refuses to open.
  * Its contract as a journal is in `test/contract/journal.test.ts`; a failing disk is in `disk.test.ts`.
  */
+// A process of its own: its stores fail, and the failures stay in the process.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {

@@ -2,6 +2,7 @@
  * The write-behind of the SQLite journal: the times at which volatile entries reach the file, the cost of a failing
  * disk, and the bounds of the memory they wait in. The cost of a crash is in `crash.test.ts`.
  */
+// A process of its own: its stores fail, and the failures stay in the process.
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, describe, it, mock } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
