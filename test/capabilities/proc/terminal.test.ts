@@ -63,7 +63,11 @@ describe('a process at a terminal', { timeout: 120_000 }, () => {
     await says(output, 'ready> ');
     await shell.write('sleep 600; echo "after $TERM"\r');
     await says(output, 'sleep 600');
-    await until(() => readdirSync('/proc').some((pid) => parentOf(pid) === shell.pid), 'the program');
+    // A child of the shell that has not become the program yet may lose an interrupt.
+    await until(
+      () => readdirSync('/proc').some((pid) => parentOf(pid) === shell.pid && nameOf(pid) === 'sleep'),
+      'the program',
+    );
     await shell.write('\x03');
     await says(output, 'ready> ');
     await shell.resize({ cols: 77, rows: 33 });
@@ -182,6 +186,15 @@ describe('a process at a terminal', { timeout: 120_000 }, () => {
     await assert.rejects(proc.spawn(['cat'], { pty: { cols: 0, rows: 1 } }), { code: 'schema_violation' });
   });
 });
+
+/** Returns the name of the program of a process; undefined: no process has this id. */
+function nameOf(pid: string): string | undefined {
+  try {
+    return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
+  } catch {
+    return undefined;
+  }
+}
 
 /** Returns the process that started one; NaN: no process has this id. */
 function parentOf(pid: string): number {

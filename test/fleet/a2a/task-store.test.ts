@@ -1,4 +1,5 @@
 /** The tasks of an A2A agent on disk. */
+// A process of its own: its stores fail, and the failures stay in the process.
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,7 @@
 /**
  * The task store as a file: locked, private, checked, and quarantined when damaged.
  */
+// A process of its own: its stores fail, and the failures stay in the process.
 import assert from 'node:assert/strict';
 import { mkdtemp, open, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
