@@ -18,7 +18,7 @@ type Use = 'r' | 'r+' | 'w' | 'a';
 function flagsOf(use: Use): number {
   const { O_RDONLY, O_RDWR, O_WRONLY, O_CREAT, O_TRUNC, O_APPEND, O_NONBLOCK = 0, O_NOCTTY = 0 } = fs().constants;
   const flags = { r: O_RDONLY, 'r+': O_RDWR, w: O_WRONLY | O_CREAT | O_TRUNC, a: O_WRONLY | O_CREAT | O_APPEND };
-  // Not blocking: what was a file when it was looked at may be a pipe when it is opened.
+  // Not blocking: a pipe may have replaced the file since the check.
   return flags[use] | O_NONBLOCK | O_NOCTTY;
 }
 

@@ -2,7 +2,6 @@
  * Finds attempts that give no sign on a bus that stores them: one that waits on a queue or is leased is fine, however long; one
  * that is nowhere was lost with a server, or dropped by a worker, and is tried again or asked about.
  *
- * Called by the engine when the lease of an attempt is about to end.
  * @see docs/nats.md#attempts-that-are-nowhere
  */
 import type { Log } from '../../base/log.ts';

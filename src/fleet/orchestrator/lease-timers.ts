@@ -19,7 +19,7 @@ export interface LeaseTimersOptions {
   readonly plainPeerTimeoutMs: number;
   /** True when a task that was offered to this pool can be looked for. */
   finds(offer: string): boolean;
-  /** It will expire soon: poll its worker, or look for it. */
+  /** Called when it will expire soon: poll its worker, or look for the attempt. */
   silent(tracked: TrackedTask): void;
   /** Called when it expired. */
   expired(tracked: TrackedTask): void;

@@ -261,7 +261,7 @@ export class PeerEventHandler implements PeerEvents {
   }
 
   /**
-   * Whether a heartbeat of the worker renews the lease: only after it acknowledged the attempt, and not where the bus has a lease of
+   * Returns whether a heartbeat of the worker renews the lease: only after it acknowledged the attempt, and not where the bus has a lease of
    * each attempt.
    */
   #has({ peer }: PeerEntry, { record }: TrackedTask): boolean {

@@ -65,7 +65,7 @@ class EventBounds {
   #events: boolean | undefined;
   #bytes = 0;
   #values = 0;
-  /** Of this line: a string ends with it, and what is no JSON must not hide the values of the next. */
+  /** State within this line: a string ends with its line, so that a line of other text does not hide the values of the next. */
   #line = new ValueCounter();
   #lineBytes = 0;
   #before = 0;

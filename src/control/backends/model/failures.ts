@@ -54,7 +54,7 @@ const ALWAYS_REFUSED =
 
 /** Reads the value a request was ended by. `token` is never repeated. `now` is in epoch milliseconds. */
 export function failureOf(thrown: unknown, choice: ModelChoice, token: string, now = Date.now()): ProviderFailure {
-  // A bound of ours that the reply passed, as it would again; the SDK wraps what ends a body.
+  // The reply passed a bound of Handfast, as it would again; the SDK wraps the error that ends a body.
   const bound = causesOf(thrown).find((cause) => cause instanceof HandfastError);
   if (bound !== undefined) {
     return failure(choice, 'unreadable', (bound as unknown as HandfastError).message, { shouldRetry: false });

@@ -148,7 +148,7 @@ export async function* providerRound(options: ProviderRoundOptions): AsyncGenera
 /** Characters of a text that are handed on at once. */
 const MAX_DELTA = 65_536;
 
-/** A long text in pieces, each in a turn of its own: some providers send an answer as a whole. */
+/** Yields a long text in pieces, one for each turn of the event loop: some providers send an answer as a whole. */
 async function* piecesOf(part: ModelPart): AsyncGenerator<ModelPart> {
   if ((part.type !== 'answer' && part.type !== 'thought') || part.text.length <= MAX_DELTA) return yield part;
   for (let from = 0; from < part.text.length; ) {

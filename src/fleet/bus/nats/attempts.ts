@@ -32,7 +32,7 @@ export interface AttemptsOptions {
 
 /** Attempts whose position on the queue is remembered. Of others it is asked for. */
 const MAX_REMEMBERED = 100_000;
-/** How long what is known of a queue counts, for all who ask about it. */
+/** Validity of the state of a queue, for all attempts that are looked for, milliseconds. */
 const QUEUE_MS = 2_000;
 
 const MESSAGE_ID = 'Nats-Msg-Id';

@@ -3,8 +3,6 @@
  * is restored, the server that reports falls silent, or a report is missing.
  *
  * The client's own watch notices a silent server after 60 to 90 s only, which is longer than a lease or a profile holds.
- *
- * Made by `bucket.ts`.
  */
 import { Backoff } from '../../../base/backoff.ts';
 import { isLogged } from '../../../base/log.ts';

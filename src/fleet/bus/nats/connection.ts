@@ -138,7 +138,7 @@ export async function openNats(
 /** Names of client errors after which the outcome of the request is unknown. */
 const MAYBE = new Set(['TimeoutError', 'RequestError', 'ClosedConnectionError', 'ConnectionError', 'ProtocolError']);
 
-/** A connection, whether it stands just now, and what is sent over it. */
+/** A connection, its state (up or not), and the operations over it. */
 export class NatsLink {
   readonly packages: NatsPackages;
   readonly connection: NatsConnection;

@@ -42,7 +42,7 @@ const text = (value: object): Uint8Array => Buffer.from(JSON.stringify(value));
 /** The longest of the configuration. */
 const MAX_TTL_S = 86_400;
 
-/** Reads a lease; undefined when it is none of ours. */
+/** Reads a lease; undefined when the value is not a lease of this protocol. */
 export function readLease(value: Uint8Array | undefined): LeaseValue | undefined {
   return readObject<LeaseValue>(
     value,
@@ -55,7 +55,7 @@ export function readLease(value: Uint8Array | undefined): LeaseValue | undefined
   );
 }
 
-/** Reads a claim; undefined when it is none of ours. */
+/** Reads a claim; undefined when the value is not a claim of this protocol. */
 export const readClaim = (value: Uint8Array | undefined): ClaimValue | undefined => readObject<ClaimValue>(value);
 
 function readObject<T extends ClaimValue>(

@@ -59,7 +59,7 @@ export type Route =
   | { readonly needs: RouteRight; readonly post: (call: Authenticated, body: Buffer) => unknown };
 
 /**
- * The right that the caller must be granted: `submit` tasks of its own, or the right that the handler checks for each message.
+ * The right that the caller must be granted: `submit` for its tasks, or the right that the handler checks for each message.
  */
 export type RouteRight = 'submit' | 'messages';
 
