@@ -4,9 +4,11 @@
  * A policy that learns is judged on decisions it did not learn from: it learns from the first half of the log, then stays
  * unchanged, and is estimated on the second half.
  */
+
 import { Bandit } from '../../base/bandits/bandit.ts';
 import { type Estimated, type EvaluatedRow, estimate } from '../../base/bandits/estimates.ts';
 import { describePolicy, type PolicySettings } from '../../base/bandits/settings.ts';
+import { counted } from '../../base/counted.ts';
 import { suggest } from '../../base/suggest.ts';
 import type { Body } from '../../protocol/method.ts';
 import { fail } from '../../wire/errors.ts';
@@ -37,8 +39,7 @@ export function evaluated(log: readonly DecisionRow[], request: Body<LearnEvalua
   const estimates = estimate(judged, confidence);
   const { unsupported, effectiveRows } = estimates;
   const unrewarded = log.length - rows.length;
-  if (unrewarded > 0)
-    notes.push(`${unrewarded} ${unrewarded === 1 ? 'decision' : 'decisions'} without a reward left out`);
+  if (unrewarded > 0) notes.push(`${counted(unrewarded, 'decision')} without a reward left out`);
   if (judged.length === 0) notes.push('there is nothing to estimate from: no decision in the log has a reward');
   else if (judged.length < FEW_ROWS)
     notes.push(`${judged.length} of ${FEW_ROWS} rows that the intervals need: they are too narrow`);
